@@ -1,0 +1,49 @@
+"""What happened, as plain data: needs neither NumPy nor the engine, and is all that a view ever sees."""
+
+from explorer.record.codec import SCHEMA, from_json, json_schema, loads, to_json
+from explorer.record.reason import NodeFact, Template, render
+from explorer.record.recording import Recording
+from explorer.record.rows import (
+    Body,
+    Decision,
+    Group,
+    Kernel,
+    Kind,
+    Nodes,
+    Run,
+    Schedule,
+    Scope,
+    Source,
+    Stage,
+    Step,
+    Summary,
+    Type,
+    Verdict,
+)
+
+__all__ = [
+    "SCHEMA",
+    "Body",
+    "Decision",
+    "Group",
+    "Kernel",
+    "Kind",
+    "NodeFact",
+    "Nodes",
+    "Recording",
+    "Run",
+    "Schedule",
+    "Scope",
+    "Source",
+    "Stage",
+    "Step",
+    "Summary",
+    "Template",
+    "Type",
+    "Verdict",
+    "from_json",
+    "json_schema",
+    "loads",
+    "render",
+    "to_json",
+]

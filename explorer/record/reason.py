@@ -1,0 +1,62 @@
+"""Reasons are templates with facts: the facts are data for tests and tools, the sentence is made late.
+
+In a template ``{name}`` stands for a fact. A fact that is ``{"node": id}`` reads as that node's label, a list of
+facts as "a, b and c"; a fact whose name ends in ``_bytes``, ``_us`` or ``_flops`` is given with its unit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Template: TypeAlias = str
+NodeFact: TypeAlias = dict[str, int]
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+def bytes_text(count: float) -> str:
+    """Say a number of bytes: 512 B, 6 KB, 1.5 MB (1 KB is 1024 bytes)."""
+    for unit in ("B", "KB", "MB"):
+        if abs(count) < 1024:
+            return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
+        count /= 1024
+    return f"{count:.3g} GB"
+
+
+def count_text(count: float) -> str:
+    """Say a large number: 950, 25 K, 1.82 G."""
+    for unit in ("", " K", " M"):
+        if abs(count) < 1000:
+            return f"{count:.3g}{unit}" if unit else f"{count:.0f}"
+        count /= 1000
+    return f"{count:.3g} G"
+
+
+def micros_text(micros: float) -> str:
+    """Say a time given in µs: 3.4 µs, 12.1 ms, 2.5 s."""
+    if micros < 1000:
+        return f"{micros:.3g} µs"
+    return f"{micros / 1000:.3g} ms" if micros < 1e6 else f"{micros / 1e6:.3g} s"
+
+
+def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
+    """Say one fact; ``label`` names a node."""
+    if isinstance(value, Mapping):
+        return label(value["node"])
+    if isinstance(value, (list, tuple)):
+        words = [fact_text(name, item, label) for item in value]
+        return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+    if name.endswith("_bytes"):
+        return bytes_text(value)
+    if name.endswith("_us"):
+        return micros_text(value)
+    if name.endswith("_flops"):
+        return f"{count_text(value)} flops"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:
+    """Say a reason: the template with every ``{name}`` replaced by the fact of that name."""
+    return _FIELD.sub(lambda found: fact_text(found[1], facts[found[1]], label), template)

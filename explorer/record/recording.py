@@ -1,0 +1,109 @@
+"""A recording: the whole story of a plan, from the recorded nodes to the measured run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.record.reason import render
+from explorer.record.rows import (
+    Body,
+    Decision,
+    Group,
+    Nodes,
+    Run,
+    Schedule,
+    Scope,
+    Source,
+    Stage,
+    Type,
+)
+
+
+@dataclass(slots=True)
+class Recording:
+    """Everything that happened to a plan, as plain data."""
+
+    title: str = ""
+    fingerprint: str = ""
+    """digest of the planned structure; equal programs give equal fingerprints on every machine"""
+    options: dict[str, Any] = field(default_factory=dict)
+    operations: list[str] = field(default_factory=list)
+    types: list[Type] = field(default_factory=list)
+    scopes: list[Scope] = field(default_factory=lambda: [Scope("", "top", -1)])
+    sources: list[Source] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list)
+    nodes: Nodes = field(default_factory=Nodes)
+    stages: list[Stage] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    substitutions: list[tuple[int, int, int]] = field(default_factory=list)
+    """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``"""
+    groups: list[Group] = field(default_factory=list)
+    schedule: Schedule | None = None
+    run: Run | None = None
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The nodes whose values were asked for, as recorded."""
+        return self.bodies[0].outputs if self.bodies else ()
+
+    @property
+    def end(self) -> int:
+        """The last position: all decisions taken."""
+        return len(self.decisions)
+
+    def type_of(self, node: int) -> Type:
+        """The type row of a node."""
+        return self.types[self.nodes.type[node]]
+
+    def type_text(self, node: int) -> str:
+        """The type of a node as text: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
+        return self._type_text(self.nodes.type[node])
+
+    def _type_text(self, row: int) -> str:
+        kind = self.types[row]
+        if kind.dtype == "tuple":
+            return "(" + ", ".join(self._type_text(part) for part in kind.parts) + ")"
+        shape = "×".join(map(str, kind.shape)) if kind.shape else "scalar"
+        return f"{shape} {kind.dtype}"
+
+    def label(self, node: int) -> str:
+        """What a node is called in a sentence: its label, with the numbers written inside it (``multiply 2``)."""
+        nodes = self.nodes
+        inside = [nodes.label[operand] for operand in nodes.operands[node] if nodes.kind[operand] == "constant"]
+        return " ".join([nodes.label[node], *inside[:2]]) if nodes.kind[node] == "operation" else nodes.label[node]
+
+    def reason(self, decision: Decision) -> str:
+        """The sentence of a decision."""
+        return render(decision.reason, decision.facts, self.label)
+
+    def resolver(self, position: int) -> dict[int, int]:
+        """Old id → id that stands for it at a position, transitively."""
+        final: dict[int, int] = {}
+        for decision, old, new in reversed(self.substitutions):
+            if decision < position:
+                final[old] = final.get(new, new)
+        return final
+
+    def visible(self, position: int, body: int = 0) -> list[int]:
+        """The nodes of a graph that exist at a position, in order of their ids."""
+        nodes = self.nodes
+        return [
+            node
+            for node in range(len(nodes))
+            if nodes.body[node] == body
+            and nodes.born[node] < position
+            and (nodes.gone[node] < 0 or nodes.gone[node] >= position)
+        ]
+
+    def edges(self, position: int, body: int = 0) -> Iterator[tuple[int, int, int]]:
+        """(producer, consumer, operand index) of every edge between visible nodes at a position."""
+        final = self.resolver(position)
+        for node in self.visible(position, body):
+            for index, operand in enumerate(self.nodes.operands[node]):
+                yield final.get(operand, operand), node, index
+
+    def decisions_of(self, node: int) -> list[Decision]:
+        """The decisions whose subject or product is a node, in order."""
+        return [d for d in self.decisions if node in d.subjects or node in d.produced]
