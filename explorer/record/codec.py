@@ -9,18 +9,15 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from explorer.record import rows
 from explorer.record.recording import Recording
 
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""
 
-_NAMES = vars(rows)
-
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, _NAMES)
+    return get_type_hints(kind)
 
 
 def to_json(recording: Recording) -> dict[str, Any]:

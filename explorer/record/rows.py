@@ -9,9 +9,10 @@ that a view can stand at any position.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-Fact: TypeAlias = "int | float | str | bool | None | list[Fact] | dict[str, Fact]"
+Fact: TypeAlias = Any
+"""A JSON value; ``{"node": id}`` names a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 
