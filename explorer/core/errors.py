@@ -1,0 +1,54 @@
+"""One family of errors: each names what was given, the rule, and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ExplorerError(Exception):
+    """The base of all errors that explorer raises on purpose.
+
+    ``given`` says what was found, ``rule`` what must hold, ``fix`` what to do; the message puts them in this order.
+    """
+
+    def __init__(self, given: str, *, rule: str = "", fix: str = "") -> None:
+        self.given, self.rule, self.fix = given, rule, fix
+        parts = [given, f"rule: {rule}" if rule else "", f"fix: {fix}" if fix else ""]
+        super().__init__("\n  ".join(part for part in parts if part))
+
+
+class OperandError(ExplorerError, ValueError):
+    """An operation was written with operands that its validity rule refuses."""
+
+
+class DeclarationError(ExplorerError, TypeError):
+    """An operation, function, layer or link is declared wrongly or incompletely."""
+
+
+class StateError(ExplorerError, RuntimeError):
+    """Something was asked for at the wrong time: a value before its evaluation, a write to a shared storage."""
+
+
+class RunError(ExplorerError, RuntimeError):
+    """A kernel failed while a plan ran; names the operation, its operands' types and the user's line."""
+
+
+class UnknownNameError(ExplorerError, LookupError):
+    """A name is not known; the message lists the nearest valid ones."""
+
+    def __init__(self, given: str, *, kind: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(given, names, n=5, cutoff=0.5) or names[:12]
+        more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
+        listed = ", ".join(near) + more if names else "none are defined"
+        super().__init__(f"unknown {kind} {given!r}", rule=f"known: {listed}")
+
+
+class FileError(ExplorerError, ValueError):
+    """A model's file is malformed or incomplete; names the file and the line or entry."""
+
+    def __init__(self, given: str, *, path: str, line: int | None = None, rule: str = "", fix: str = "") -> None:
+        self.path, self.line = path, line
+        place = f"{path}, line {line}" if line is not None else path
+        super().__init__(f"{place}: {given}", rule=rule, fix=fix)
