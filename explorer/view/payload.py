@@ -2,25 +2,50 @@
 
 ``recording`` is the plain form of a Recording (explorer/record). ``layout`` places what it holds::
 
-    {"boxes": [Box, …], "slots": [Slot, …]}
+    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …]}
 
 A *slot* is a place that one node, or the nodes that replace each other there (a subject and what was produced for
-it), share for the whole story; a slot is as large as its largest node, so nothing jumps::
+it), share for the whole story; a slot is as large as its largest node, so nothing jumps. Numbers written inside
+their consumers (kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand::
 
-    Slot = {"nodes": [id, …], "at": [[x, y, w, h], …]}      one place for each node, relative to the slot
+    Slot = {"nodes": [id, …], "text": [row of texts, …], "at": [[x, y, w, h], …]}
+                                                            one place for each node, relative to the slot
 
-A *box* is a container: box 0 is the whole graph, every other one can be opened and closed. Each box is laid out
-once, alone, with its child boxes closed::
+The lines of ``texts`` are already shortened to fit: the bold first line, the soft second line, and the second line
+of the node while it is a ghost ("" where it never is one).
 
-    Box = {"kind": "top" | "scope" | "function" | "layer" | "file" | "batch" | "chain" | "repeat" | "stack",
-           "label": str, "count": int,                      the "n" of "×n"
+A *box* is a container: box 0 is the whole graph, every other one can be opened and closed; ``bodies`` gives the box
+of every graph (``bodies[0]`` is 0): a function's body is entered as a canvas of its own, its box has parent −1. Each
+box is laid out once, alone, with its child boxes closed::
+
+    Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
+                   | "chain" | "repeat" | "stack" | "part",
+           "label": str, "text": [name, detail],            the two lines of the closed box, shortened to fit
+           "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
+           "ports": [x, x],                                 where edges enter at its top and leave at its bottom
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
            "edges": [[from item, to item, [x0, y0, x1, y1, …]], …]}   cubic Bézier control points
 
-Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them. When a child
-box opens it grows from its closed place: items of later ranks move down by the growth of the tallest opened item
-of each earlier rank, items to its right in the same rank move right; edge points move with their ends.
+Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open,
+its own top left corner, title strip of 26 px and padding included).
+
+*Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through the top port,
+``[i, -1, …]`` leaves through the bottom port. An edge from node u to node v is the segments u → … → −1 in each box
+that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v only;
+a segment is drawn where its box is open, once, however many node edges run through it, while one of them is alive.
+A segment that is not in ``edges`` (an edge that stood only between two passes) is a plain curve between its ends. Only
+a segment that ends at a slot or a closed box has an arrow head.
+
+*Opening a box* never reorders anything. In the frame of the parent, each opened item i has a wanted size W_i × H_i
+(the composed size of the child) in place of its closed size w_i × h_i. The x axis is stretched by a monotone map X with
+X(0) = 0 and slope ``max(1, W_i / w_i for every opened i whose [x_i, x_i + w_i] covers x)``; the y axis by Y likewise
+with H. An item's centre (cx, cy) goes to (X(cx'), Y(cy')), where for an opened item cx' is the middle of its mapped
+interval; an item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``. Every edge
+point goes through (X, Y); then the first point is put where its end is (an item that is not opened: its centre plus
+the same offset as before; an opened one: its top or bottom at the child's composed port), the last likewise, and
+point k of 0 … n moves by (1 − k/n) of the first correction plus k/n of the last. Ports −1 map with X; round at the end.
+
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
