@@ -1,0 +1,56 @@
+"""What holds for every test: how it is marked, what CI refuses, and how hypothesis draws its examples."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+HARDWARE = ("gpu",)
+"""The markers of tests that need hardware: deselected where there is none, and always counted."""
+
+_CI = bool(os.environ.get("CI"))
+_deselected: Counter[str] = Counter()
+
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("local", deadline=None)
+settings.load_profile("ci" if _CI else "local")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Nothing skips in CI: there a skipped test is a failed one."""
+    report = yield
+    if _CI and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} skips, and nothing skips in CI: {reason}"
+    return report
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    _deselected.update(mark for item in items for mark in HARDWARE if item.get_closest_marker(mark))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    worker = getattr(session.config, "workeroutput", None)
+    if worker is not None:
+        worker["deselected"] = dict(_deselected)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Every pytest-xdist worker collects all tests: the largest count is the count."""
+    for mark, count in getattr(node, "workeroutput", {}).get("deselected", {}).items():
+        _deselected[mark] = max(_deselected[mark], count)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counts = ", ".join(f"{_deselected[mark]} {mark}" for mark in HARDWARE)
+    terminalreporter.write_line(f"deselected, bound to hardware: {counts}")

