@@ -113,7 +113,8 @@ def train(digits: Digits, epochs: int, batch_size: int = 64) -> DigitNet:
         for index in torch.randperm(len(digits)).split(batch_size):
             batch = digits[index]
             optimizer.zero_grad()
-            functional.cross_entropy(model.logits(batch.images), batch.labels).backward()
+            # Smoothed labels keep the probabilities away from 0 and 1, so that comparing them says something.
+            functional.cross_entropy(model.logits(batch.images), batch.labels, label_smoothing=0.1).backward()
             optimizer.step()
         schedule.step()
     return model.eval()
@@ -127,17 +128,20 @@ def accuracy(model: DigitNet, digits: Digits) -> float:
 
 @torch.no_grad()
 def select(model: DigitNet, held_out: Digits) -> Digits:
-    """Twelve held-out digits: the first of each kind, then the two of which the network is least sure."""
-    first = [int((held_out.labels == digit).nonzero()[0]) for digit in range(10)]
-    confidence = model(held_out.images).amax(1)
-    confidence[first] = 1.0
-    return held_out[torch.tensor([*first, *confidence.argsort(stable=True)[:2].tolist()])]
+    """Twelve held-out digits: of each kind the one nearest to its mean, then the two the network is least sure of."""
+    typical = []
+    for digit in range(10):
+        (index,) = (held_out.labels == digit).nonzero(as_tuple=True)
+        images = held_out.images[index]
+        typical.append(int(index[(images - images.mean(0)).square().sum((1, 2, 3)).argmin()]))
+    unsure = model(held_out.images).amax(1).argsort(stable=True)[:2].tolist()
+    return held_out[torch.tensor([*typical, *unsure])]
 
 
 def export_pnnx(model: DigitNet, param: Path, level: int) -> None:
     """Write ``param`` and the ``.bin`` beside it with the pnnx tool, the batch left open."""
     with tempfile.TemporaryDirectory() as scratch:
-        # pnnx writes nine more files; a second input of another batch size is how it learns that the batch is open.
+        # pnnx writes more files than are wanted; a second input of another batch size is how it learns that the batch is open.
         traced = Path(scratch, "digits.pt")
         one, two = torch.zeros(1, 1, 8, 8), torch.zeros(2, 1, 8, 8)
         pnnx.export(model, str(traced), (one,), (two,), optlevel=level, fp16=False)
@@ -148,7 +152,7 @@ def export_pnnx(model: DigitNet, param: Path, level: int) -> None:
 def export_onnx(model: DigitNet, path: Path) -> None:
     """Write ``path`` with the tracing exporter, the batch left open."""
     with warnings.catch_warnings():
-        # The newer exporter needs onnxscript and writes the same graph.
+        # It announces its successor, which needs onnxscript as well.
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.onnx.export(
             model,
@@ -242,7 +246,7 @@ def loss_and_gradients(model: DigitNet, digits: Digits) -> dict[str, np.ndarray]
     weights = {name: double.get_parameter(name) for name in ("fc1.weight", "fc2.weight")}
     gradients = torch.autograd.grad(loss, list(weights.values()))
     named = {f"gradient/{name}": gradient.float().numpy() for name, gradient in zip(weights, gradients, strict=True)}
-    return {"loss": np.float64(loss.item()), **named}
+    return {"loss": np.array(loss.item()), **named}
 
 
 def write_pictures(digits: Digits, folder: Path) -> None:
@@ -287,7 +291,7 @@ def main() -> None:
         images=chosen.images.numpy(),
         labels=chosen.labels.numpy(),
         probability=probability,
-        held_out_accuracy=np.float64(held_out_accuracy),
+        held_out_accuracy=np.array(held_out_accuracy),
         **{f"activation/{name}": value for name, value in operands.items()},
         **loss_and_gradients(model, chosen),
     )
