@@ -1,0 +1,52 @@
+"""PNNX, the exchange format of ncnn: a text of operators (``.param``) and a zip of weights (``.bin``)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from explorer.core.errors import FileError
+from explorer.formats.pnnx.bin import AbsentWeights, StoredWeights
+from explorer.formats.pnnx.param import parse
+from explorer.formats.pnnx.writer import write
+from explorer.net.definition import NetDefinition
+
+__all__ = ["AbsentWeights", "StoredWeights", "read", "save"]
+
+
+def read(path: str | os.PathLike[str]) -> NetDefinition:
+    """Read ``x.param`` and the weights of ``x.bin`` beside it.
+
+    Without the ``.bin`` file the definition still loads, and each weight says, when asked for, that the file is absent.
+    Raises FileError naming file, line, what was found, the rule and the fix.
+    """
+    param, bin = _pair(path)
+    try:
+        data = param.read_bytes()
+    except OSError as error:
+        raise FileError(
+            f"the file cannot be read: {error.strerror}", path=str(param), fix="correct the path of the .param file"
+        ) from error
+    definition = parse(data, path=str(param), name=param.name.removesuffix(".param").removesuffix(".pnnx"))
+    declared = [weight for operator in definition.operators for weight in operator.weights.values()]
+    if not declared:
+        return definition
+    return replace(definition, weights=StoredWeights(bin, declared) if bin.exists() else AbsentWeights(bin, declared))
+
+
+def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
+    """Write a definition and its weights as ``x.param`` and ``x.bin``; reading them gives an equal definition."""
+    write(definition, *_pair(path))
+
+
+def _pair(path: str | os.PathLike[str]) -> tuple[Path, Path]:
+    param = Path(path)
+    if param.suffix != ".param":
+        raise FileError(
+            "the name does not end with .param",
+            path=str(param),
+            rule="a PNNX model is a pair of files, x.param and x.bin",
+            fix="give the path of the .param file",
+        )
+    return param, param.with_suffix(".bin")

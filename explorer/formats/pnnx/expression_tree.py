@@ -1,0 +1,126 @@
+"""The tree of a ``pnnx.Expression``: nodes, the functions' arities, traversal, and the text of a tree.
+
+Nothing here is recursive: a tree may be 100,000 deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from explorer.formats.pnnx.values import read_number, write_string, write_value
+
+_UNARY = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt
+    sign sin sinh sqrt square tan tanh trunc int torch.bool torch.float torch.long
+"""
+_BINARY = """
+    add sub mul div floor_divide fmod remainder pow atan2 max maximum min minimum logaddexp and or xor lshift rshift
+"""
+ARITY: Mapping[str, tuple[int, int]] = (
+    dict.fromkeys(_UNARY.split(), (1, 1)) | dict.fromkeys(_BINARY.split(), (2, 2)) | {"size": (1, 2)}
+)
+"""function → the least and the most arguments; ``size(x)`` is the shape of x, ``size(x,n)`` one length of it"""
+
+CONSTANTS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _Node:
+    """Trees are equal when they are written equally, so that 1, 1.0 and True differ."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Node) and write(self) == write(other)
+
+    def __hash__(self) -> int:
+        return hash(write(self))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {write(self)}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(_Node):
+    """A function of ``ARITY`` applied to arguments."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Operand(_Node):
+    """The operator's input of this index."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Literal(_Node):
+    """A value written in the text."""
+
+    value: bool | int | float | complex | str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ListOf(_Node):
+    """A list of values."""
+
+    items: tuple[Node, ...]
+
+
+Node: TypeAlias = Call | Operand | Literal | ListOf
+
+
+def preorder(tree: Node) -> Iterator[Node]:
+    """All nodes, each before its members, left to right."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(members(node)))
+
+
+def postorder(tree: Node) -> Iterator[Node]:
+    """All nodes, each after its members, left to right: with a stack of values, the order in which to compute them."""
+    stack = [(tree, False)]
+    while stack:
+        node, ready = stack.pop()
+        if ready or not members(node):
+            yield node
+        else:
+            stack.append((node, True))
+            stack.extend((member, False) for member in reversed(members(node)))
+
+
+def members(node: Node) -> tuple[Node, ...]:
+    """A call's arguments, a list's items, else nothing."""
+    return node.arguments if isinstance(node, Call) else node.items if isinstance(node, ListOf) else ()
+
+
+def write(tree: Node | _Node) -> str:
+    """Write a tree as text that :func:`parse` reads back, in the nested form."""
+    pieces: list[str] = []
+    stack: list[Node | _Node | str] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            pieces.append(node)
+        elif isinstance(node, (Call, ListOf)):
+            opening, closing = (f"{node.function}(", ")") if isinstance(node, Call) else ("[", "]")
+            pieces.append(opening)
+            stack.append(closing)
+            for index, member in enumerate(reversed(members(node))):
+                stack.extend((",", member) if index else (member,))
+        elif isinstance(node, Operand):
+            pieces.append(f"@{node.index}")
+        elif isinstance(node, Literal):
+            pieces.append(_write_literal(node.value))
+    return "".join(pieces)
+
+
+def _write_literal(value: bool | int | float | complex | str | None) -> str:
+    if not isinstance(value, str):
+        return write_value(value)
+    bare = bool(value) and value not in ARITY and value not in CONSTANTS and read_number(value) is None
+    return write_string(value, bare=bare and value[0] != "@" and not set('(),[]"') & set(value))
