@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, Union, get_args, get_origin
 
+from explorer.record.check import check
+from explorer.record.decode import decode, hints, spoken
 from explorer.record.recording import Recording
 
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
@@ -39,53 +36,36 @@ def _encode(value: Any) -> Any:
 
 
 def from_json(plain: Mapping[str, Any]) -> Recording:
-    """The recording of a plain form; raises ValueError when it is of another schema or lacks a field."""
+    """The recording of a plain form; raises ValueError naming the field that is wrong, or another schema."""
+    if not isinstance(plain, Mapping):
+        raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
     if plain.get("schema") != SCHEMA:
         raise ValueError(
-            f"this recording has schema {plain.get('schema')!r}; this version of explorer reads schema {SCHEMA}: "
+            f"this recording has schema {spoken(plain.get('schema'))}; this version of explorer reads schema {SCHEMA}: "
             "record it again, or open it with the version that wrote it"
         )
     rest = {name: value for name, value in plain.items() if name != "schema"}
-    decoded: Recording = _decode(rest, Recording, "recording")
+    decoded: Recording = decode(rest, Recording, "recording")
+    check(decoded)
     return decoded
 
 
 def loads(text: str) -> Recording:
-    """The recording in a JSON text."""
-    return from_json(json.loads(text))
+    """The recording in a JSON text; raises ValueError where it is not one."""
+    try:
+        plain = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("this is no recording: its JSON is nested too deeply") from None
+    except ValueError as wrong:
+        raise ValueError(f"this is no recording: it cannot be read as JSON: {wrong}") from None
+    return from_json(plain)
 
 
-def _decode(value: Any, kind: Any, path: str) -> Any:
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _decode_row(value, kind, path)
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (list, tuple, dict) and not isinstance(value, dict if origin is dict else list):
-        raise ValueError(f"recording field {path}: expected a {origin.__name__}, found {type(value).__name__}")
-    if origin is list:
-        return [_decode(item, arguments[0], path) for item in value]
-    if origin is tuple:
-        kinds = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
-        return tuple(_decode(item, part, path) for item, part in zip(value, kinds, strict=True))
-    if origin is dict:
-        key = int if arguments[0] is int else str
-        return {key(name): _decode(item, arguments[1], path) for name, item in value.items()}
-    if origin in (Union, types.UnionType):
-        return None if value is None else _decode(value, arguments[0], path)
-    if kind in (int, str, bool) and type(value) is not kind:
-        raise ValueError(f"recording field {path}: expected {kind.__name__}, found {type(value).__name__}")
-    return value
-
-
-def _decode_row(value: Any, kind: type, path: str) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError(f"recording field {path}: expected an object, found {type(value).__name__}")
-    known = {field.name: field for field in fields(kind)}
-    required = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
-    wrong = sorted(set(value) - set(known)) + [name for name in required if name not in value]
-    if wrong:
-        raise ValueError(f"recording field {path}: unknown or missing {', '.join(wrong)}; it has {', '.join(known)}")
-    hints = _hints(kind)
-    return kind(**{name: _decode(item, hints[name], f"{path}.{name}") for name, item in value.items()})
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return number
 
 
 def json_schema() -> dict[str, Any]:
@@ -99,7 +79,7 @@ def json_schema() -> dict[str, Any]:
 def _schema(kind: Any) -> dict[str, Any]:
     if is_dataclass(kind) and isinstance(kind, type):
         names = [field.name for field in fields(kind)]
-        properties = {name: _schema(_hints(kind)[name]) for name in names}
+        properties = {name: _schema(hints(kind)[name]) for name in names}
         return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:

@@ -1,0 +1,164 @@
+"""Rows from plain JSON values: each kind of field gets one decoder, made once, that says where a value does not fit."""
+
+from __future__ import annotations
+
+import math
+import re
+import types
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+_Decoder: TypeAlias = Callable[[Any], Any]
+_ID = re.compile(r"0|[1-9][0-9]{0,17}")
+
+
+def decode(value: Any, kind: Any, name: str) -> Any:
+    """The row of a plain value; raises ValueError that names the field, from ``name`` inwards, where it is not one."""
+    try:
+        return _decoder(kind)(value)
+    except _MismatchError as wrong:
+        raise ValueError(f"recording field {''.join([name, *reversed(wrong.path)])}: {wrong}") from None
+
+
+@cache
+def hints(kind: type) -> dict[str, Any]:
+    """The types of a row's fields."""
+    return get_type_hints(kind)
+
+
+def spoken(value: Any) -> str:
+    """A plain value as an error says it: itself if it is short, else its kind."""
+    names = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
+    if isinstance(value, (str, int, float)) and len(found := ascii(value)) <= 40:
+        return found
+    return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+class _MismatchError(Exception):
+    """A value of the wrong kind; the path grows while the decoders are left, innermost first."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"expected {expected}, found {found}")
+        self.path: list[str] = []
+
+
+@cache
+def _decoder(kind: Any) -> _Decoder:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_dataclass(kind) and isinstance(kind, type):
+        return _row_decoder(kind)
+    if origin is list:
+        return _list_decoder(arguments[0])
+    if origin is tuple and arguments[-1] is Ellipsis:
+        many = _list_decoder(arguments[0])
+        return lambda value: tuple(many(value))
+    if origin is tuple:
+        return _tuple_decoder(arguments)
+    if origin is dict:
+        return _dict_decoder(arguments[0], arguments[1])
+    if origin in (Union, types.UnionType):
+        some = _decoder(arguments[0])
+        return lambda value: None if value is None else some(value)
+    return _plain_decoder(kind)
+
+
+def _plain_decoder(kind: Any) -> _Decoder:
+    if kind is Any:
+        return lambda value: value
+    words = get_args(kind) if get_origin(kind) is Literal else ()
+    name = (
+        " or ".join(map(repr, words))
+        or {int: "an integer", float: "a number", str: "a string", bool: "a boolean"}[kind]
+    )
+
+    def decode(value: Any) -> Any:
+        if words:
+            fits = isinstance(value, str) and value in words
+        elif kind is float:
+            fits = type(value) in (int, float) and abs(value) < math.inf
+        else:
+            fits = type(value) is kind
+        if not fits:
+            raise _MismatchError(name, spoken(value))
+        return value
+
+    return decode
+
+
+def _list_decoder(member: Any) -> _Decoder:
+    decode = _decoder(member)
+
+    def decode_list(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise _MismatchError("a list", spoken(value))
+        if member in (int, str) and set(map(type, value)) <= {member}:
+            return list(value)
+        decoded: list[Any] = []
+        try:
+            for item in value:
+                decoded.append(decode(item))  # noqa: PERF401 - its length is the index of what does not fit
+        except _MismatchError as wrong:
+            wrong.path.append(f"[{len(decoded)}]")
+            raise
+        return decoded
+
+    return decode_list
+
+
+def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
+    decoders = [_decoder(member) for member in members]
+
+    def decode_tuple(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) != len(decoders):
+            found = f"{len(value)} values" if isinstance(value, list) else spoken(value)
+            raise _MismatchError(f"a list of {len(decoders)} values", found)
+        return tuple(decode(item) for decode, item in zip(decoders, value, strict=True))
+
+    return decode_tuple
+
+
+def _dict_decoder(key: type, member: Any) -> _Decoder:
+    decode = _decoder(member)
+
+    def decode_dict(value: Any) -> dict[Any, Any]:
+        if not isinstance(value, dict):
+            raise _MismatchError("an object", spoken(value))
+        decoded: dict[Any, Any] = {}
+        for name, item in value.items():
+            if key is int and not _ID.fullmatch(name):
+                raise _MismatchError("node ids as names", spoken(name))
+            try:
+                decoded[key(name)] = decode(item)
+            except _MismatchError as wrong:
+                wrong.path.append(f"[{spoken(name)}]")
+                raise
+        return decoded
+
+    return decode_dict
+
+
+def _row_decoder(kind: type) -> _Decoder:
+    known = {field.name: field for field in fields(kind)}
+    required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+    decoders = {name: _decoder(hints(kind)[name]) for name in known}
+
+    def decode_row(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _MismatchError("an object", spoken(value))
+        unknown = [spoken(name) for name in value if name not in known]
+        missing = [name for name in required if name not in value]
+        if unknown or missing:
+            found = [f"unknown {', '.join(unknown[:3])}"] * bool(unknown) + [f"no {', '.join(missing)}"] * bool(missing)
+            raise _MismatchError(f"an object of {', '.join(known)}", " and ".join(found))
+        decoded = {}
+        for name, item in value.items():
+            try:
+                decoded[name] = decoders[name](item)
+            except _MismatchError as wrong:
+                wrong.path.append(f".{name}")
+                raise
+        return kind(**decoded)
+
+    return decode_row
