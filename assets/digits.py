@@ -141,7 +141,7 @@ def select(model: DigitNet, held_out: Digits) -> Digits:
 def export_pnnx(model: DigitNet, param: Path, level: int) -> None:
     """Write ``param`` and the ``.bin`` beside it with the pnnx tool, the batch left open."""
     with tempfile.TemporaryDirectory() as scratch:
-        # pnnx writes more files than are wanted; a second input of another batch size is how it learns that the batch is open.
+        # pnnx writes more than is wanted; a second input of another size is how it learns that the batch is open.
         traced = Path(scratch, "digits.pt")
         one, two = torch.zeros(1, 1, 8, 8), torch.zeros(2, 1, 8, 8)
         pnnx.export(model, str(traced), (one,), (two,), optlevel=level, fp16=False)
