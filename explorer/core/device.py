@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.core.errors import DeclarationError, UnknownNameError
+
+_ALIGNMENT = 64
+
 
 class Device:
     """Memory of one kind; operations register a kernel for each device that they run on."""
@@ -14,12 +18,15 @@ class Device:
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:
+        if name in _devices:
+            raise DeclarationError(f"a second device {name!r}", rule="a device's name is unique", fix="use device(name)")
         self.name = name
+        _devices[name] = self
 
     def new(self, nbytes: int) -> NDArray[np.uint8]:
-        """A block of uninitialised memory, 64-byte aligned, of ``nbytes`` bytes."""
-        block = np.empty(nbytes + 64, np.uint8)
-        start = -block.ctypes.data % 64
+        """A block of uninitialised memory of ``nbytes`` bytes, aligned to 64 bytes."""
+        block = np.empty(nbytes + _ALIGNMENT, np.uint8)
+        start = -block.ctypes.data % _ALIGNMENT
         return block[start : start + nbytes]
 
     def __repr__(self) -> str:
@@ -29,10 +36,13 @@ class Device:
         return device, (self.name,)
 
 
+_devices: dict[str, Device] = {}
 cpu = Device("cpu")
-_devices = {"cpu": cpu}
 
 
 def device(name: str) -> Device:
-    """The device of a name; devices are single objects."""
-    return _devices.setdefault(name, Device(name))
+    """The device of a name; raises UnknownNameError where none was declared."""
+    try:
+        return _devices[name]
+    except KeyError:
+        raise UnknownNameError(name, kind="device", known=_devices) from None

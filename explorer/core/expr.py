@@ -1,0 +1,239 @@
+"""Expressions: recorded values. Building one computes nothing but its type."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, cast
+
+from explorer.core.device import Device
+from explorer.core.errors import OperandError, StateError
+from explorer.core.hooks import hooks
+from explorer.core.numpy_protocol import NumpyProtocol
+from explorer.core.operators import Operators
+from explorer.core.origin import INTERNAL, Place, place_of
+from explorer.core.types import AnyType, Array, Shape, TensorType
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    import numpy as np
+
+    from explorer.core.operation import Operation
+
+_uids = count()
+next_uid = _uids.__next__
+
+
+class Scope:
+    """A named box of the user's program: a block, a layer, a function, a file's operator; scopes nest."""
+
+    __slots__ = ("kind", "name", "parent")
+
+    def __init__(self, name: str, kind: str, parent: Scope | None) -> None:
+        self.name, self.kind, self.parent = name, kind, parent
+
+    def __repr__(self) -> str:
+        return f"{self.parent!r}/{self.name}" if self.parent is not None else self.name
+
+
+class _State(threading.local):
+    """What surrounds the next recorded node, for each thread."""
+
+    scope: Scope | None = None
+    place: Place | None = None
+    """where to say that nodes come from, instead of the user's line"""
+    traces: tuple[int, ...] = ()
+    """the first uid of each function that is being traced"""
+
+
+state = _State()
+
+
+class Expr(NumpyProtocol, Operators):
+    """A recorded value: an operation, its operands, its type, and where it was written. Immutable; hashed by identity."""
+
+    __slots__ = ("__weakref__", "code", "instruction", "operands", "operation", "scope", "type", "uid")
+    uid: int
+    operation: Operation
+    operands: tuple[Expr, ...]
+    type: AnyType
+    scope: Scope | None
+    code: CodeType | Place | None
+    instruction: int
+
+    __hash__ = object.__hash__
+
+    @property
+    def tensor_type(self) -> TensorType:
+        """The type of a value with one output; raises OperandError for a tuple."""
+        if type(self.type) is not TensorType:
+            raise OperandError(
+                f"{self.operation.name}: a value with the outputs {self.type}",
+                rule="a value with several outputs is used one output at a time",
+                fix="unpack it: a, b = f(x)",
+            )
+        return self.type
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the dimensions."""
+        return self.tensor_type.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The elements' dtype."""
+        return self.tensor_type.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the value will live."""
+        return self.tensor_type.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.tensor_type.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.tensor_type.size
+
+    @property
+    def place(self) -> Place | None:
+        """The user's line, or the file's, that recorded this node."""
+        if self.code is None or isinstance(self.code, Place):
+            return self.code
+        return place_of(self.code, self.instruction)
+
+    def eval_register(self) -> Any:
+        """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
+        return hooks.register(self)
+
+    def explore(self, **options: Any) -> Any:
+        """Show the expression's graph and its plan."""
+        return hooks.explore(self, **options)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise OperandError("len() of a scalar", rule="only a tensor of rank 1 or more has a length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Expr]:
+        return (self[index] for index in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        self._refuse_in_trace("asarray")
+        if copy is False:
+            raise StateError("np.asarray(…, copy=False) of an expression", rule="evaluating makes a new array")
+        value = cast("Array", hooks.evaluate(self))
+        return value if dtype is None else value.astype(dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def _scalar(self, what: str) -> Any:
+        if self.size != 1:
+            raise OperandError(
+                f"{what}() of {self.type}",
+                rule=f"{what}() needs a single element",
+                fix="use ex.where for a choice by element, or reduce first (.sum(), .max())",
+            )
+        self._refuse_in_trace(what)
+        return hooks.evaluate(self).item()
+
+    def _refuse_in_trace(self, what: str) -> None:
+        if state.traces and self.uid >= state.traces[0]:
+            raise StateError(
+                f"{what}() of a value inside an @ex.function",
+                rule="a function's body is recorded once, before any value is known",
+                fix="use ex.where to choose by value, or pass the value as a static argument",
+            )
+
+    def __repr__(self) -> str:
+        return f"<{self.operation.label} #{self.uid}: {self.type}>"
+
+
+_new = object.__new__
+_frame = sys._getframe
+
+
+def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
+    """The expression of an operation on operands; an illegal combination raises OperandError here, where it is written."""
+    self = _new(Expr)
+    self.operation = operation
+    self.operands = operands
+    self.type = operation.type_of(tuple([operand.type for operand in operands]))
+    enter(self)
+    return self
+
+
+def enter(node: Expr) -> None:
+    """Give a new node its uid, scope and place; uids grow in order of recording, so operands have smaller ones."""
+    node.uid = next_uid()
+    around = state
+    node.scope = around.scope
+    if around.place is not None:
+        node.code, node.instruction = around.place, 0
+        return
+    frame = _frame(2)
+    code = frame.f_code
+    while code.co_filename.startswith(INTERNAL):
+        outer = frame.f_back
+        if outer is None:
+            break
+        frame = outer
+        code = frame.f_code
+    node.code, node.instruction = code, frame.f_lasti
+
+
+def derive(operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: Scope | None) -> Expr:
+    """A node that stands for another one, in ``scope``: it keeps the place where the original was written."""
+    self = _new(Expr)
+    self.operation, self.operands, self.scope = operation, operands, scope
+    self.type = operation.type_of(tuple([operand.type for operand in operands]))
+    self.uid, self.code, self.instruction = next_uid(), like.code, like.instruction
+    return self
+
+
+@contextmanager
+def scope(name: str, kind: str = "scope") -> Iterator[Scope]:
+    """Record what follows inside a named box."""
+    outer = state.scope
+    state.scope = inner = Scope(name, kind, outer)
+    try:
+        yield inner
+    finally:
+        state.scope = outer
+
+
+@contextmanager
+def within(inner: Scope | None) -> Iterator[None]:
+    """Record what follows inside a scope that exists already, None for the top."""
+    outer = state.scope
+    state.scope = inner
+    try:
+        yield
+    finally:
+        state.scope = outer
+
+
+@contextmanager
+def placed(place: Place | None) -> Iterator[None]:
+    """Record what follows as written at ``place``, for instance at a model file's line."""
+    outer = state.place
+    state.place = place
+    try:
+        yield
+    finally:
+        state.place = outer

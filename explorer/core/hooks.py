@@ -1,0 +1,34 @@
+"""The few things that low floors ask of high ones; ``explorer/__init__`` fills them, a test checks that all are filled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+def _empty(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("explorer is not imported as a whole: import explorer, not one of its parts")
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What reaches up."""
+
+    evaluate: Callable[..., Any] = _empty
+    """expression(s) → read-only array(s)"""
+    register: Callable[..., Any] = _empty
+    """expression → handle in the thread's default plan"""
+    explore: Callable[..., Any] = _empty
+    """expression → widget"""
+    call_gradient: Callable[..., Any] = _empty
+    """gradients of a call's operands"""
+    batch_call: Callable[..., Any] = _empty
+    """the batched form of a call"""
+
+    def missing(self) -> list[str]:
+        """The names of the hooks that nobody filled."""
+        return [field.name for field in fields(self) if getattr(self, field.name) is _empty]
+
+
+hooks = Hooks()

@@ -1,0 +1,265 @@
+"""An operation: what a node does. One class body holds every facet; its fields are its attributes.
+
+A class that lacks a facet fails when it is declared. Instances are interned: equal attributes (by type and bits:
+1, 1.0 and True differ, 0.0 and −0.0 too) give one object, so that comparing operations is comparing identities.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import struct
+import warnings
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from explorer.core import registry
+from explorer.core.device import Device, cpu
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.expr import Expr, record
+from explorer.core.types import AnyType, Array, TensorType, TupleType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from explorer.core.example import Example
+
+Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
+"""What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
+
+
+class OperationRedefined(UserWarning):
+    """An operation's class was declared again under the same module and name, and replaces the earlier one."""
+
+
+def _key(value: Any) -> Any:
+    """A hashable stand-in that is equal only for equal types and bits."""
+    if isinstance(value, float):
+        return "float", struct.pack("<d", value)
+    if isinstance(value, complex):
+        return "complex", struct.pack("<dd", value.real, value.imag)
+    if isinstance(value, tuple):
+        return tuple([_key(item) for item in value])
+    return type(value), value
+
+
+class _Interning(type):
+    """Makes one instance for each set of attributes."""
+
+    _instances: WeakValueDictionary[Any, Any]
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        made = super().__call__(*arguments, **named)
+        values = tuple([getattr(made, field.name) for field in fields(made)])
+        try:
+            return cls._instances.setdefault(_key(values), made)
+        except TypeError:
+            raise DeclarationError(
+                f"{cls.__name__} with the attributes {values}",
+                rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
+                fix="pass arrays as operands: ex.tensor(array)",
+            ) from None
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Operation(metaclass=_Interning):
+    """The base of all operations; subclass ``Elementwise`` and its like where they fit.
+
+    ``infer`` gives the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient`` gives
+    the gradients of the operands as expressions (None where there is none); ``batch`` gives the same operation over
+    operands that have a leading batch axis; ``flops`` counts arithmetic.
+    """
+
+    name: ClassVar[str]
+    """what the registry and pictures call it: the class name in snake_case unless it is given"""
+    view: ClassVar[bool] = False
+    """the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
+    elementwise: ClassVar[bool] = False
+    """each element of the result depends on the operands' elements at its place only"""
+    linear: ClassVar[bool] = False
+    """linear in each operand while the others are held"""
+    commutative: ClassVar[bool] = False
+    associative: ClassVar[bool] = False
+    idempotent: ClassVar[bool] = False
+    monotone: ClassVar[bool] = False
+    """never decreasing in its first operand"""
+    reuses_operand: ClassVar[bool] = False
+    """the kernel may write its result over an operand of the same type"""
+    range: ClassVar[Range] = "real"
+    nondifferentiable: ClassVar[str] = ""
+    """why there is no gradient, where there is none"""
+    unbatchable: ClassVar[str] = ""
+    """why there is no batching rule, where there is none"""
+    examples: ClassVar[tuple[Example, ...]] = ()
+    """operands on which the laws are checked"""
+
+    _abstract: ClassVar[bool] = True
+    _types: dict[tuple[AnyType, ...], AnyType]
+
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls._instances = WeakValueDictionary()
+        cls._abstract = abstract
+        if abstract:
+            return
+        if "name" not in cls.__dict__:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        _check_facets(cls)
+        _enter(cls)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_types", {})
+
+    # -- facets --------------------------------------------------------------------------------------------------
+
+    def infer(self, *types: TensorType) -> AnyType:
+        """The type of the result; raises OperandError (see ``refuse``) for illegal operands."""
+        raise NotImplementedError
+
+    def kernel(self, out: Any, *operands: Array) -> Any:
+        """Compute into ``out`` (an array of the inferred type; None for a view) and return it."""
+        raise NotImplementedError
+
+    def gradient(self, upstream: Any, result: Expr, *operands: Expr) -> tuple[Expr | None, ...]:
+        """The gradients of the operands as expressions of the upstream gradient, the result and the operands."""
+        raise NotImplementedError
+
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+        """The operation over operands of which some have a leading axis of ``size`` members."""
+        raise NotImplementedError
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        """Number of arithmetic operations."""
+        raise NotImplementedError
+
+    # -- what every operation has --------------------------------------------------------------------------------
+
+    def __call__(self, *operands: Any) -> Expr:
+        """Record this operation on expressions, arrays or numbers."""
+        return record(self, as_operands(operands))
+
+    def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
+        """The inferred type, remembered for each tuple of operand types."""
+        try:
+            return self._types[types]
+        except KeyError:
+            pass
+        for given in types:
+            if type(given) is TupleType and not self.takes_tuples:
+                raise self.refuse(types, "operands have one output", "unpack the value first: a, b = f(x)")
+        expected = _arity(type(self))
+        if expected is not None and len(types) != expected:
+            raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
+        found = self._types[types] = self.infer(*types)  # type: ignore[arg-type]
+        return found
+
+    takes_tuples: ClassVar[bool] = False
+
+    def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
+        """The error for illegal operands."""
+        given = ", ".join(map(repr, types)) or "nothing"
+        return OperandError(f"{self.label}: given {given}", rule=rule, fix=fix)
+
+    @property
+    def label(self) -> str:
+        """What a picture calls a node of this operation."""
+        return self.name
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def compute(self, *operands: Array) -> Any:
+        """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
+        kind = self.type_of(tuple([TensorType(array.shape, array.dtype) for array in operands]))
+        if self.view:
+            return self.kernel(None, *operands)
+        if isinstance(kind, TupleType):
+            return self.kernel(tuple(np.empty(part.shape, part.dtype) for part in kind.parts), *operands)
+        return self.kernel(np.empty(kind.shape, kind.dtype), *operands)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        return f"{self.name}({given})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(self.attributes.values())
+
+
+kernels: dict[tuple[type[Operation], Device], Callable[..., Any]] = {}
+"""Kernels of devices other than cpu: (operation, device) → function(operation, out, *operands)."""
+
+
+def kernel_of(operation: Operation, device: Device) -> Callable[..., Any]:
+    """The kernel of an operation on a device, bound to its attributes; raises DeclarationError where there is none."""
+    if device is cpu:
+        return operation.kernel
+    registered = kernels.get((type(operation), device))
+    if registered is None:
+        raise DeclarationError(
+            f"{operation.name} on {device.name}",
+            rule="an operation runs on a device for which a kernel is registered",
+            fix=f"register one in explorer.core.operation.kernels, or copy the operands to {cpu.name}",
+        )
+    return registered.__get__(operation)
+
+
+def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
+    """Expressions for operands: numbers become constants of the weakest dtype that fits, arrays become tensors."""
+    for value in values:
+        if not isinstance(value, Expr):
+            break
+    else:
+        return values
+    convert = registry.function("as_expr")
+    kinds = [value.tensor_type for value in values if isinstance(value, Expr)]
+    return tuple([value if isinstance(value, Expr) else convert(value, kinds) for value in values])
+
+
+def _arity(cls: type[Operation]) -> int | None:
+    """How many operands ``infer`` takes, None for any number."""
+    found: int | None = cls.__dict__.get("_operand_count", -1)
+    if found == -1:
+        parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
+        variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+        found = None if variadic else len(parameters)
+        cls._operand_count = found  # type: ignore[attr-defined]
+    return found
+
+
+def _check_facets(cls: type[Operation]) -> None:
+    missing = [] if (cls.__doc__ or "").strip() else ["a docstring (one sentence)"]
+    for facet in ("infer", "kernel", "flops"):
+        if getattr(cls, facet) is getattr(Operation, facet):
+            missing.append(f"{facet}()")
+    for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
+        if getattr(cls, facet) is getattr(Operation, facet) and not getattr(cls, excuse):
+            missing.append(f"{facet}(), or {excuse} = 'why there is none'")
+    if not cls.examples and not cls.takes_tuples:
+        missing.append("examples, on which the laws are checked")
+    if missing:
+        raise DeclarationError(
+            f"operation {cls.__name__} lacks {'; '.join(missing)}",
+            rule="an operation's class body holds every facet",
+            fix="add what is missing, or inherit it (Elementwise gives infer, batch and flops)",
+        )
+
+
+def _enter(cls: type[Operation]) -> None:
+    held = registry.operations.get(cls.name)
+    if held is not None:
+        if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise DeclarationError(
+                f"a second operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
+                rule=f"an operation's name is unique; {held.__module__}.{held.__qualname__} has it",
+                fix="set name = '…' in the class body",
+            )
+        warnings.warn(f"operation {cls.name!r} is declared again and replaces the earlier one", OperationRedefined, stacklevel=3)
+    registry.operations[cls.name] = cls
+    if not fields(cls):
+        registry.functions[cls.name] = cls()

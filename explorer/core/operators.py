@@ -1,0 +1,119 @@
+"""Python's operators and array methods on expressions, written once; they reach operations by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from explorer.core.registry import function
+
+if TYPE_CHECKING:
+    from explorer.core.expr import Expr
+
+
+def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
+    return cast("Expr", function(name)(*operands, **attributes))
+
+
+class Operators:
+    """The arithmetic of expressions: every method records one operation and computes nothing."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Expr:
+        return _apply("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return _apply("add", other, self)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _apply("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _apply("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _apply("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return _apply("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _apply("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _apply("divide", other, self)
+
+    def __pow__(self, other: Any) -> Expr:
+        return _apply("power", self, other)
+
+    def __rpow__(self, other: Any) -> Expr:
+        return _apply("power", other, self)
+
+    def __matmul__(self, other: Any) -> Expr:
+        return _apply("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Expr:
+        return _apply("matmul", other, self)
+
+    def __neg__(self) -> Expr:
+        return _apply("negative", self)
+
+    def __pos__(self) -> Expr:
+        return cast("Expr", self)
+
+    def __abs__(self) -> Expr:
+        return _apply("absolute", self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
+        return _apply("equal", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return _apply("not_equal", self, other)
+
+    def __lt__(self, other: Any) -> Expr:
+        return _apply("less", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _apply("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _apply("greater", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _apply("greater_equal", self, other)
+
+    def __getitem__(self, index: Any) -> Expr:
+        return _apply("getitem", self, index)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """The sum over ``axis``, over all axes for None."""
+        return _apply("sum", self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """The mean over ``axis``, over all axes for None."""
+        return _apply("mean", self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """The maximum over ``axis``, over all axes for None."""
+        return _apply("max", self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+        """The minimum over ``axis``, over all axes for None."""
+        return _apply("min", self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Expr:
+        """The same elements in another shape; one size may be −1."""
+        return _apply("reshape", self, shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Expr:
+        """The axes in another order, reversed when none is given."""
+        return _apply("transpose", self, (axes[0] if len(axes) == 1 else axes) or None)
+
+    def astype(self, dtype: Any) -> Expr:
+        """The elements converted to another dtype."""
+        return _apply("cast", self, dtype)
+
+    @property
+    def T(self) -> Expr:  # noqa: N802  # NumPy's name
+        """The axes reversed."""
+        return _apply("transpose", self, None)

@@ -1,0 +1,203 @@
+"""Arithmetic and comparison of two or more tensors, element by element, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.example import Example, integers, real
+from explorer.core.expr import Expr
+from explorer.core.operation import as_operands
+from explorer.core.registry import function, public
+from explorer.core.types import Array, TensorType
+from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+
+PAIRS = (
+    Example(real(2, 3), real(2, 3)),
+    Example(real(2, 3), real(3)),
+    Example(real(), real(2, 1, 3)),
+    Example(real(2, 1), real(1, 3)),
+)
+POSITIVE_PAIRS = (Example(real(2, 3, low=0.5, high=2.0), real(3, low=0.5, high=2.0)),)
+APART = (Example(real(2, 3, low=0.5, high=1.0), real(3, low=-1.0, high=0.4)),)
+_STEPS = "comparisons are constant wherever they have a derivative"
+
+
+class Add(Ufunc):
+    """a + b."""
+
+    ufunc, linear, commutative, associative, examples = np.add, True, True, True, (*PAIRS, Example(integers(3), integers(3)))
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g, g
+
+
+class Subtract(Ufunc):
+    """a − b."""
+
+    ufunc, linear, examples = np.subtract, True, PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g, -g
+
+
+class Multiply(Ufunc):
+    """a · b, element by element."""
+
+    ufunc, linear, commutative, associative, examples = np.multiply, True, True, True, PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g * b, g * a
+
+
+class Divide(Ufunc):
+    """a / b."""
+
+    ufunc, weight, examples = np.divide, 4, POSITIVE_PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g / b, -g * y / b
+
+
+class Power(Ufunc):
+    """a to the power b; for gradients a must be positive where b varies."""
+
+    ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g * b * a ** (b - 1), g * y * function("log")(a)
+
+
+class Maximum(Ufunc):
+    """The larger of a and b; NaN wins. Where they are equal each gets half of the gradient."""
+
+    ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return _shared(g, a, b)
+
+
+class Minimum(Ufunc):
+    """The smaller of a and b; NaN wins. Where they are equal each gets half of the gradient."""
+
+    ufunc, commutative, associative, idempotent, monotone, examples = np.minimum, True, True, True, True, APART
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        second, first = _shared(g, a, b)
+        return first, second
+
+
+def _shared(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """The gradient for the larger of a and b, and for the other."""
+    half = where(a == b, 0.5 * g, 0)
+    return where(a > b, g, half), where(a < b, g, half)
+
+
+class Comparison(Ufunc, abstract=True):
+    """True or False for each pair of elements."""
+
+    nondifferentiable = _STEPS
+    examples = (*PAIRS, Example(integers(3), integers(3)))
+    reuses_operand = False
+
+
+class Equal(Comparison):
+    """a = b."""
+
+    ufunc, commutative = np.equal, True
+
+
+class NotEqual(Comparison):
+    """a ≠ b."""
+
+    ufunc, commutative = np.not_equal, True
+
+
+class Less(Comparison):
+    """a < b."""
+
+    ufunc = np.less
+
+
+class LessEqual(Comparison):
+    """a ≤ b."""
+
+    ufunc = np.less_equal
+
+
+class Greater(Comparison):
+    """a > b."""
+
+    ufunc = np.greater
+
+
+class GreaterEqual(Comparison):
+    """a ≥ b."""
+
+    ufunc = np.greater_equal
+
+
+class Select(Elementwise):
+    """a where the condition holds, b elsewhere (NumPy: where)."""
+
+    examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
+    reuses_operand = False
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if dtypes[0].kind != "b":
+            types = tuple(TensorType((), dtype) for dtype in dtypes)
+            raise self.refuse(types, "the condition is boolean", "compare it first: x != 0")
+        return np.result_type(*dtypes[1:])
+
+    def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:
+        np.copyto(out, b)
+        np.copyto(out, a, where=condition)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, condition: Expr, a: Expr, b: Expr) -> tuple[None, Expr, Expr]:
+        return None, where(condition, g, 0), where(condition, 0, g)
+
+
+@public
+def where(condition: Any, a: Any, b: Any) -> Expr:
+    """a where the condition holds, b elsewhere; numbers take the other's dtype."""
+    a, b = as_operands((a, b))
+    (condition,) = as_operands((condition,))
+    return Select()(condition, a, b)
+
+
+class AddN(Elementwise):
+    """The sum of any number of tensors, from left to right."""
+
+    linear, commutative, associative = True, True, True
+    examples = (Example(real(2, 3), real(2, 3), real(2, 3)), Example(real(3)))
+
+    def infer(self, *types: TensorType) -> TensorType:
+        if not types:
+            raise self.refuse(types, "a sum has at least one term")
+        return super().infer(*types)
+
+    def kernel(self, out: Array, *terms: Array) -> Array:
+        if len(terms) == 1:
+            np.copyto(out, terms[0])
+            return out
+        np.add(terms[0], terms[1], out=out)
+        for term in terms[2:]:
+            np.add(out, term, out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, *terms: Expr) -> tuple[Expr, ...]:
+        return (g,) * len(terms)
+
+    def flops(self, result: Any, *types: TensorType) -> int:
+        return (len(types) - 1) * int(result.size)
+
+    reuses_operand = False
+
+
+add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
+maximum, minimum = Maximum(), Minimum()
+equal, not_equal, less, less_equal = Equal(), NotEqual(), Less(), LessEqual()
+greater, greater_equal = Greater(), GreaterEqual()
+add_n = AddN()

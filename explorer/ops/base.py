@@ -1,0 +1,105 @@
+"""What the families share: elementwise operations over broadcast operands, and alignment of batched operands."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation
+from explorer.core.registry import function
+from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes
+
+EXPENSIVE = 10
+"""flops that one transcendental function counts for"""
+
+
+class Elementwise(Operation, abstract=True):
+    """An operation on each element of broadcast operands; subclasses give ``kernel`` and ``gradient``.
+
+    The gradient may have the result's shape: what was broadcast is summed back by the backward pass.
+    """
+
+    elementwise = True
+    reuses_operand = True
+    weight: ClassVar[int] = 1
+    """flops per element"""
+
+    def infer(self, *types: TensorType) -> TensorType:
+        shapes = [kind.shape for kind in types]
+        shape = broadcast_shapes(*shapes)
+        if shape is None:
+            raise self.refuse(
+                types,
+                "shapes are aligned at their last axes; sizes must be equal, or one of them 1",
+                "insert axes of size 1 with .reshape(…) so that equal sizes meet",
+            )
+        return TensorType(shape, self.result_dtype(*[kind.dtype for kind in types]), types[0].device)
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the result: NumPy's promotion of the operands' dtypes unless a subclass says otherwise."""
+        return np.result_type(*dtypes)
+
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+        return self(*align(batched, operands))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return self.weight * result.size
+
+
+class Ufunc(Elementwise, abstract=True):
+    """An elementwise operation that is one NumPy ufunc."""
+
+    ufunc: ClassVar[np.ufunc]
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        try:
+            return self.ufunc.resolve_dtypes((*dtypes, None))[-1]
+        except TypeError:
+            types = tuple(TensorType((), dtype) for dtype in dtypes)
+            raise self.refuse(types, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
+
+    def kernel(self, out: Any, *operands: Array) -> Array:
+        result: Array = self.ufunc(*operands, out=out)
+        return result
+
+
+def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The floating dtype that a function of real numbers gives for a dtype."""
+    return dtype if dtype.kind in "fc" else np.exp.resolve_dtypes((dtype, None))[-1]
+
+
+def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
+    """Batched operands with axes of size 1 after the batch axis, so that their own axes meet the others' when broadcast."""
+    own = [node.ndim - yes for node, yes in zip(operands, batched, strict=True)]
+    rank = max(own)
+    aligned = []
+    for node, yes, own_rank in zip(operands, batched, own, strict=True):
+        if yes and own_rank < rank:
+            node = reshape(node, (node.shape[0], *[1] * (rank - own_rank), *node.shape[1:]))
+        aligned.append(node)
+    return aligned
+
+
+def reshape(x: Expr, shape: Shape) -> Expr:
+    """``x`` in another shape; itself when the shape is the same."""
+    found: Expr = x if x.shape == shape else function("reshape")(x, shape)
+    return found
+
+
+def sum_to(x: Expr, shape: Shape) -> Expr:
+    """``x`` summed over what broadcasting ``shape`` to x.shape would repeat."""
+    if x.shape == shape:
+        return x
+    extra = x.ndim - len(shape)
+    if extra < 0 or broadcast_shapes(x.shape, shape) != x.shape:
+        raise OperandError(
+            f"a gradient of shape {x.shape} for an operand of shape {shape}",
+            rule="an elementwise gradient has the result's shape, or one that the operand's shape broadcasts to",
+            fix="check the gradient() of the operation",
+        )
+    axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and x.shape[extra + i] != 1))
+    return reshape(function("sum")(x, axis=axes), shape)

@@ -1,0 +1,192 @@
+"""Two-dimensional convolution (cross-correlation, as everywhere in deep learning) and its two adjoints."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.example import Example, real
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types import AnyType, Array, Shape, TensorType
+from explorer.ops.base import reshape
+from explorer.ops.movement import Member, Stack
+from explorer.ops.window import Padding, Pair, Window, both_sides, pair
+
+_ONE: Pair = (1, 1)
+_NONE: Padding = ((0, 0), (0, 0))
+
+
+class Convolution(Operation, abstract=True):
+    """What convolution and its adjoints share: images (N, C, H, W), filters (O, C / groups, h, w)."""
+
+    strides: Pair = _ONE
+    padding: Padding = _NONE
+    dilation: Pair = _ONE
+    groups: int = 1
+    linear: ClassVar[bool] = True
+
+    def window(self, filters: Shape) -> Window:
+        """The window that the filters slide with."""
+        return Window((filters[2], filters[3]), self.strides, self.padding, self.dilation)
+
+    @property
+    def options(self) -> tuple[Pair, Padding, Pair, int]:
+        """The attributes that all three share."""
+        return self.strides, self.padding, self.dilation, self.groups
+
+    def result_shape(self, images: Shape, filters: Shape, types: tuple[AnyType, ...]) -> Shape:
+        """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
+        if len(images) != 4 or len(filters) != 4:
+            raise self.refuse(types, "images are (N, C, H, W) and filters (O, C / groups, h, w)")
+        if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
+            raise self.refuse(
+                types,
+                f"channels of the images ({images[1]}) = channels of a filter ({filters[1]}) × groups ({self.groups}), "
+                f"and the filters ({filters[0]}) divide among the groups",
+            )
+        rows, columns = self.window(filters).output(images[2], images[3])
+        if rows < 1 or columns < 1:
+            raise self.refuse(types, f"the filter {filters[2]}×{filters[3]} fits into the padded image")
+        return images[0], filters[0], rows, columns
+
+
+class Conv2d(Convolution):
+    """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w): (N, O, H′, W′)."""
+
+    examples = (
+        Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
+        Example(real(1, 2, 6, 5), real(4, 1, 3, 2), strides=(2, 1), groups=2),
+        Example(real(1, 1, 6, 6), real(1, 1, 2, 2), dilation=(2, 2), padding=((1, 0), (0, 2))),
+    )
+
+    def infer(self, images: TensorType, filters: TensorType) -> TensorType:
+        shape = self.result_shape(images.shape, filters.shape, (images, filters))
+        return TensorType(shape, np.result_type(images.dtype, filters.dtype), images.device)
+
+    def kernel(self, out: Array, images: Array, filters: Array) -> Array:
+        columns = self.window(filters.shape).columns(images, self.groups)
+        weights = filters.reshape(1, self.groups, filters.shape[0] // self.groups, -1)
+        np.matmul(weights, columns, out=out.reshape(out.shape[0], self.groups, weights.shape[2], -1))
+        return out
+
+    def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
+        return (
+            Conv2dImageGradient(*self.options, images.shape)(g, filters),
+            Conv2dFilterGradient(*self.options, filters.shape)(g, images),
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], images: Expr, filters: Expr) -> Expr:
+        if batched[1]:
+            return _batch_filters(self, size, batched, images, filters)
+        merged = self(reshape(images, (size * images.shape[1], *images.shape[2:])), filters)
+        return reshape(merged, (size, images.shape[1], *merged.shape[1:]))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * result.size * types[1].size // types[1].shape[0]
+
+
+class Conv2dImageGradient(Convolution):
+    """The adjoint of convolution in the images: (N, O, H′, W′) with filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
+
+    shape: Shape = ()
+    examples = (
+        Example(real(2, 4, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1)), shape=(2, 3, 5, 5)),
+        Example(real(1, 4, 2, 4), real(4, 1, 3, 2), strides=(2, 1), groups=2, shape=(1, 2, 6, 5)),
+    )
+
+    def infer(self, g: TensorType, filters: TensorType) -> TensorType:
+        if self.result_shape(self.shape, filters.shape, (g, filters)) != g.shape:
+            raise self.refuse((g, filters), f"the gradient has the shape of the convolution of {self.shape}")
+        return TensorType(self.shape, np.result_type(g.dtype, filters.dtype))
+
+    def kernel(self, out: Array, g: Array, filters: Array) -> Array:
+        weights = filters.reshape(1, self.groups, filters.shape[0] // self.groups, -1)
+        upstream = g.reshape(g.shape[0], self.groups, weights.shape[2], -1)
+        columns = np.matmul(weights.swapaxes(2, 3), upstream)
+        windows = columns.reshape(g.shape[0], self.shape[1], *filters.shape[2:], *g.shape[2:])
+        np.copyto(out, self.window(filters.shape).scatter(windows, self.shape))
+        return out
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr, filters: Expr) -> tuple[Expr, Expr]:
+        return (
+            Conv2d(*self.options)(upstream, filters),
+            Conv2dFilterGradient(*self.options, filters.shape)(g, upstream),
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, filters: Expr) -> Expr:
+        if batched[1]:
+            return _batch_filters(self, size, batched, g, filters)
+        merged = (size * self.shape[0], *self.shape[1:])
+        together = Conv2dImageGradient(*self.options, merged)(reshape(g, (size * g.shape[1], *g.shape[2:])), filters)
+        return reshape(together, (size, *self.shape))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 2 * types[0].size * types[1].size // types[1].shape[0]
+
+
+class Conv2dFilterGradient(Convolution):
+    """The adjoint of convolution in the filters: (N, O, H′, W′) with images (N, C, H, W) to ``shape`` (O, C / groups, h, w)."""
+
+    shape: Shape = ()
+    examples = (
+        Example(real(2, 4, 5, 5), real(2, 3, 5, 5), padding=((1, 1), (1, 1)), shape=(4, 3, 3, 3)),
+        Example(real(1, 4, 2, 4), real(1, 2, 6, 5), strides=(2, 1), groups=2, shape=(4, 1, 3, 2)),
+    )
+
+    def infer(self, g: TensorType, images: TensorType) -> TensorType:
+        if self.result_shape(images.shape, self.shape, (g, images)) != g.shape:
+            raise self.refuse((g, images), f"the gradient has the shape of the convolution with filters {self.shape}")
+        return TensorType(self.shape, np.result_type(g.dtype, images.dtype))
+
+    def kernel(self, out: Array, g: Array, images: Array) -> Array:
+        columns = self.window(self.shape).columns(images, self.groups)
+        upstream = g.reshape(g.shape[0], self.groups, self.shape[0] // self.groups, -1)
+        np.copyto(out, np.matmul(upstream, columns.swapaxes(2, 3)).sum(axis=0).reshape(self.shape))
+        return out
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr, images: Expr) -> tuple[Expr, Expr]:
+        return (
+            Conv2d(*self.options)(images, upstream),
+            Conv2dImageGradient(*self.options, images.shape)(g, upstream),
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, images: Expr) -> Expr:
+        return _batch_filters(self, size, batched, g, images)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * types[0].size * result.size // self.shape[0]
+
+
+def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
+    """One convolution a member: each member has its own filters, so that one product cannot serve them all."""
+    def part(node: Expr, yes: bool, index: int) -> Expr:
+        return Member(index)(node) if yes else node
+
+    members = [operation(part(first, batched[0], i), part(second, batched[1], i)) for i in range(size)]
+    return Stack()(*members)
+
+
+@public
+def conv2d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int | Pair = 1,
+    padding: int | Pair | Padding = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+) -> Expr:
+    """Cross-correlation of (N, C, H, W) with filters (O, C / groups, h, w) plus a bias (O,): (N, O, H′, W′)."""
+    x, filters = as_operands((x, filters))
+    operation = Conv2d(pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), int(groups))
+    y = operation(x, filters)
+    if bias is None:
+        return y
+    (bias,) = as_operands((bias,))
+    return y + reshape(bias, (bias.size, 1, 1))

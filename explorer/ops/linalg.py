@@ -1,0 +1,99 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.core.example import Example, real
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation
+from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes
+from explorer.ops.base import reshape, sum_to
+from explorer.ops.movement import Transpose
+
+
+class Matmul(Operation):
+    """The matrix product a @ b: (…, n, k) and (…, k, m) give (…, n, m); a vector is a row on the left, a column on the right."""
+
+    linear = True
+    examples = (
+        Example(real(2, 3), real(3, 4)),
+        Example(real(3), real(3, 4)),
+        Example(real(2, 3), real(3)),
+        Example(real(3), real(3)),
+        Example(real(5, 2, 3), real(3, 4)),
+        Example(real(5, 2, 3), real(5, 3, 4)),
+        Example(real(2, 1, 2, 3), real(5, 3, 4)),
+        Example(real(5, 2, 3), real(3)),
+    )
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        if not a.shape or not b.shape:
+            raise self.refuse((a, b), "both operands have at least one axis", "multiply by a scalar with *")
+        if a.shape[-1] != b.shape[-2 if b.rank > 1 else 0]:
+            raise self.refuse(
+                (a, b),
+                f"the last axis of a ({a.shape[-1]}) and the {'second last' if b.rank > 1 else 'only'} axis of b "
+                f"({b.shape[-2 if b.rank > 1 else 0]}) are equal",
+                "transpose an operand (.T), or check which axis is contracted",
+            )
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if batch is None:
+            raise self.refuse((a, b), "the axes before the last two can be broadcast together")
+        shape = (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))
+        return TensorType(shape, np.result_type(a.dtype, b.dtype), a.device)
+
+    def kernel(self, out: Array, a: Array, b: Array) -> Array:
+        result: Array = np.matmul(a, b, out=out)
+        return result
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        left, right = reshape(a, _as_left(a.shape)), reshape(b, _as_right(b.shape))
+        upstream = reshape(g, _product_shape(left.shape, right.shape))
+        to_left = sum_to(upstream @ swap(right), left.shape)
+        if right.ndim == 2 and left.ndim > 2:
+            rows = math.prod(left.shape[:-1])
+            to_right = swap(reshape(left, (rows, left.shape[-1]))) @ reshape(upstream, (rows, upstream.shape[-1]))
+        else:
+            to_right = sum_to(swap(left) @ upstream, right.shape)
+        return reshape(to_left, a.shape), reshape(to_right, b.shape)
+
+    def batch(self, size: int, batched: tuple[bool, ...], a: Expr, b: Expr) -> Expr:
+        own_a, own_b = a.shape[batched[0] :], b.shape[batched[1] :]
+        left_shape, right_shape = _as_left(own_a), _as_right(own_b)
+        single = Matmul().infer(TensorType(own_a, a.dtype), TensorType(own_b, b.dtype)).shape
+        if batched[0] and not batched[1] and len(right_shape) == 2:
+            rows = size * math.prod(left_shape[:-1])
+            return reshape(reshape(a, (rows, left_shape[-1])) @ reshape(b, right_shape), (size, *single))
+        rank = max(len(left_shape), len(right_shape))
+        left = reshape(a, (size, *[1] * (rank - len(left_shape)), *left_shape) if batched[0] else left_shape)
+        right = reshape(b, (size, *[1] * (rank - len(right_shape)), *right_shape) if batched[1] else right_shape)
+        return reshape(left @ right, (size, *single))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * result.size * types[0].shape[-1]
+
+
+def _as_left(shape: Shape) -> Shape:
+    return shape if len(shape) > 1 else (1, *shape)
+
+
+def _as_right(shape: Shape) -> Shape:
+    return shape if len(shape) > 1 else (*shape, 1)
+
+
+def _product_shape(left: Shape, right: Shape) -> Shape:
+    batch: Any = broadcast_shapes(left[:-2], right[:-2])
+    return (*batch, left[-2], right[-1])
+
+
+def swap(x: Expr) -> Expr:
+    """``x`` with its last two axes exchanged."""
+    return Transpose((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))(x)
+
+
+matmul = Matmul()

@@ -1,0 +1,149 @@
+"""Reductions: sums, means and extremes over axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.example import Example, integers, real
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types import AnyType, Array, Shape, TensorType, normalize_axes
+from explorer.ops.base import reshape
+from explorer.ops.movement import broadcast_to, cast
+
+_EXAMPLES = (
+    Example(real(2, 3, 4), axes=(0, 2)),
+    Example(real(2, 3), axes=(1,), keepdims=True),
+    Example(real(3), axes=(0,)),
+    Example(real(2, 3), axes=()),
+)
+
+
+class Reduction(Operation, abstract=True):
+    """Combines the elements along ``axes`` (counted from the front, ascending)."""
+
+    axes: tuple[int, ...]
+    keepdims: bool = False
+    ufunc: ClassVar[np.ufunc]
+    examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
+
+    def result_shape(self, x: TensorType) -> Shape:
+        """The shape without the reduced axes, or with size 1 there."""
+        if any(not 0 <= axis < x.rank for axis in self.axes):
+            raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}")
+        if self.keepdims:
+            return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
+        return tuple([size for axis, size in enumerate(x.shape) if axis not in self.axes])
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType(self.result_shape(x), self.result_dtype(x.dtype), x.device)
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the result."""
+        return dtype
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        result: Array = self.ufunc.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
+        return result
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return type(self)(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+    def spread(self, value: Expr, x: Expr) -> Expr:
+        """A value of the result's shape repeated along the reduced axes."""
+        kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
+        return broadcast_to(reshape(value, kept), x.shape)
+
+
+class Sum(Reduction):
+    """The sum over axes; small integers are summed in the platform's integer, as NumPy does."""
+
+    linear = True
+    ufunc = np.add
+    examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return np.sum(np.empty(0, dtype)).dtype
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (self.spread(g, x),)
+
+
+class Mean(Reduction):
+    """The mean over axes; integers give a floating result. The mean of nothing is NaN."""
+
+    linear = True
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.add.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
+        with np.errstate(invalid="ignore"):
+            return np.divide(out, math.prod([x.shape[axis] for axis in self.axes]), out=out)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)
+
+
+class Extreme(Reduction, abstract=True):
+    """A largest or smallest element; elements that share it share the gradient."""
+
+    idempotent = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        if any(x.shape[axis] == 0 for axis in self.axes if axis < x.rank):
+            raise self.refuse((x,), "the reduced axes hold at least one element")
+        return super().infer(x)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        chosen = cast(x == self.spread(y, x), x.dtype)
+        return (chosen * self.spread(g / reshape(Sum(self.axes, True)(chosen), g.shape), x),)
+
+
+class Max(Extreme):
+    """The largest element over axes; NaN wins."""
+
+    ufunc = np.maximum
+
+
+class Min(Extreme):
+    """The smallest element over axes; NaN wins."""
+
+    ufunc = np.minimum
+
+
+def _reduce(kind: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool) -> Expr:
+    (x,) = as_operands((x,))
+    return kind(normalize_axes(axis, x.ndim, kind.name), keepdims)(x)
+
+
+@public
+def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The sum over axes, over all of them for None."""
+    return _reduce(Sum, x, axis, keepdims)
+
+
+@public
+def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The mean over axes, over all of them for None."""
+    return _reduce(Mean, x, axis, keepdims)
+
+
+@public
+def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The largest element over axes, over all of them for None."""
+    return _reduce(Max, x, axis, keepdims)
+
+
+@public
+def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The smallest element over axes, over all of them for None."""
+    return _reduce(Min, x, axis, keepdims)

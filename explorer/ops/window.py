@@ -1,0 +1,101 @@
+"""Windows that slide over the last two axes of images: what convolution and pooling share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.types import Array, Shape
+
+Pair: TypeAlias = tuple[int, int]
+Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+
+
+class Window(NamedTuple):
+    """Size, step, padding ((top, bottom), (left, right)) and dilation of a window, in pixels."""
+
+    size: Pair
+    strides: Pair
+    padding: Padding
+    dilation: Pair = (1, 1)
+    ceil: bool = False
+    """a last window may stand partly outside, when it starts inside the image or its padding at the front"""
+
+    def output(self, height: int, width: int) -> Pair:
+        """How many windows fit below and beside each other; less than 1 where none fits."""
+        counts = []
+        for axis, length in enumerate((height, width)):
+            before, after = self.padding[axis]
+            room = length + before + after - self.dilation[axis] * (self.size[axis] - 1) - 1
+            count = room // self.strides[axis] + 1
+            if self.ceil and room % self.strides[axis] and count * self.strides[axis] < length + before:
+                count += 1
+            counts.append(count)
+        return counts[0], counts[1]
+
+    def padded(self, x: Array, fill: Any) -> Array:
+        """Images (…, H, W) with their padding, and what a last window of ``ceil`` needs beyond it; a view where there is none."""
+        rows, columns = self.output(*x.shape[-2:])
+        widths = []
+        for axis, count in enumerate((rows, columns)):
+            before, after = self.padding[axis]
+            needed = (count - 1) * self.strides[axis] + self.dilation[axis] * (self.size[axis] - 1) + 1
+            widths.append((before, max(after, needed - x.shape[axis - 2] - before)))
+        if widths == [(0, 0), (0, 0)]:
+            return x
+        return np.pad(x, [(0, 0)] * (x.ndim - 2) + widths, constant_values=fill)
+
+    def at(self, padded: Array, row: int, column: int, count: Pair) -> Array:
+        """The pixel (row, column) of every window, (…, windows below, windows beside): a view."""
+        top, left = row * self.dilation[0], column * self.dilation[1]
+        return padded[
+            ...,
+            top : top + (count[0] - 1) * self.strides[0] + 1 : self.strides[0],
+            left : left + (count[1] - 1) * self.strides[1] + 1 : self.strides[1],
+        ]
+
+    def columns(self, x: Array, groups: int) -> Array:
+        """All windows of images (N, C, H, W) as columns (N, groups, C / groups · h · w, windows), zero padded."""
+        padded = self.padded(x, 0)
+        rows, across = self.output(*x.shape[2:])
+        n, c = x.shape[:2]
+        found = np.empty((n, c, *self.size, rows, across), x.dtype)
+        for row in range(self.size[0]):
+            for column in range(self.size[1]):
+                found[:, :, row, column] = self.at(padded, row, column, (rows, across))
+        return found.reshape(n, groups, -1, rows * across)
+
+    def scatter(self, columns: Array, shape: Shape) -> Array:
+        """Windows (N, C, h, w, windows below, windows beside) added back to images of ``shape``: the adjoint of reading them."""
+        count = columns.shape[-2], columns.shape[-1]
+        reach = [
+            max(
+                shape[axis - 2] + sum(self.padding[axis]),
+                (count[axis] - 1) * self.strides[axis] + self.dilation[axis] * (self.size[axis] - 1) + 1,
+            )
+            for axis in (0, 1)
+        ]
+        padded = np.zeros((*shape[:2], *reach), columns.dtype)
+        for row in range(self.size[0]):
+            for column in range(self.size[1]):
+                self.at(padded, row, column, count)[...] += columns[:, :, row, column]
+        top, left = self.padding[0][0], self.padding[1][0]
+        return padded[..., top : top + shape[2], left : left + shape[3]]
+
+
+def pair(value: int | tuple[int, ...], what: str) -> Pair:
+    """One number for both axes, or one for each."""
+    found = (value, value) if isinstance(value, int) else tuple(map(int, value))
+    if len(found) != 2:
+        raise OperandError(f"{what} {value!r}", rule="there is one number for rows and columns, or one for each")
+    return found[0], found[1]
+
+
+def both_sides(value: int | tuple[Any, ...]) -> Padding:
+    """Padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return (tuple(value[0]), tuple(value[1]))  # type: ignore[return-value]
+    rows, columns = pair(value, "padding")
+    return (rows, rows), (columns, columns)
