@@ -49,3 +49,74 @@ point k of 0 … n moves by (1 − k/n) of the first correction plus k/n of the 
 
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.record import Recording, to_json
+from explorer.view.layout import BoxLayout, lay_out
+from explorer.view.model import Model, build_model
+
+THEMES = ("auto", "light", "dark")
+
+
+def payload(
+    recording: Recording, *, theme: str = "auto", position: int | None = None, height: int = 560
+) -> dict[str, Any]:
+    """Return all that the front end needs of a recording, JSON-able; ``position`` None stands at the end.
+
+    Raises ValueError for a theme that does not exist or a position outside 0 … ``recording.end``.
+    """
+    if theme not in THEMES:
+        raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
+    where = recording.end if position is None else position
+    if not 0 <= where <= recording.end:
+        raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
+    return {
+        "recording": to_json(recording),
+        "layout": layout_json(recording),
+        "options": {"theme": theme, "position": where, "height": height},
+    }
+
+
+def layout_json(recording: Recording) -> dict[str, Any]:
+    """Return the "layout" part of the payload."""
+    model = build_model(recording)
+    layouts = lay_out(model)
+    return {
+        "boxes": [_box(model, box, layout) for box, layout in enumerate(layouts)],
+        "slots": [_slot(model, slot) for slot in range(len(model.slots.nodes))],
+        "texts": [list(row) for row in model.texts],
+        "bodies": model.tree.bodies,
+    }
+
+
+def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
+    box = model.tree.boxes[index]
+    return {
+        "kind": box.kind,
+        "label": box.label,
+        "text": list(model.box_texts[index]),
+        "count": box.count,
+        "parent": box.parent,
+        "open": box.open,
+        "closed": list(model.box_sizes[index]),
+        "size": list(layout.size),
+        "ports": list(layout.ports),
+        "items": [
+            {kind: inner, "at": list(place), "rank": rank}
+            for (kind, inner), place, rank in zip(box.items, layout.places, layout.ranks, strict=True)
+        ],
+        "edges": [[*edge, route] for edge, route in zip(model.edges[index], layout.routes, strict=True)],
+    }
+
+
+def _slot(model: Model, slot: int) -> dict[str, Any]:
+    """Centre every node of a slot in it."""
+    wide, high = model.extent(slot)
+    return {
+        "nodes": model.slots.nodes[slot],
+        "text": model.slot_texts[slot],
+        "at": [[(wide - w) // 2, (high - h) // 2, w, h] for w, h in model.slot_sizes[slot]],
+    }

@@ -1,0 +1,158 @@
+"""Boxes around slots: a tree from the scopes that the user's program drew, without boxes that hold one thing only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from explorer.record import Recording
+from explorer.view.slots import Slots
+
+
+class Item(NamedTuple):
+    """What a box holds: a slot or another box, by its index."""
+
+    kind: Literal["slot", "box"]
+    index: int
+
+
+@dataclass(slots=True)
+class Box:
+    """A container that can be opened and closed."""
+
+    kind: str
+    label: str
+    parent: int
+    items: list[Item] = field(default_factory=list)
+    count: int = 1
+    """the "n" of "×n": how many equal things it stands for"""
+    open: bool = False
+
+
+@dataclass(slots=True)
+class Tree:
+    """All boxes, and which of them holds a slot."""
+
+    boxes: list[Box] = field(default_factory=list)
+    bodies: list[int] = field(default_factory=list)
+    """the outermost box of each graph of the recording"""
+    holder: list[int] = field(default_factory=list)
+    """the innermost box around each slot"""
+
+    def hold(self, box: int, items: list[Item]) -> None:
+        """Make ``items`` the contents of a box."""
+        self.boxes[box].items = items
+        for kind, index in items:
+            if kind == "slot":
+                self.holder[index] = box
+            else:
+                self.boxes[index].parent = box
+
+    def inside_out(self) -> list[int]:
+        """List the boxes that are reachable from a graph's outermost box, every box after those inside it."""
+        order = []
+        stack = list(reversed(self.bodies))
+        while stack:
+            box = stack.pop()
+            order.append(box)
+            stack.extend(index for kind, index in self.boxes[box].items if kind == "box")
+        return order[::-1]
+
+    def compact(self) -> None:
+        """Renumber the boxes from the outside in, and forget those that nothing holds."""
+        old = self.inside_out()[::-1]
+        new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in set(self.bodies))])}
+        boxes: list[Box] = [self.boxes[box] for box in new]
+        for box in boxes:
+            box.parent = new.get(box.parent, -1)
+            box.items = [Item(kind, new[index] if kind == "box" else index) for kind, index in box.items]
+        self.boxes = boxes
+        self.bodies = [new[box] for box in self.bodies]
+        self.holder = [new.get(box, -1) for box in self.holder]
+
+
+def scope_tree(recording: Recording, slots: Slots) -> Tree:
+    """Build the boxes of the scopes that hold two slots or more."""
+    nodes, scopes = recording.nodes, recording.scopes
+    depth = _scope_depths(recording)
+    tree = Tree(holder=[-1] * len(slots.nodes))
+    names = [body.name for body in recording.bodies] or [""]
+    for row, name in enumerate(names):
+        tree.bodies.append(row)
+        tree.boxes.append(Box("body" if row else "top", name or recording.title, -1))
+    found: dict[tuple[int, int], int] = {}
+    for slot, members in enumerate(slots.nodes):
+        scope = nodes.scope[members[0]]
+        for member in members[1:]:
+            if depth[nodes.scope[member]] > depth[scope]:
+                scope = nodes.scope[member]
+        body = nodes.body[members[0]]
+        item = Item("slot", slot)
+        # Up from the slot to the first scope that has its box already.
+        while scope >= 0 and scopes[scope].kind != "top":
+            box = found.get((body, scope))
+            known = box is not None
+            if box is None:
+                box = found[body, scope] = len(tree.boxes)
+                tree.boxes.append(Box(scopes[scope].kind, scopes[scope].name, -1))
+            tree.boxes[box].items.append(item)
+            item = Item("box", box)
+            if known:
+                break
+            scope = scopes[scope].parent
+        else:
+            tree.boxes[body].items.append(item)
+    _drop_single(tree)
+    return tree
+
+
+def _scope_depths(recording: Recording) -> list[int]:
+    depths: list[int] = []
+    for row, scope in enumerate(recording.scopes):
+        depths.append(depths[scope.parent] + 1 if 0 <= scope.parent < row else 0)
+    return depths
+
+
+def _drop_single(tree: Tree) -> None:
+    """Replace a box around one slot by the slot, and one around one box by that box with both names."""
+    for index in tree.inside_out():
+        box = tree.boxes[index]
+        items = []
+        for kind, inner in box.items:
+            child = tree.boxes[inner] if kind == "box" else None
+            if child is None or len(child.items) > 1:
+                items.append(Item(kind, inner))
+                continue
+            only = child.items[0]
+            if only.kind == "box":
+                tree.boxes[only.index].label = f"{child.label} / {tree.boxes[only.index].label}"
+            items.append(only)
+        tree.hold(index, items)
+        if index >= len(tree.bodies):
+            continue
+        while len(box.items) == 1 and box.items[0].kind == "box" and box.kind == "body":
+            tree.hold(index, tree.boxes[box.items[0].index].items)
+
+
+def lift(tree: Tree, slots: Slots) -> list[list[tuple[int, int]]]:
+    """Cut every edge between slots into the segments that it has in each box that holds one of its ends, or both."""
+    boxes = tree.boxes
+    place: dict[Item, int] = {item: index for box in boxes for index, item in enumerate(box.items)}
+    depth = [0] * len(boxes)
+    for box in reversed(tree.inside_out()):
+        parent = boxes[box].parent
+        depth[box] = depth[parent] + 1 if parent >= 0 else 0
+    segments: list[dict[tuple[int, int], None]] = [{} for _ in boxes]
+    for producer, consumer in slots.edges:
+        start, end = tree.holder[producer], tree.holder[consumer]
+        tail, head = place[Item("slot", producer)], place[Item("slot", consumer)]
+        while start != end:
+            if depth[start] >= depth[end]:
+                segments[start][tail, -1] = None
+                tail, start = place[Item("box", start)], boxes[start].parent
+            else:
+                segments[end][-1, head] = None
+                head, end = place[Item("box", end)], boxes[end].parent
+        if tail != head:
+            segments[start][tail, head] = None
+    return [list(found) for found in segments]

@@ -1,0 +1,253 @@
+"""Folding: what is long, repeated or too much to draw becomes boxes, which open on demand."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+
+from explorer.record import Recording
+from explorer.view.boxes import Box, Item, Tree, lift
+from explorer.view.slots import Slots
+
+CHAIN = 8
+"""nodes that a chain has at least, to be folded"""
+ALIKE = 3
+"""equal neighbours that a repeat or a stack has at least"""
+MOST = 150
+"""items that a box holds at most"""
+PARTS = 40
+"""boxes into which a box with more items is cut at most"""
+
+Edges = list[tuple[int, int]]
+
+
+def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Fold chains, stacks and repeats, then cut what still holds too much."""
+    folder = _Folder(recording, slots, tree)
+    edges = lift(tree, slots)
+    folder.hash_boxes(edges)
+    for box in tree.inside_out():
+        items = tree.boxes[box].items
+        joined = folder.chains(items, edges[box])
+        joined += folder.stacks(items, edges[box], joined)
+        joined += folder.repeats(items, edges[box], joined)
+        folder.join(box, joined)
+    edges = lift(tree, slots)
+    for box in tree.inside_out():
+        if len(tree.boxes[box].items) > MOST:
+            folder.cut(box, edges[box] if box < len(edges) else [])
+    tree.compact()
+
+
+class _Joined:
+    """Items of one box that become a box of their own."""
+
+    def __init__(self, kind: str, label: str, members: list[int], count: int) -> None:
+        self.kind, self.label, self.members, self.count = kind, label, members, count
+
+
+class _Folder:
+    def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
+        self.recording, self.slots, self.tree = recording, slots, tree
+        self.readers = [0] * len(slots.nodes)
+        self.operands = [0] * len(slots.nodes)
+        for producer, consumer in slots.edges:
+            self.readers[producer] += 1
+            self.operands[consumer] += 1
+        self.shape: dict[Item, int] = {}
+        self._shapes: dict[Hashable, int] = {}
+
+    def first(self, slot: int) -> int:
+        return self.slots.nodes[slot][0]
+
+    def operation(self, slot: int) -> str:
+        return self.recording.operations[self.recording.nodes.operation[self.first(slot)]]
+
+    def is_leaf(self, item: Item) -> bool:
+        return item.kind == "slot" and self.recording.nodes.kind[self.first(item.index)] in ("leaf", "input")
+
+    def _number(self, key: Hashable) -> int:
+        return self._shapes.setdefault(key, len(self._shapes))
+
+    def _shape(self, item: Item) -> int:
+        """Number the structure of an item: equal numbers, equal structure."""
+        if item not in self.shape:
+            nodes, node = self.recording.nodes, self.first(item.index)
+            key = (nodes.kind[node], nodes.operation[node], nodes.type[node], nodes.callee[node])
+            self.shape[item] = self._number(key)
+        return self.shape[item]
+
+    def hash_boxes(self, edges: list[Edges]) -> None:
+        """Number the structure of every box, from the inside out."""
+        for index in self.tree.inside_out():
+            box = self.tree.boxes[index]
+            key = (box.kind, tuple(self._shape(item) for item in box.items), tuple(sorted(edges[index])))
+            self.shape[Item("box", index)] = self._number(key)
+
+    def chains(self, items: list[Item], edges: Edges) -> list[_Joined]:
+        """Find long runs of operations that only read each other."""
+        follower: dict[int, int] = {}
+        for tail, head in edges:
+            if min(tail, head) >= 0 and items[tail].kind == "slot" and items[head].kind == "slot":
+                alone = self.readers[items[tail].index] == 1 and self.operands[items[head].index] == 1
+                if alone and not self.is_leaf(items[tail]):
+                    follower[tail] = head
+        heads = set(follower.values())
+        found = []
+        for start in follower:
+            if start in heads:
+                continue
+            members = [start]
+            while members[-1] in follower:
+                members.append(follower[members[-1]])
+            if len(members) >= CHAIN:
+                names = {self.operation(items[member].index) for member in members}
+                ends = [self.operation(items[member].index) for member in (members[0], members[-1])]
+                label = names.pop() if len(names) == 1 else f"{ends[0]} … {ends[1]}"
+                found.append(_Joined("chain", label, members, len(members)))
+        return found
+
+    def stacks(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
+        """Find equal calls, or equal boxes, that stand on one level: none reads another."""
+        taken = {member for group in joined for member in group.members}
+        level = levels(len(items), edges)
+        alike: dict[tuple[int, int], list[int]] = {}
+        for index, item in enumerate(items):
+            is_call = item.kind == "slot" and self.recording.nodes.kind[self.first(item.index)] == "call"
+            if index not in taken and level[index] >= 0 and (is_call or item.kind == "box"):
+                alike.setdefault((level[index], self._shape(item)), []).append(index)
+        groups = [members for members in alike.values() if len(members) >= ALIKE]
+        return [_Joined("stack", self._common([items[m] for m in group]), group, len(group)) for group in groups]
+
+    def repeats(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
+        """Find runs of equal boxes of which each reads the one before."""
+        taken = {member for group in joined for member in group.members}
+        follower: dict[int, int] = {}
+        heads: set[int] = set()
+        for tail, head in edges:
+            if min(tail, head) < 0 or items[tail].kind != "box" or items[head].kind != "box":
+                continue
+            equal = self._shape(items[tail]) == self._shape(items[head])
+            if equal and tail < head and not {tail, head} & taken and tail not in follower and head not in heads:
+                follower[tail] = head
+                heads.add(head)
+        found = []
+        for start in follower:
+            if start in heads:
+                continue
+            members = [start]
+            while members[-1] in follower:
+                members.append(follower[members[-1]])
+            if len(members) >= ALIKE:
+                label = self._common([items[member] for member in members])
+                found.append(_Joined("repeat", label, members, len(members)))
+        return found
+
+    def _common(self, items: list[Item]) -> str:
+        """Name equal things together: the common name, or the first and last one."""
+        nodes, boxes = self.recording.nodes, self.tree.boxes
+        names = [
+            boxes[index].label if kind == "box" else nodes.label[self.first(index)]
+            for kind, index in (items[0], items[-1])
+        ]
+        return names[0] if names[0] == names[1] else f"{names[0]} … {names[1]}"
+
+    def join(self, box: int, joined: Sequence[_Joined]) -> None:
+        """Put each group of items into a box of its own, at the place of its first member."""
+        if not joined or (len(joined) == 1 and len(joined[0].members) == len(self.tree.boxes[box].items)):
+            if joined and joined[0].kind == "chain":
+                self._split_chain(box, self.tree.boxes[box].items, joined[0].label)
+            return
+        items = self.tree.boxes[box].items
+        inside: dict[int, int] = {}
+        for group in joined:
+            inner = self._add(Box(group.kind, group.label, box, count=group.count))
+            members = [items[member] for member in group.members]
+            self.tree.hold(inner, members)
+            if group.kind == "chain":
+                self._split_chain(inner, members, group.label)
+            inside.update(dict.fromkeys(group.members, inner))
+        kept = [Item("box", inside[i]) if i in inside else item for i, item in enumerate(items)]
+        self.tree.hold(box, list(dict.fromkeys(kept)))
+
+    def _add(self, box: Box) -> int:
+        self.tree.boxes.append(box)
+        return len(self.tree.boxes) - 1
+
+    def _split_chain(self, box: int, members: list[Item], label: str) -> None:
+        """Divide a chain into chains of chains, so that each is short enough to read."""
+        parts = members
+        while len(parts) > PARTS + PARTS // 2:
+            groups = [parts[start : start + PARTS] for start in range(0, len(parts), PARTS)]
+            parts = []
+            for group in groups:
+                inner = self._add(Box("chain", label, box))
+                self.tree.hold(inner, group)
+                self.tree.boxes[inner].count = sum(self._length(item) for item in group)
+                parts.append(Item("box", inner))
+        self.tree.hold(box, parts)
+
+    def _length(self, item: Item) -> int:
+        return self.tree.boxes[item.index].count if item.kind == "box" else 1
+
+    def cut(self, box: int, edges: Edges) -> None:
+        """Cut a box into parts, in topological order, so that parts read earlier parts only."""
+        items = self.tree.boxes[box].items
+        order = [items[index] for index in self._order(items, edges)]
+        pending = [(box, order, 1)]
+        while pending:
+            holder, members, first = pending.pop()
+            if len(members) <= MOST:
+                self.tree.hold(holder, members)
+                continue
+            size = max(-(-len(members) // PARTS), MOST // 3)
+            parts = []
+            for start in range(0, len(members), size):
+                group = members[start : start + size]
+                label = f"{first + start:,} – {first + start + len(group) - 1:,}"
+                inner = self._add(Box("part", label, holder))
+                parts.append(Item("box", inner))
+                pending.append((inner, group, first + start))
+            self.tree.hold(holder, parts)
+
+    def _order(self, items: list[Item], edges: Edges) -> list[int]:
+        """Order items topologically, as recorded where that leaves a choice, each leaf just before its first reader."""
+        readers: list[list[int]] = [[] for _ in items]
+        leaves: list[list[int]] = [[] for _ in items]
+        missing = [0] * len(items)
+        for tail, head in edges:
+            if min(tail, head) >= 0:
+                (leaves[head] if self.is_leaf(items[tail]) else readers[tail]).append(head if not self.is_leaf(items[tail]) else tail)
+                missing[head] += not self.is_leaf(items[tail])
+        done: dict[int, None] = {}
+        ready = [index for index, count in enumerate(missing) if count == 0 and not self.is_leaf(items[index])]
+        heapq.heapify(ready)
+        while ready:
+            index = heapq.heappop(ready)
+            done.update(dict.fromkeys((*leaves[index], index)))
+            for reader in readers[index]:
+                missing[reader] -= 1
+                if missing[reader] == 0:
+                    heapq.heappush(ready, reader)
+        done.update(dict.fromkeys(range(len(items))))
+        return list(done)
+
+
+def levels(count: int, edges: Edges) -> list[int]:
+    """Give each item the length of the longest path to it, −1 for items on a cycle or after one."""
+    readers: list[list[int]] = [[] for _ in range(count)]
+    missing = [0] * count
+    for tail, head in edges:
+        if min(tail, head) >= 0:
+            readers[tail].append(head)
+            missing[head] += 1
+    level = [0 if missing[index] == 0 else -1 for index in range(count)]
+    ready = [index for index in range(count) if missing[index] == 0]
+    for index in ready:
+        for reader in readers[index]:
+            missing[reader] -= 1
+            level[reader] = max(level[reader], level[index] + 1)
+            if missing[reader] == 0:
+                ready.append(reader)
+    return [value if missing[index] == 0 else -1 for index, value in enumerate(level)]

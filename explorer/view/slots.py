@@ -1,0 +1,109 @@
+"""Places for nodes: a node and the nodes that replace it share one slot, so that nothing jumps while one steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from explorer.record import Recording
+
+_HOPS = 8
+"""how many replacements of one operand are followed edge by edge; longer series keep their first and last"""
+
+
+@dataclass(slots=True)
+class Slots:
+    """The slots of a recording, and the edges that stand between them at some position."""
+
+    nodes: list[list[int]] = field(default_factory=list)
+    """the nodes of each slot, in the order in which they stand there"""
+    of: list[int] = field(default_factory=list)
+    """the slot of each node, −1 for a node that is not drawn"""
+    edges: list[tuple[int, int]] = field(default_factory=list)
+    """(producer slot, consumer slot), each once"""
+
+
+def build_slots(recording: Recording) -> Slots:
+    """Give every drawn node its slot."""
+    slots = Slots(of=[-1] * len(recording.nodes))
+    drawn = _drawn(recording)
+    before = _predecessors(recording)
+    for node, is_drawn in enumerate(drawn):
+        if not is_drawn:
+            continue
+        old = before.get(node, -1)
+        if old >= 0 and slots.of[old] >= 0:
+            slots.of[node] = slots.of[old]
+            slots.nodes[slots.of[old]].append(node)
+        else:
+            slots.of[node] = len(slots.nodes)
+            slots.nodes.append([node])
+    slots.edges = _edges(recording, slots.of)
+    return slots
+
+
+def _drawn(recording: Recording) -> list[bool]:
+    """Tell which nodes have a place: numbers are written inside their consumers, ports are part of edges.
+
+    A number that a pass produced stands where its subject stood, and one whose value is asked for stands alone.
+    """
+    nodes = recording.nodes
+    outputs = {node for body in recording.bodies for node in body.outputs}
+    return [
+        kind != "item" and (kind != "constant" or nodes.born[node] >= 0 or node in outputs)
+        for node, kind in enumerate(nodes.kind)
+    ]
+
+
+def _predecessors(recording: Recording) -> dict[int, int]:
+    """Tell for each produced node whose place it takes: the last recorded of the nodes it was produced for."""
+    nodes = recording.nodes
+    before: dict[int, int] = {}
+    for decision, old, new in recording.substitutions:
+        follows = nodes.born[new] == decision and 0 <= nodes.gone[old] <= decision
+        if follows and old < new and nodes.body[old] == nodes.body[new]:
+            before[new] = max(old, before.get(new, -1))
+    return before
+
+
+def source(recording: Recording, node: int) -> int:
+    """Follow ports to the node that computes their value."""
+    nodes = recording.nodes
+    while nodes.kind[node] == "item" and nodes.operands[node]:
+        node = nodes.operands[node][0]
+    return node
+
+
+def _edges(recording: Recording, slot_of: list[int]) -> list[tuple[int, int]]:
+    nodes = recording.nodes
+    replaced = {old: (decision, new) for decision, old, new in recording.substitutions}
+    final = recording.resolver(recording.end)
+    seen: dict[tuple[int, int], None] = {}
+    for node, slot in enumerate(slot_of):
+        if slot < 0:
+            continue
+        born, gone = nodes.born[node], nodes.gone[node]
+        for operand in nodes.operands[node]:
+            for producer in _producers(operand, born, gone, replaced, final):
+                start = slot_of[source(recording, producer)]
+                if start >= 0 and start != slot and nodes.body[producer] == nodes.body[node]:
+                    seen[start, slot] = None
+    return list(seen)
+
+
+def _producers(
+    operand: int, born: int, gone: int, replaced: dict[int, tuple[int, int]], final: dict[int, int]
+) -> list[int]:
+    """List the nodes that an operand means while its reader lives."""
+    if operand not in replaced:
+        return [operand]
+    found = []
+    for _ in range(_HOPS):
+        if operand not in replaced:
+            return [*found, operand]
+        decision, new = replaced[operand]
+        if gone >= 0 and decision >= gone:
+            return [*found, operand]
+        if decision > born:
+            found.append(operand)
+        operand = new
+    return [*found, final.get(operand, operand)] if gone < 0 else found
