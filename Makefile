@@ -1,8 +1,8 @@
 # Every target sets up the environment that it needs; nothing else has to run first. `make help` lists them.
 #
 # .venv        the run-time needs and the developers' tools (dependency group "dev"): everything but bench
-# .venv-bench  the same, and the frameworks that benchmarks compare with (group "bench"); apart from .venv, so that
-#              no test and no part of explorer can come to need them unnoticed
+# .venv-bench  the same, and the frameworks that benchmarks compare with and assets are made with (groups "bench" and
+#              "models"); apart from .venv, so that no test and no part of explorer comes to need them unnoticed
 
 VENV   := .venv
 BENCH  := .venv-bench
@@ -65,7 +65,7 @@ clean: ## remove both environments and what tools left behind
 	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/.ready: GROUPS := --group dev
-$(BENCH)/.ready: GROUPS := --group dev --group bench
+$(BENCH)/.ready: GROUPS := --group dev --group bench --group models
 
 # pip 25.1 is the first that knows dependency groups; the one that comes with Python may be older.
 $(VENV)/.ready $(BENCH)/.ready: pyproject.toml

@@ -52,5 +52,6 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    counts = ", ".join(f"{_deselected[mark]} {mark}" for mark in HARDWARE)
-    terminalreporter.write_line(f"deselected, bound to hardware: {counts}")
+    if _CI or _deselected:
+        counts = ", ".join(f"{_deselected[mark]} {mark}" for mark in HARDWARE)
+        terminalreporter.write_line(f"deselected, bound to hardware: {counts}")
