@@ -91,6 +91,8 @@ class Operation(metaclass=_Interning):
     range: ClassVar[Range] = "real"
     nondifferentiable: ClassVar[str] = ""
     """why there is no gradient, where there is none"""
+    refuses_gradient: ClassVar[bool] = False
+    """asking for the gradient raises, instead of ending the gradient's way"""
     unbatchable: ClassVar[str] = ""
     """why there is no batching rule, where there is none"""
     examples: ClassVar[tuple[Example, ...]] = ()

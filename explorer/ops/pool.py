@@ -84,6 +84,7 @@ class MaxPool2dGradient(Operation):
     dilation: Pair = (1, 1)
     ceil: bool = False
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
+    refuses_gradient = True
     examples = (Example(real(1, 1, 2, 2), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),)
 
     def infer(self, g: TensorType, y: TensorType, x: TensorType) -> TensorType:

@@ -52,6 +52,8 @@ class Zero(Structured):
     name = "zeros"
     shape: Shape
     dtype: np.dtype[Any]
+    cause: str = ""
+    """"unreached" for the gradient of a value that the loss does not depend on"""
     examples = (Example(shape=(2, 3), dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:

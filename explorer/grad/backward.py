@@ -1,0 +1,128 @@
+"""The backward pass: from roots down to inputs, one gradient expression for each node that a gradient reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr, scope
+from explorer.core.function import Item
+from explorer.core.graph import reachable
+from explorer.core.registry import public
+from explorer.core.structure import flatten, unflatten
+from explorer.core.tensor import tensor
+from explorer.core.types import TensorType, TupleType
+from explorer.ops.arithmetic import add_n
+from explorer.ops.base import sum_to
+from explorer.ops.movement import cast
+from explorer.ops.structured import Zero, full
+
+
+def backward(outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequence[Expr]) -> list[Expr | None]:
+    """The gradients of Σ seed·output for the inputs, None where no output depends on one.
+
+    An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way.
+    """
+    nodes = reachable(outputs)
+    wanted = {node.uid for node in inputs}
+    for node in nodes:
+        if node.uid not in wanted and any([operand.uid in wanted for operand in node.operands]):
+            wanted.add(node.uid)
+    gradients: dict[int, Any] = {}
+    for output, seed in zip(outputs, seeds, strict=True):
+        if seed is not None and output.uid in wanted:
+            _add(gradients, output, seed)
+    for node in reversed(nodes):
+        if node.uid not in gradients or not node.operands or node.uid not in wanted:
+            continue
+        operation = node.operation
+        if isinstance(operation, Item):
+            _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
+            continue
+        if operation.nondifferentiable:
+            if operation.refuses_gradient:
+                raise OperandError(f"the gradient of {operation.name}", rule=operation.nondifferentiable)
+            continue
+        upstream = gradients[node.uid]
+        if isinstance(node.type, TupleType):
+            upstream = [None if part is None else _total(part) for part in upstream]
+        else:
+            upstream = _total(upstream)
+        for operand, gradient in zip(node.operands, operation.gradient(upstream, node, *node.operands), strict=True):
+            if gradient is not None and operand.uid in wanted and _is_real(operand):
+                _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
+    return [_total(gradients[node.uid]) if node.uid in gradients else None for node in inputs]
+
+
+def _is_real(node: Expr) -> bool:
+    return isinstance(node.type, TupleType) or node.type.dtype.kind in "fc"
+
+
+def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
+    """A gradient in its operand's shape and dtype: what was broadcast is summed back."""
+    if elementwise and gradient.shape != operand.shape:
+        gradient = sum_to(gradient, operand.shape)
+    if gradient.shape != operand.shape:
+        raise OperandError(
+            f"a gradient of shape {gradient.shape} for {operand!r}",
+            rule="a gradient has its operand's shape",
+            fix="check the operation's gradient()",
+        )
+    return cast(gradient, operand.dtype)
+
+
+def _add(gradients: dict[int, Any], node: Expr, gradient: Expr) -> None:
+    gradients.setdefault(node.uid, []).append(gradient)
+
+
+def _add_part(gradients: dict[int, Any], node: Expr, index: int, gradient: Expr) -> None:
+    assert isinstance(node.type, TupleType)
+    parts = gradients.setdefault(node.uid, [None] * len(node.type.parts))
+    parts[index] = [*(parts[index] or []), gradient]
+
+
+def _total(parts: list[Expr]) -> Expr:
+    return parts[0] if len(parts) == 1 else add_n(*parts)
+
+
+@public
+def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
+    """The gradients of ``loss`` for ``wrt``, an expression or a nested container of them, each shaped as its own.
+
+    ``loss`` is a scalar, or ``seed`` gives the gradient for it, shaped as it. An input that the loss does not depend
+    on gets the structured zero, and the plan says so. Raises OperandError for a loss that is not a real number.
+    """
+    inputs, structure = flatten(wrt)
+    if not inputs or not all(isinstance(node, Expr) for node in inputs):
+        raise OperandError("ex.grad for something that is no expression", rule="wrt holds the expressions themselves")
+    if loss.dtype.kind not in "fc":
+        raise OperandError(f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)")
+    if seed is None and loss.shape:
+        raise OperandError(
+            f"ex.grad of {loss.type} without a seed",
+            rule="the loss is a scalar, or a seed of its shape says how its elements weigh",
+            fix="reduce it first (loss.sum()), or pass seed=…",
+        )
+    for node in inputs:
+        if node.dtype.kind not in "fc":
+            raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for floating values")
+    with scope("gradient", "gradient"):
+        start = full((), 1.0, loss.dtype) if seed is None else _seed(seed, loss.tensor_type)
+        found = backward([loss], [start], inputs)
+        return unflatten(
+            structure,
+            [
+                Zero(node.shape, np.dtype(node.dtype), "unreached")() if gradient is None else gradient
+                for node, gradient in zip(inputs, found, strict=True)
+            ],
+        )
+
+
+def _seed(seed: Any, kind: TensorType) -> Expr:
+    node = seed if isinstance(seed, Expr) else full((), seed, kind.dtype) if np.ndim(seed) == 0 else cast(tensor(seed), kind.dtype)
+    if node.shape != kind.shape:
+        raise OperandError(f"a seed of shape {node.shape} for {kind}", rule="the seed has the loss's shape")
+    return node

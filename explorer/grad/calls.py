@@ -1,0 +1,113 @@
+"""The gradient of a call: two functions made from its body once, and two calls recorded for each use.
+
+The *augmented* body gives the outputs and the residuals, which are what the backward pass needs of the forward one;
+the *vjp* body takes inputs, residuals and upstream gradients, and gives the gradients of the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from explorer.core.expr import Expr, record, scope, state, within
+from explorer.core.function import Body, Call, Item, Parameter, make_body
+from explorer.core.graph import reachable, rebuild
+from explorer.core.structure import flatten
+from explorer.core.types import TupleType
+from explorer.grad.backward import backward
+
+
+@dataclass(frozen=True, slots=True)
+class Differentiated:
+    """What differentiating a body gave."""
+
+    augmented: Call
+    residuals: tuple[int, ...]
+    """outputs of the augmented body that the vjp body takes"""
+    vjp: Call | None
+    inputs: tuple[int, ...]
+    """operands of the call that the vjp body takes"""
+    gradients: tuple[int | None, ...]
+    """for each operand the output of the vjp body that is its gradient"""
+
+
+def differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
+    """The augmented and the vjp body for upstream gradients of the outputs named by ``seeded``; made once."""
+    held: Differentiated | None = body.derived.get(("gradient", seeded))
+    if held is None:
+        held = body.derived["gradient", seeded] = _differentiate(body, seeded)
+    return held
+
+
+def _differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
+    inputs = (*body.parameters, *body.captured)
+    place, state.place = state.place, body.outputs[0].place
+    try:
+        with within(None), scope(f"{body.name} gradient", "function") as inside:
+            seeds = [
+                Parameter(output.type, f"g{index}")() if yes else None
+                for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
+            ]
+            found = backward(body.outputs, seeds, inputs)
+    finally:
+        state.place = place
+    given = [seed for seed in seeds if seed is not None]
+    forward = {node.uid: node for node in body.nodes}
+    borders = {node.uid for node in (*inputs, *given)}
+
+    def is_border(node: Expr) -> bool:
+        return node.uid in borders or (node.uid in forward and bool(node.operands))
+
+    gradients = [node for node in found if node is not None]
+    nodes = reachable(gradients, stop=is_border)
+    used = [index for index, node in enumerate(inputs) if any(node is reached for reached in nodes)]
+    residuals = [node for node in nodes if node.uid in forward and node.operands and node.uid not in borders]
+    outputs = list(body.outputs)
+    places = []
+    for node in residuals:
+        at = next((i for i, output in enumerate(outputs) if output is node), len(outputs))
+        if at == len(outputs):
+            outputs.append(node)
+        places.append(at)
+    structure = flatten(tuple(outputs))[1]
+    augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
+    stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in (*[inputs[i] for i in used], *residuals)}
+    made = rebuild(nodes, {**stand_ins, **{seed.uid: seed for seed in given}}, lambda node: node.scope)
+    vjp = None
+    order: list[Expr] = []
+    if gradients:
+        parameters = tuple([stand_ins[inputs[i].uid] for i in used] + [stand_ins[n.uid] for n in residuals] + given)
+        for node in gradients:
+            if not any(node is known for known in order):
+                order.append(node)
+        vjp = Call(make_body(inside.name, parameters, (), tuple([made[node.uid] for node in order]), inside))
+    return Differentiated(
+        Call(augmented),
+        tuple(places),
+        vjp,
+        tuple(used),
+        tuple([None if node is None else next(i for i, n in enumerate(order) if n is node) for node in found]),
+    )
+
+
+def _title(node: Expr) -> str:
+    return node.operation.label
+
+
+def call_gradient(call: Call, upstream: Expr | Sequence[Expr | None], result: Expr, operands: tuple[Expr, ...]) -> list[Expr | None]:
+    """The gradients of a call's operands, hidden ones included."""
+    seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
+    made = differentiate(call.body, tuple([seed is not None for seed in seeds]))
+    if made.vjp is None:
+        return [None] * len(operands)
+    residuals: list[Expr] = []
+    if made.residuals:
+        forward = record(made.augmented, operands)
+        single = not isinstance(forward.type, TupleType)
+        residuals = [forward if single else record(Item(index), (forward,)) for index in made.residuals]
+    given = (*[operands[i] for i in made.inputs], *residuals, *[seed for seed in seeds if seed is not None])
+    gradients = record(made.vjp, given)
+    several = isinstance(gradients.type, TupleType)
+    return [
+        None if index is None else record(Item(index), (gradients,)) if several else gradients for index in made.gradients
+    ]
