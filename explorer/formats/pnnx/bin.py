@@ -183,7 +183,7 @@ def _decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
     if dtype == "bfloat16":
         return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
     if dtype == "bool":
-        return raw != 0
+        return raw.astype(np.bool_)
     native: np.dtype[Any] = np.dtype(dtype)
     array: NDArray[Any] = raw.view(native.newbyteorder("<")).astype(native, copy=False)
     return array

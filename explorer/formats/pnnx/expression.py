@@ -13,9 +13,10 @@ from typing import Literal as OneOf
 
 from explorer.core.errors import ExplorerError, UnknownNameError
 from explorer.formats.pnnx.expression_tree import ARITY, CONSTANTS, Call, ListOf, Literal, Node, Operand
-from explorer.formats.pnnx.values import read_number, read_string, shorten
+from explorer.formats.pnnx.values import GrammarError, read_number, read_string, shorten
 
 _TOKEN = re.compile(r"\s*([(),\[\]]|[^\s(),\[\]]+)")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _OPERAND = re.compile(r"@([0-9]{1,9})")
 
 
@@ -107,7 +108,10 @@ def _leaf(text: str, token: _Token) -> Node:
         return Operand(int(found[1]))
     if word in CONSTANTS:
         return Literal(CONSTANTS[word])
-    number = read_number(word)
+    try:
+        number = read_number(word)
+    except GrammarError as error:
+        raise ExpressionError(text, token.column, error.given, rule=error.rule, fix=error.fix) from None
     return Literal(read_string(word) if number is None else number)
 
 
@@ -115,15 +119,14 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
     """Read calls as they are bracketed."""
     frames: list[_Frame] = []
     value: Node | None = None
-    end = _Token("the end", len(text) + 1)
     index = 0
     while index < len(tokens):
         token = tokens[index]
         following = tokens[index + 1].text if index + 1 < len(tokens) else ""
         index += 1
         if token.text in (",", ")", "]"):
-            closes = frames and token.text == ("]" if frames[-1].is_list else ")")
-            empty_list = closes and frames[-1].is_list and not frames[-1].members and tokens[index - 2].text == "["
+            closes = bool(frames) and token.text == ("]" if frames[-1].is_list else ")")
+            empty_list = token.text == "]" and tokens[index - 2].text == "["
             if not frames or not (closes or token.text == ",") or (value is None and not empty_list):
                 raise ExpressionError(
                     text, token.column, f"{token.text!r}", rule="brackets are balanced, commas stand between values"
@@ -154,11 +157,10 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
         else:
             value = _leaf(text, token)
     if value is None or frames:
-        missing = (
-            f"{shorten(frames[-1].token.text)} of column {frames[-1].token.column} is not closed" if frames else ""
-        )
+        opened = frames[-1].token if frames else None
+        missing = f"{shorten(opened.text)} of column {opened.column} is not closed" if opened else "nothing"
         raise ExpressionError(
-            text, end.column, missing or "nothing", rule="an expression is one value, all its brackets are closed"
+            text, len(text) + 1, missing, rule="an expression is one value, all its brackets are closed"
         )
     return value
 
@@ -192,26 +194,26 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
             value = frames.pop().close()
         else:
             value = _leaf(text, token)
-        following = kept[index + 1].text if index + 1 < len(kept) else ""
+        following = kept[index + 1] if index + 1 < len(kept) else None
         while frames and not frames[-1].is_list:
             frame = frames[-1]
             frame.members.append(value)
             least, most = ARITY[frame.token.text]
-            takes_more = len(frame.members) < most and isinstance(_number(following), int)
+            takes_more = len(frame.members) < most and following is not None and _INTEGER.fullmatch(following.text)
             if len(frame.members) < least or takes_more:
                 break
             value = frames.pop().close()
         else:
             if frames:
                 frames[-1].members.append(value)
-            elif index + 1 < len(kept):
-                column = kept[index + 1].column
-                raise ExpressionError(text, column, f"{shorten(following)} is left over", rule="arity decides the end")
+            elif following is not None:
+                raise ExpressionError(
+                    text,
+                    following.column,
+                    f"{shorten(following.text)} is left over",
+                    rule="the functions' arities decide where an expression ends",
+                )
             else:
                 return value
     missing = f"{shorten(frames[-1].token.text)} lacks arguments" if frames else "nothing"
     raise ExpressionError(text, len(text) + 1, missing, rule="every function has all its arguments")
-
-
-def _number(word: str) -> int | float | complex | None:
-    return read_number(word) if word else None

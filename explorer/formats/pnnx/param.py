@@ -20,7 +20,7 @@ MAGIC = "7767517"
 INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
 _AGAIN = "export the model again with pnnx; the file seems damaged or edited by hand"
 _WORD = re.compile(rf"[^{BLANK}]+")
-_PAIR = re.compile(r"([@#$]?)([^=]+)=(.*)", re.DOTALL)
+_PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
 _COUNT = re.compile(r"[0-9]{1,18}")
 
 

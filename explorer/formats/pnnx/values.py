@@ -3,7 +3,7 @@
 A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (it has a point or an exponent, or is inf or nan),
 a complex number (``1.0+2.0j``), a list of these in round or square brackets, or else a string, written bare. pnnx has
 no way to write a string that holds blanks or looks like another value; such a one is written here as a JSON string in
-which blanks and delimiters are escapes, so that no reader is misled by them.
+which blanks and delimiters are escaped, so that no reader is misled by them.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ DTYPES: Mapping[str, tuple[str, int]] = {
     "bf16": ("bfloat16", 2),
 }
 """pnnx's word → the dtype's name and the bytes of one element"""
+_OLD_WORDS = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
+"""how earlier versions of pnnx spell complex dtypes"""
 ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
 _WORDS = {name: word for word, (name, _) in DTYPES.items()} | {None: "null"}
 
@@ -43,7 +45,7 @@ _FLOAT = re.compile(rf"[+-]?(?:{_UNSIGNED})")
 _COMPLEX = re.compile(rf"([+-]?(?:{_UNSIGNED}))(\+-|[+-])({_UNSIGNED})j")
 _TYPE = re.compile(r"\(([^()]*)\)([a-z0-9]*)")
 _LENGTH = re.compile(r"[0-9]{1,18}")
-_DELIMITER = re.compile(r"[ ,()\[\]]")
+_DELIMITER = re.compile(r"[ ,%()\[\]]")
 _DIGITS = 4000
 _WORDS_FOR: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True": True, "False": False}
 
@@ -174,7 +176,8 @@ def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
             rule="a type is written (length,length,…)dtype, for instance (1,3,224,224)f32",
             fix="export the model again; the file seems damaged",
         )
-    if found[2] not in DTYPES and found[2] != "null":
+    word = _OLD_WORDS.get(found[2], found[2])
+    if word not in DTYPES and word != "null":
         raise GrammarError(
             f"the dtype {shorten(found[2])} in {shorten(text)}",
             rule=f"a dtype is one of {', '.join(DTYPES)}, null",
@@ -194,7 +197,7 @@ def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
                 rule="a length is a number of at most 18 digits, ? or %name",
                 fix="export the model again; the file seems damaged",
             )
-    return tuple(dimensions), DTYPES[found[2]][0] if found[2] != "null" else None
+    return tuple(dimensions), DTYPES[word][0] if word != "null" else None
 
 
 def write_type(shape: tuple[Dimension, ...], dtype: str | None) -> str:

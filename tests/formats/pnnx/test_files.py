@@ -1,0 +1,191 @@
+"""Pairs of files read and written: what is written comes back, and real exports come back letter for letter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.core.errors import ExplorerError, FileError
+from explorer.formats import pnnx
+from explorer.formats.pnnx.values import ITEMSIZE
+from explorer.formats.pnnx.writer import param_text
+from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition, WeightReference
+
+ASSETS = Path(__file__).parents[3] / "assets"
+REAL = sorted(ASSETS.glob("*.pnnx.param"))
+
+words = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters='=@#$"'), min_size=1, max_size=6)
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.complex_numbers(allow_nan=False), st.text()
+)
+values = scalars | st.lists(scalars, min_size=1, max_size=4).map(tuple)
+dimensions = st.none() | st.integers(0, 10**6) | st.sampled_from(["n", "batch", "s0"])
+shapes = st.lists(dimensions, max_size=4).map(tuple)
+dtypes = st.sampled_from(sorted(set(ITEMSIZE) - {"complex32"}))
+
+
+def array(reference: WeightReference) -> np.ndarray[Any, Any]:
+    count = int(np.prod(reference.shape))
+    name = "float32" if reference.dtype == "bfloat16" else reference.dtype
+    return (np.arange(count) % 7 - 3).astype(name).reshape(reference.shape)
+
+
+@st.composite
+def definitions(draw: st.DrawFn) -> NetDefinition:
+    names = iter(draw(st.lists(words, min_size=30, max_size=30, unique=True)))
+    inputs = [next(names) for _ in range(draw(st.integers(0, 2)))]
+    blobs, operators, weights = list(inputs), [], {}
+    for _ in range(draw(st.integers(0, 4))):
+        name = next(names)
+        reads = draw(st.lists(st.sampled_from(blobs), max_size=3)) if blobs else []
+        writes = [next(names) for _ in range(draw(st.integers(0, 2)))]
+        declared = {
+            attribute: WeightReference(f"{name}.{attribute}", shape, draw(dtypes))
+            for attribute, shape in draw(
+                st.dictionaries(words, st.lists(st.integers(0, 3), max_size=3).map(tuple), max_size=2)
+            ).items()
+        }
+        weights |= {reference.key: array(reference) for reference in declared.values()}
+        named = draw(st.dictionaries(words, st.sampled_from(reads), max_size=2)) if reads else {}
+        arguments = draw(st.dictionaries(words, values, max_size=3))
+        operators.append(OperatorDefinition(draw(words), name, tuple(reads), tuple(writes), arguments, named, declared))
+        blobs += writes
+    types = {
+        blob: BlobType(draw(shapes), draw(st.none() | dtypes))
+        for blob in blobs
+        if blob in inputs or any(blob in operator.outputs for operator in operators)
+        if draw(st.booleans())
+    }
+    outputs = draw(st.lists(st.sampled_from(blobs), max_size=2)) if blobs else []
+    types = {blob: kind for blob, kind in types.items() if not blob.startswith("pnnx.")}
+    return NetDefinition.of("m", operators, inputs, outputs, types, weights=weights)
+
+
+@given(definitions())
+def test_what_is_saved_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, net: NetDefinition) -> None:
+    path = tmp_path_factory.mktemp("pnnx") / "m.pnnx.param"
+    pnnx.save(net, path)
+    found = pnnx.read(path)
+    assert found == net
+    assert repr(found) == repr(replace(net, source=found.source)) or found.operators == net.operators
+    for before, after in zip(net.operators, found.operators, strict=True):
+        assert repr(before.arguments) == repr(after.arguments)
+    for operator in net.operators:
+        for attribute, reference in operator.weights.items():
+            np.testing.assert_array_equal(
+                found.weight(operator.name, attribute), net.weights[reference.key], strict=True
+            )
+    assert param_text(found) == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.spec("I-1")
+@pytest.mark.parametrize("path", REAL, ids=[path.name for path in REAL])
+def test_real_exports_come_back_letter_for_letter(path: Path, tmp_path: Path) -> None:
+    """PNNX exports are read whole, with all their weights, and written back letter for letter."""
+    net = pnnx.read(path)
+    assert net.name == path.name.removesuffix(".pnnx.param")
+    assert len(net.weights) == sum(len(operator.weights) for operator in net.operators) > 0
+    copy = tmp_path / path.name
+    pnnx.save(net, copy)
+    assert copy.read_bytes() == path.read_bytes()
+    again = pnnx.read(copy)
+    assert again == net
+    for key, weight in net.weights.items():
+        assert np.isfinite(weight).all()
+        np.testing.assert_array_equal(again.weights[key], weight, strict=True)
+
+
+def test_equal_nets_make_equal_files(tmp_path: Path) -> None:
+    net = pnnx.read(REAL[0])
+    for name in ("a", "b"):
+        pnnx.save(net, tmp_path / f"{name}.param")
+    assert (tmp_path / "a.bin").read_bytes() == (tmp_path / "b.bin").read_bytes()
+
+
+def test_a_net_may_be_saved_over_its_own_files(tmp_path: Path) -> None:
+    net = pnnx.read(REAL[0])
+    path = tmp_path / "m.param"
+    pnnx.save(net, path)
+    own = pnnx.read(path)
+    pnnx.save(own, path)
+    assert pnnx.read(path) == own
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["m.bin", "m.param"]
+
+
+def test_without_its_bin_file_a_net_still_opens(tmp_path: Path) -> None:
+    (tmp_path / "m.pnnx.param").write_bytes(REAL[0].read_bytes())
+    net = pnnx.read(tmp_path / "m.pnnx.param")
+    assert net.operators == pnnx.read(REAL[0]).operators
+    operator = next(operator for operator in net.operators if operator.weights)
+    with pytest.raises(FileError, match=r"m\.pnnx\.bin: the file is absent") as error:
+        net.weight(operator.name, "weight")
+    assert error.value.fix
+
+
+def test_a_damaged_bin_file_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "m.param").write_bytes(REAL[0].read_bytes())
+    (tmp_path / "m.bin").write_bytes(REAL[0].with_suffix(".bin").read_bytes()[:1000])
+    with pytest.raises(FileError, match="no readable zip"):
+        pnnx.read(tmp_path / "m.param")
+
+
+def test_wrong_paths_say_what_to_give(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"path of the \.param file"):
+        pnnx.read(tmp_path / "m.bin")
+    with pytest.raises(FileError, match="No such file"):
+        pnnx.read(tmp_path / "m.param")
+
+
+def one(operator: OperatorDefinition, **weights: np.ndarray[Any, Any]) -> NetDefinition:
+    return NetDefinition.of("m", [operator], operator.inputs, operator.outputs, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("operator", "given_words"),
+    [
+        (OperatorDefinition("t", "a b", (), ("y",)), "'a b'"),
+        (OperatorDefinition("", "a", (), ("y",)), "''"),
+        (OperatorDefinition("t", "a", (), ("y\n",)), r"'y\\n'"),
+        (OperatorDefinition("t", "a", (), ("y",), {"k=": 1}), "'k='"),
+        (OperatorDefinition("t", "a", (), ("y",), {"@k": 1}), "'@k'"),
+        (OperatorDefinition("t", "a", (), ("y",), {"k": object()}), "type object"),  # type: ignore[dict-item]
+        (OperatorDefinition("t", "a", (), ("y",), weights={"w": WeightReference("w", (1,), "uint16")}), "uint16"),
+    ],
+)
+def test_what_the_format_cannot_say_is_refused_before_anything_is_written(
+    operator: OperatorDefinition, given_words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExplorerError, match=given_words) as error:
+        pnnx.save(one(operator), tmp_path / "m.param")
+    assert error.value.rule
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weights", "given_words"),
+    [
+        ("float32", {}, "1 weights have no value: w"),
+        ("float32", {"w": np.ones(3, np.float32)}, r"is \(3,\) of float32"),
+        ("float32", {"w": np.ones(2)}, r"is \(2,\) of float64"),
+        ("bfloat16", {"w": np.full(2, 0.1, np.float32)}, "bfloat16 cannot"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_and_leave_no_file(
+    dtype: str, weights: dict[str, np.ndarray[Any, Any]], given_words: str, tmp_path: Path
+) -> None:
+    operator = OperatorDefinition("t", "a", (), ("y",), weights={"w": WeightReference("w", (2,), dtype)})
+    with pytest.raises(FileError, match=given_words):
+        pnnx.save(one(operator, **weights), tmp_path / "m.param")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_inputs_keep_clear_of_operators(tmp_path: Path) -> None:
+    net = NetDefinition.of("m", [OperatorDefinition("t", "pnnx_input_0", ("x",), ("y",))], ["x"], ["y"])
+    pnnx.save(net, tmp_path / "m.param")
+    assert pnnx.read(tmp_path / "m.param") == net
