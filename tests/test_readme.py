@@ -1,0 +1,32 @@
+"""README.md is true: its lines run, its links lead somewhere, its commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_lines_run() -> None:
+    """The Python lines of the README run, in their order, as they are printed."""
+    blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    assert len(blocks) >= 2
+    namespace: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r'\]\((?!https?:)([^)]+)\)|(?:src|srcset)="([^"]+)"', TEXT))))
+def test_a_link_leads_somewhere(link: tuple[str, str]) -> None:
+    assert (ROOT / "".join(link)).exists()
+
+
+def test_the_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make ([a-z]+)", TEXT, re.MULTILINE))
+    assert {"lab", "test"} <= named <= targets
