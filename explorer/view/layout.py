@@ -22,7 +22,7 @@ class BoxLayout:
 
     size: tuple[int, int]
     ports: tuple[int, int]
-    places: list[tuple[int, int, int, int]]
+    places: list[list[int]]
     """x, y, width, height of each item"""
     ranks: list[int]
     routes: list[list[int]]
@@ -58,7 +58,7 @@ def _by_importance(model: Model) -> list[int]:
 def _graph(model: Model, box: int) -> Graph:
     items = model.tree.boxes[box].items
     return Graph(
-        tuple(model.extent(index) if kind == "slot" else model.box_sizes[index] for kind, index in items),
+        tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
         tuple(model.edges[box]),
         tuple(map(tuple, model.groups[box])),
@@ -70,7 +70,7 @@ def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
     dx, dy = PADDING, PADDING if outermost else PADDING + TITLE
     size = (placed.size[0] + 2 * PADDING, placed.size[1] + PADDING + dy)
     places = [
-        (x - wide // 2 + dx, y - high // 2 + dy, wide, high)
+        [x - wide // 2 + dx, y - high // 2 + dy, wide, high]
         for (x, y), (wide, high) in zip(placed.centres, graph.sizes, strict=True)
     ]
     routes = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from explorer.record import Recording
 from explorer.view import font
 from explorer.view.visible import visible
@@ -39,35 +41,34 @@ def source_text(recording: Recording, node: int) -> str:
 class Lines:
     """The texts of a recording's nodes, each text kept once: ``texts`` is the table, ``of`` gives a node's row."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
+    def __init__(self, recording: Recording, slot_of: list[int]) -> None:
+        self.recording, self._slot_of = recording, slot_of
         self.texts: list[tuple[str, str, str]] = []
-        self._rows: dict[tuple[str, str, str], int] = {}
-        self._types: dict[int, str] = {}
+        self._rows: dict[tuple[str, int, str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
 
     def of(self, node: int) -> int:
         """Return the row of a node's texts."""
         nodes = self.recording.nodes
-        kind = nodes.type[node]
-        if kind not in self._types:
-            self._types[kind] = fit(short_type(self.recording, kind), TYPE)
-        name = fit(self.recording.label(node), NAME, bold=True)
-        row = (name, self._types[kind], fit(self._ghost(node), TYPE) if nodes.gone[node] >= 0 else "")
-        found = self._rows.setdefault(row, len(self.texts))
-        if found == len(self.texts):
-            self.texts.append(row)
+        key = (self.recording.label(node), nodes.type[node], self._ghost(node) if nodes.gone[node] >= 0 else "")
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = len(self.texts)
+            type_ = short_type(self.recording, key[1])
+            self.texts.append((fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(key[2], TYPE)))
         return found
 
     def _ghost(self, node: int) -> str:
+        """Say what became of a node; nothing where its replacement stands in the same slot."""
         nodes = self.recording.nodes
         if node not in self._successor:
             return "removed"
         new = self._successor[node]
-        merged = nodes.operation[new] == nodes.operation[node] and nodes.born[new] < nodes.gone[node]
-        where = source_text(self.recording, new if merged else node)
-        word = "same as" if merged else "was"
-        return f"{word} {where}" if where else f"{word} {self.recording.label(new if merged else node)}"
+        if self._slot_of[new] == self._slot_of[node]:
+            return ""
+        equal = self.recording.label(new) == self.recording.label(node) and nodes.type[new] == nodes.type[node]
+        where = source_text(self.recording, new)
+        return f"same as {where}" if equal and where else f"now {self.recording.label(new)}"
 
 
 def fit(text: str, size: float, bold: bool = False) -> str:
@@ -75,6 +76,7 @@ def fit(text: str, size: float, bold: bool = False) -> str:
     return font.shorten(visible(text[:500]), WIDEST, size, bold)
 
 
+@lru_cache(maxsize=8192)
 def node_size(kind: str, text: tuple[str, str, str]) -> tuple[int, int]:
     """Return the width and height in px that a node of a kind takes with its texts."""
     name, second, ghost = text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 
 from explorer.record import Recording
+from explorer.record.reason import count_text
 from explorer.view.boxes import Box, Tree, lift, scope_tree
 from explorer.view.fold import fold
 from explorer.view.lines import NAME, TYPE, Lines, box_size, fit, node_size
@@ -14,7 +14,8 @@ from explorer.view.slots import Slots, build_slots
 USEFUL = 40
 """boxes and nodes that are visible at the beginning, if opening whole boxes allows it"""
 
-_MEANT = ("function", "layer", "scope", "file", "batch")
+_FEW = 12
+_MEANT = ("function", "layer", "scope", "file", "batch", "repeat", "stack")
 
 
 @dataclass(slots=True)
@@ -31,15 +32,12 @@ class Model:
     """for each slot, width and height in px of each of its nodes"""
     box_texts: list[tuple[str, str]]
     box_sizes: list[tuple[int, int]]
+    extents: list[tuple[int, int]]
+    """for each slot, width and height in px: its largest node fits"""
     edges: list[list[tuple[int, int]]]
     """for each box, (from item, to item) with −1 for its border"""
     groups: list[list[list[int]]]
     """for each box, the items that run as one kernel in the end, where there are two or more"""
-
-    def extent(self, slot: int) -> tuple[int, int]:
-        """Return the width and height of a slot: its largest node fits."""
-        sizes = self.slot_sizes[slot]
-        return max(wide for wide, _ in sizes), max(high for _, high in sizes)
 
 
 def build_model(recording: Recording) -> Model:
@@ -48,20 +46,18 @@ def build_model(recording: Recording) -> Model:
     tree = scope_tree(recording, slots)
     fold(recording, slots, tree)
     _choose_open(tree)
-    lines = Lines(recording)
+    lines = Lines(recording, slots.of)
     rows = [[lines.of(node) for node in members] for members in slots.nodes]
     kinds = recording.nodes.kind
-    known: dict[tuple[str, int], tuple[int, int]] = {}
-    sizes = []
-    for members, texts in zip(slots.nodes, rows, strict=True):
-        place = []
-        for node, row in zip(members, texts, strict=True):
-            key = (kinds[node], row)
-            if key not in known:
-                known[key] = node_size(kinds[node], lines.texts[row])
-            place.append(known[key])
-        sizes.append(place)
-    box_texts = _box_texts(tree)
+    sizes = [
+        [node_size(kinds[node], lines.texts[row]) for node, row in zip(members, texts, strict=True)]
+        for members, texts in zip(slots.nodes, rows, strict=True)
+    ]
+    extents = [
+        place[0] if len(place) == 1 else (max(wide for wide, _ in place), max(high for _, high in place))
+        for place in sizes
+    ]
+    box_texts = _box_texts(recording, slots, tree)
     return Model(
         recording,
         slots,
@@ -71,18 +67,24 @@ def build_model(recording: Recording) -> Model:
         sizes,
         box_texts,
         [box_size(text) for text in box_texts],
+        extents,
         lift(tree, slots),
         _kernel_groups(recording, slots, tree),
     )
 
 
-def _box_texts(tree: Tree) -> list[tuple[str, str]]:
-    """Write each box's name with its "×n", and how many nodes it holds."""
-    held = [0] * len(tree.boxes)
+def _box_texts(recording: Recording, slots: Slots, tree: Tree) -> list[tuple[str, str]]:
+    """Write each box's name with its "×n", how many nodes it holds and what they compute."""
+    held, flops = [0] * len(tree.boxes), [0] * len(tree.boxes)
     for box in tree.inside_out():
         for kind, index in tree.boxes[box].items:
             held[box] += 1 if kind == "slot" else held[index]
-    return [(_name(box), fit(f"{count:,} nodes", TYPE)) for box, count in zip(tree.boxes, held, strict=True)]
+            flops[box] += recording.nodes.flops[slots.nodes[index][0]] if kind == "slot" else flops[index]
+    texts = []
+    for named, count, work in zip(tree.boxes, held, flops, strict=True):
+        cost = f" · {count_text(work)} flops" if work else ""
+        texts.append((_name(named), fit(f"{count:,} nodes{cost}", TYPE)))
+    return texts
 
 
 def _name(box: Box) -> str:
@@ -92,24 +94,22 @@ def _name(box: Box) -> str:
 
 
 def _choose_open(tree: Tree) -> None:
-    """Open boxes best first, while no more than ``USEFUL`` things are visible: what people drew, near the top, small."""
+    """Open what people drew, from the outside in, while no more than ``USEFUL`` things are visible.
+
+    The boxes of one parent open together, so that equals look equal; where that leaves little to see, those that fit.
+    """
     for outermost in tree.bodies:
-        tree.boxes[outermost].open = True
         visible = len(tree.boxes[outermost].items)
-        ready = _closed_inside(tree, outermost, 1)
-        heapq.heapify(ready)
-        while ready:
-            depth, size, box = heapq.heappop(ready)
-            if visible + size - 1 <= USEFUL:
-                tree.boxes[box].open = True
-                visible += size - 1
-                for inner in _closed_inside(tree, box, depth + 1):
-                    heapq.heappush(ready, inner)
-
-
-def _closed_inside(tree: Tree, box: int, depth: int) -> list[tuple[int, int, int]]:
-    inner = [index for kind, index in tree.boxes[box].items if kind == "box"]
-    return [(depth, len(tree.boxes[index].items), index) for index in inner if tree.boxes[index].kind in _MEANT]
+        opened = [outermost]
+        for parent in opened:
+            tree.boxes[parent].open = True
+            inner = [index for kind, index in tree.boxes[parent].items if kind == "box"]
+            meant = sorted((len(tree.boxes[i].items), i) for i in inner if tree.boxes[i].kind in _MEANT)
+            together = visible + sum(size - 1 for size, _ in meant) <= USEFUL
+            for size, box in meant if together or visible < _FEW else ():
+                if visible + size - 1 <= USEFUL:
+                    visible += size - 1
+                    opened.append(box)
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:

@@ -42,16 +42,19 @@ a segment that ends at a slot or a closed box has an arrow head.
 (the composed size of the child) in place of its closed size w_i × h_i. The x axis is stretched by a monotone map X with
 X(0) = 0 and slope ``max(1, W_i / w_i for every opened i whose [x_i, x_i + w_i] covers x)``; the y axis by Y likewise
 with H. An item's centre (cx, cy) goes to (X(cx'), Y(cy')), where for an opened item cx' is the middle of its mapped
-interval; an item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``. Every edge
-point goes through (X, Y); then the first point is put where its end is (an item that is not opened: its centre plus
-the same offset as before; an opened one: its top or bottom at the child's composed port), the last likewise, and
-point k of 0 … n moves by (1 − k/n) of the first correction plus k/n of the last. Ports −1 map with X; round at the end.
+interval; an item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``. Every
+edge point goes through (X, Y); then the first point is put where its end is (an item that is not opened: its centre
+plus the same offset as before; an opened one: its top or bottom at the child's composed port), the last likewise,
+and a point between them moves by a blend: of points 0 … n, k moves by 1 − t of the first correction plus t of the
+last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
+with X; round at the end.
 
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from explorer.record import Recording, to_json
@@ -105,7 +108,7 @@ def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
         "size": list(layout.size),
         "ports": list(layout.ports),
         "items": [
-            {kind: inner, "at": list(place), "rank": rank}
+            {kind: inner, "at": place, "rank": rank}
             for (kind, inner), place, rank in zip(box.items, layout.places, layout.ranks, strict=True)
         ],
         "edges": [[*edge, route] for edge, route in zip(model.edges[index], layout.routes, strict=True)],
@@ -113,10 +116,14 @@ def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
 
 
 def _slot(model: Model, slot: int) -> dict[str, Any]:
-    """Centre every node of a slot in it."""
-    wide, high = model.extent(slot)
     return {
         "nodes": model.slots.nodes[slot],
         "text": model.slot_texts[slot],
-        "at": [[(wide - w) // 2, (high - h) // 2, w, h] for w, h in model.slot_sizes[slot]],
+        "at": _centred(model.extents[slot], tuple(model.slot_sizes[slot])),
     }
+
+
+@lru_cache(maxsize=8192)
+def _centred(extent: tuple[int, int], sizes: tuple[tuple[int, int], ...]) -> list[list[int]]:
+    """Centre every node of a slot in it."""
+    return [[(extent[0] - wide) // 2, (extent[1] - high) // 2, wide, high] for wide, high in sizes]

@@ -96,7 +96,7 @@ def _producers(
     """List the nodes that an operand means while its reader lives."""
     if operand not in replaced:
         return [operand]
-    found = []
+    found: list[int] = []
     for _ in range(_HOPS):
         if operand not in replaced:
             return [*found, operand]

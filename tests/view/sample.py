@@ -23,7 +23,12 @@ from explorer.record import (
     Type,
 )
 
-HOSTILE = ("<img src=x onerror=alert(1)>", '"];evil[label="', "</script><script>alert(1)</script>", "a\x00\x1b[31m\nb\u202ec")
+HOSTILE = (
+    "<img src=x onerror=alert(1)>",
+    '"];evil[label="',
+    "</script><script>alert(1)</script>",
+    "a\x00\x1b[31m\nb\u202ec",
+)
 
 
 class Builder:
@@ -119,7 +124,16 @@ class Builder:
         where = location or f"passes/{stage.name}.py:{20 + 7 * chain}"
         recording.decisions.append(
             Decision(
-                len(recording.stages) - 1, link, verdict, code, reason, facts, tuple(subjects), tuple(produced), chain, where
+                len(recording.stages) - 1,
+                link,
+                verdict,
+                code,
+                reason,
+                facts,
+                tuple(subjects),
+                tuple(produced),
+                chain,
+                where,
             )
         )
         recording.stages[-1] = Stage(
@@ -177,9 +191,7 @@ def mlp() -> Recording:
         "ScaleIntoMatmul", "not-free", "scaling {weight} would copy it: {copy_bytes} more, for {saved_flops} less", (doubled,),
         applied=False, weight={"node": w}, copy_bytes=12288, saved_flops=1536, chain=1,
     )  # fmt: skip
-    stable = make.node(
-        "log-softmax", joined, source=third, flops=23000, born=make.next_decision(), **mine
-    )
+    stable = make.node("log-softmax", joined, source=third, flops=23000, born=make.next_decision(), **mine)
     make.decide(
         "LogOfSoftmax", "stable", "{outer} of {inner} overflows at large inputs; {new} does not", (log, soft), (stable,),
         replace=[(log, stable)], gone=[soft], chain=2,
@@ -190,7 +202,9 @@ def mlp() -> Recording:
         "Dedup", "same-value", "{other} computes what {node} does: same operation, same operands", (again,),
         replace=[(again, product)], node={"node": product}, other={"node": again}, saved_flops=196608, saved_bytes=6144,
     )  # fmt: skip
-    make.stage("fuse", "pass", "run neighbours as one kernel", nodes=11, operations=7, kernels=4, flops=250_000, bytes=24_600)
+    make.stage(
+        "fuse", "pass", "run neighbours as one kernel", nodes=11, operations=7, kernels=4, flops=250_000, bytes=24_600
+    )
     make.decide(
         "MatmulEpilogue", "many-consumers", "{node} has {consumers} consumers: {readers}", (product, biased),
         applied=False, node={"node": product}, consumers=2, readers=[{"node": biased}, {"node": doubled}],
@@ -222,7 +236,40 @@ def mlp() -> Recording:
         ),
         (6144, 6144, 4), 18436, 31000,
     )  # fmt: skip
-    histogram = (1, 2, 3, 5, 8, 12, 18, 26, 35, 45, 55, 64, 72, 78, 82, 84, 84, 82, 78, 72, 64, 55, 45, 35, 26, 18, 12, 8, 5, 3, 2, 1)
+    histogram = (
+        1,
+        2,
+        3,
+        5,
+        8,
+        12,
+        18,
+        26,
+        35,
+        45,
+        55,
+        64,
+        72,
+        78,
+        82,
+        84,
+        84,
+        82,
+        78,
+        72,
+        64,
+        55,
+        45,
+        35,
+        26,
+        18,
+        12,
+        8,
+        5,
+        3,
+        2,
+        1,
+    )
     heat = tuple(tuple((7 * row * row + 13 * column) % 256 for column in range(12)) for row in range(8))
     values = {
         node: Summary((32, 48), "float32", -0.998, 0.997, 0.01, 0.62, 0, 0, histogram, heat)
@@ -270,16 +317,28 @@ def transformer(blocks: int = 12) -> Recording:
         scope = make.scope(f"block{block}", "layer", model)
         attention, feed = make.scope("attention", "layer", scope), make.scope("feed", "layer", scope)
         parts = [
-            make.node("matmul", value, make.leaf(name, square, scope=attention), type=kind, scope=attention, flops=131072, bytes=4096)
+            make.node(
+                "matmul",
+                value,
+                make.leaf(name, square, scope=attention),
+                type=kind,
+                scope=attention,
+                flops=131072,
+                bytes=4096,
+            )
             for name in ("Wq", "Wk", "Wv")
         ]
         score = make.node("matmul", parts[0], parts[1], type=kind, scope=attention, flops=131072, bytes=4096)
         soft = make.node("softmax", score, type=kind, scope=attention, flops=9000, bytes=4096)
         mixed = make.node("matmul", soft, parts[2], type=kind, scope=attention, flops=131072, bytes=4096)
         value = make.node("add", value, mixed, type=kind, scope=scope, flops=1024, bytes=4096)
-        hidden = make.node("matmul", value, make.leaf("W1", square, scope=feed), type=kind, scope=feed, flops=131072, bytes=4096)
+        hidden = make.node(
+            "matmul", value, make.leaf("W1", square, scope=feed), type=kind, scope=feed, flops=131072, bytes=4096
+        )
         active = make.node("gelu", hidden, type=kind, scope=feed, flops=9000, bytes=4096)
-        out = make.node("matmul", active, make.leaf("W2", square, scope=feed), type=kind, scope=feed, flops=131072, bytes=4096)
+        out = make.node(
+            "matmul", active, make.leaf("W2", square, scope=feed), type=kind, scope=feed, flops=131072, bytes=4096
+        )
         value = make.node("add", value, out, type=kind, scope=scope, flops=1024, bytes=4096)
     make.stage("recorded", "record", nodes=len(make.recording.nodes))
     return make.roots(value)
@@ -313,7 +372,11 @@ def residual(blocks: int = 16) -> Recording:
         conv = make.node("conv2d", value, kernel, type=kind, scope=scope, flops=231_211_008, bytes=802_816)
         relu = make.node("relu", conv, type=kind, scope=scope, flops=200_704, bytes=802_816)
         nodes += [conv, relu]
-        value = relu if block % 2 == 0 else make.node("add", relu, value, type=kind, scope=scope, flops=200_704, bytes=802_816)
+        value = (
+            relu
+            if block % 2 == 0
+            else make.node("add", relu, value, type=kind, scope=scope, flops=200_704, bytes=802_816)
+        )
     make.stage("recorded", "record", nodes=len(make.recording.nodes))
     for stage in ("simplify", "dedup", "prune"):
         make.stage(stage, "pass", nodes=len(make.recording.nodes))
@@ -322,5 +385,7 @@ def residual(blocks: int = 16) -> Recording:
                 "ConvBatchNorm", "no-norm", "{node} is not followed by a normalisation: {reader} reads it", (node,),
                 applied=False, node={"node": node}, reader={"node": node}, chain=3,
             )  # fmt: skip
-            make.decide("FoldScale", "not-scale", "{node} is no scale", (node,), applied=False, node={"node": node}, chain=4)
+            make.decide(
+                "FoldScale", "not-scale", "{node} is no scale", (node,), applied=False, node={"node": node}, chain=4
+            )
     return make.roots(value)

@@ -1,0 +1,54 @@
+"""The colours of static pictures, light and dark."""
+
+from __future__ import annotations
+
+from explorer.view.font import FAMILY
+
+LIGHT = {
+    "bg": "#ffffff", "ink": "#1d2433", "soft": "#5b6577", "line": "#d9deea", "edge": "#8f9aad", "panel": "#f8f9fc",
+    "accent": "#2f6fed", "on": "#ffffff", "leaf": "#eef1f6", "node": "#ffffff", "fuse": "#7a4fd0", "fused": "#f3eefc",
+    "ghost": "#7d889b",
+}  # fmt: skip
+DARK = {
+    "bg": "#11151d", "ink": "#e6eaf2", "soft": "#a0aabb", "line": "#323a4b", "edge": "#69758a", "panel": "#171c26",
+    "accent": "#7aa5ff", "on": "#0b1020", "leaf": "#1f2633", "node": "#161b25", "fuse": "#b79bff", "fused": "#231c38",
+    "ghost": "#8490a3",
+}  # fmt: skip
+
+
+def stylesheet(scope: str, theme: str) -> str:
+    """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark"."""
+    at = f"#{scope}"
+    rules = [f"{at}{{{_variables(DARK if theme == 'dark' else LIGHT)}}}"]
+    if theme == "auto":
+        rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(DARK)}}}}}")
+    rules += [f"{at} {rule}" for rule in _RULES]
+    return "".join(rules)
+
+
+def _variables(palette: dict[str, str]) -> str:
+    return ";".join(f"--{name}:{colour}" for name, colour in palette.items())
+
+
+_RULES = (
+    f"text{{font-family:{FAMILY};fill:var(--ink)}}",
+    ".name{font-size:12px;font-weight:700;text-anchor:middle}",
+    ".type{font-size:10px;fill:var(--soft);text-anchor:middle}",
+    ".number{font-size:9.5px;fill:var(--soft);text-anchor:end}",
+    ".title{paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round;font-size:11px;font-weight:700;fill:var(--soft)}",
+    ".fused{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:11px;font-weight:700;fill:var(--fuse)}",
+    "g text.copies{font-size:10px;font-weight:700;fill:var(--on);text-anchor:middle}",
+    ".canvas{fill:var(--bg)}",
+    ".edge{fill:none;stroke:var(--edge);stroke-width:1.3}",
+    ".gone{stroke:var(--ghost);stroke-dasharray:4 4;stroke-width:1.1;opacity:.7}",
+    ".head{fill:var(--edge)}",
+    ".leaf rect{fill:var(--leaf);stroke:var(--line)}",
+    ".operation rect{fill:var(--node);stroke:var(--edge);stroke-width:1.2}",
+    ".ghost rect{fill:none;stroke:var(--ghost);stroke-dasharray:4 4}",
+    ".ghost text{fill:var(--ghost)}",
+    ".member rect{stroke:var(--fuse)}",
+    ".kernel{fill:var(--fused);stroke:var(--fuse);stroke-width:1.6}",
+    ".open{fill:var(--panel);stroke:var(--line)}",
+    ".closed rect{fill:var(--panel);stroke:var(--edge);stroke-width:1.2}",
+    "g rect.badge{fill:var(--accent);stroke:none}",
+)

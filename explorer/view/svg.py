@@ -1,0 +1,224 @@
+"""A recording as a picture that needs no script: the same bytes on every run and every machine."""
+
+from __future__ import annotations
+
+import hashlib
+
+from explorer.record import Recording
+from explorer.view import font
+from explorer.view.boxes import Paths
+from explorer.view.compose import Rect, Scene, Segment, compose
+from explorer.view.layout import lay_out
+from explorer.view.markup import Markup, element
+from explorer.view.model import Model, build_model
+from explorer.view.palette import stylesheet
+from explorer.view.state import State, state_at
+
+_ROOM = 22
+"""px around the picture: numbers stand left of nodes, titles above groups"""
+
+
+def svg(recording: Recording, position: int | None = None, *, theme: str = "auto", body: int = 0) -> str:
+    """Draw a recording at a position (None: the end) as SVG text; ``body`` chooses one of its graphs.
+
+    ``theme`` is "auto" (follows the reader's system), "light" or "dark". Raises ValueError outside 0 … ``end``.
+    """
+    where = recording.end if position is None else position
+    if not 0 <= where <= recording.end:
+        raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
+    if theme not in ("auto", "light", "dark"):
+        raise ValueError(f"theme {theme!r} is not one of auto, light, dark")
+    model = build_model(recording)
+    is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
+    scene = compose(model, lay_out(model), is_open, model.tree.bodies[body])
+    state = state_at(recording, model.slots, where)
+    return _Picture(model, scene, state, is_open, model.tree.bodies[body]).draw(theme, where)
+
+
+class _Picture:
+    def __init__(self, model: Model, scene: Scene, state: State, is_open: set[int], outermost: int) -> None:
+        self.model, self.scene, self.state = model, scene, state
+        self.is_open, self.outermost = is_open, outermost
+        self.fused = {slot for _, members in state.groups for slot in members}
+
+    def draw(self, theme: str, position: int) -> str:
+        recording, (wide, high) = self.model.recording, self.scene.size
+        key = f"{recording.fingerprint}\n{position}\n{theme}\n{self.outermost}"
+        name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
+        arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
+        marker = element(
+            "marker", arrow, id=f"{name}-a", viewBox="0 0 8 8", refX=7.5, refY=4, orient="auto",
+            markerWidth=7, markerHeight=7,
+        )  # fmt: skip
+        x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
+        groups = self._groups()
+        nodes = [self._node(slot) for slot in sorted(self.scene.slots)]
+        return element(
+            "svg",
+            element("title", self._title()),
+            element("style", Markup(stylesheet(name, theme))),
+            element("defs", marker),
+            element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
+            *self._open_boxes(),
+            *(rect for rect, _ in groups),
+            element("g", *self._lines(arrow=True), marker_end=f"url(#{name}-a)"),
+            *self._lines(arrow=False),
+            *(title for _, title in groups),
+            *self._closed_boxes(),
+            *nodes,
+            *self._numbers(),
+            xmlns="http://www.w3.org/2000/svg",
+            id=name,
+            role="img",
+            aria_label=self._title(),
+            viewBox=f"{x} {y} {w} {h}",
+            width=w,
+            height=h,
+            style="max-width:100%;height:auto",
+        )
+
+    def _title(self) -> str:
+        shown = sum(slot in self.scene.slots for slot in self.state.shown)
+        closed = sum(box not in self.is_open for box in self.scene.boxes)
+        parts = [
+            f"{shown} nodes",
+            f"{closed} closed boxes" if closed else "",
+            f"{len(self.state.groups)} fused kernels",
+        ]
+        title = self.model.recording.title or "recording"
+        return f"{title}: " + ", ".join(part for part in parts if part and not part.startswith("0 "))
+
+    def _open_boxes(self) -> list[Markup]:
+        drawn = []
+        for box, (x, y, wide, high) in self.scene.boxes.items():
+            if box in self.is_open and box != self.outermost:
+                title = font.shorten(self.model.box_texts[box][0], wide - 28, 11, True)
+                drawn.append(element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open"))
+                drawn.append(element("text", title, x=x + 14, y=y + 18, class_="title"))
+        return drawn
+
+    def _closed_boxes(self) -> list[Markup]:
+        return [
+            element(
+                "g",
+                element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10),
+                element("rect", x=x, y=y, width=wide, height=high, rx=10),
+                element("text", self.model.box_texts[box][0], x=x + wide // 2, y=y + 21, class_="name"),
+                element("text", self.model.box_texts[box][1], x=x + wide // 2, y=y + 36, class_="type"),
+                class_="closed",
+            )
+            for box, (x, y, wide, high) in self.scene.boxes.items()
+            if box not in self.is_open
+        ]
+
+    def _groups(self) -> list[tuple[Markup, Markup]]:
+        """Draw each fused group: its frame, and its title, which lies above the edges."""
+        drawn = []
+        for group, members in self.state.groups:
+            rects = [self.scene.slots[slot] for slot in members if slot in self.scene.slots]
+            if not rects:
+                continue
+            x, y, right, bottom = around(rects)
+            numbers = {self.state.numbers.get(self.state.shown[slot]) for slot in members}
+            number = numbers.pop() if len(numbers) == 1 else None
+            title = f"kernel {number} · {group.label}" if number else group.label
+            frame = element("rect", x=x, y=y, width=right - x, height=bottom - y, rx=14, class_="kernel")
+            drawn.append((frame, element("text", title, x=x + 2, y=y - 5, class_="fused")))
+        return drawn
+
+    def _segments(self) -> dict[tuple[int, int, int], bool]:
+        """Find the segments of live edges (True) and of ghosts' edges (False)."""
+        paths, found = Paths(self.model.tree), {}
+        for edges, alive in ((self.state.ghost_edges, False), (self.state.edges, True)):
+            for edge in edges:
+                if self.model.slots.of and all(self._inside(slot) for slot in edge):
+                    for segment in paths.segments(*edge):
+                        found[segment] = alive
+        return found
+
+    def _inside(self, slot: int) -> bool:
+        nodes = self.model.recording.nodes
+        return self.model.tree.bodies[nodes.body[self.model.slots.nodes[slot][0]]] == self.outermost
+
+    def _lines(self, arrow: bool) -> list[Markup]:
+        drawn, alive = [], self._segments()
+        laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
+        for key, is_alive in alive.items():
+            segment = laid.get(key) or self._plain(*key)
+            if segment is not None and segment.arrow == arrow:
+                drawn.append(element("path", d=path(segment.points), class_="edge" if is_alive else "edge gone"))
+        return drawn
+
+    def _plain(self, box: int, start: int, end: int) -> Segment | None:
+        """Draw an edge that stood only between two passes, and so has no route."""
+        if box not in self.scene.boxes or box not in self.is_open:
+            return None
+        x, y, wide, high = self._rect(box, start)
+        x0, y0 = x + wide // 2, y if start < 0 else y + high
+        x, y, wide, high = self._rect(box, end)
+        x1, y1 = x + wide // 2, y + high if end < 0 else y
+        bend = max(16, abs(y1 - y0) // 2)
+        return Segment(box, start, end, [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], end >= 0)
+
+    def _rect(self, box: int, item: int) -> Rect:
+        if item < 0:
+            return self.scene.boxes[box]
+        kind, index = self.model.tree.boxes[box].items[item]
+        return self.scene.slots[index] if kind == "slot" else self.scene.boxes[index]
+
+    def _node(self, slot: int) -> Markup:
+        node = self.state.shown.get(slot, self.state.ghosts.get(slot, -1))
+        if node < 0:
+            return Markup("")
+        ghost = slot not in self.state.shown
+        place = self.model.slots.nodes[slot].index(node)
+        name, type_, was = self.model.texts[self.model.slot_texts[slot][place]]
+        wide, high = self.model.slot_sizes[slot][place]
+        x, y, w, h = self.scene.slots[slot]
+        x, y = x + (w - wide) // 2, y + (h - high) // 2
+        leaf = self.model.recording.nodes.kind[node] in ("leaf", "input", "constant")
+        kind = "ghost" if ghost else "leaf" if leaf else "operation"
+        parts = [
+            element("rect", x=x, y=y, width=wide, height=high, rx=high // 2 if leaf else 8),
+            element("text", name, x=x + wide // 2, y=y + high // 2 - 3, class_="name"),
+            element("text", was if ghost and was else type_, x=x + wide // 2, y=y + high // 2 + 11, class_="type"),
+        ]
+        if slot in self.state.copies and not ghost:
+            text = f"×{self.state.copies[slot]:,}"
+            room = round(font.width(text, 10, True)) + 14
+            parts.append(element("rect", x=x + wide - 14, y=y - 9, width=room, height=17, rx=8.5, class_="badge"))
+            parts.append(element("text", text, x=x + wide - 14 + room / 2, y=y + 3, class_="copies"))
+        return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
+
+    def _numbers(self) -> list[Markup]:
+        """Write the place in the schedule left of each kernel."""
+        drawn = []
+        beside: dict[int, list[Rect]] = {}
+        for slot, node in self.state.shown.items():
+            if slot in self.scene.slots and node in self.state.numbers:
+                beside.setdefault(self.state.numbers[node], []).append(self.scene.slots[slot])
+        for number, rects in beside.items():
+            x, y, _, bottom = around(rects) if len(rects) > 1 else _bare(rects[0])
+            drawn.append(element("text", f"{number:,}", x=x - 8, y=(y + bottom) // 2 + 4, class_="number"))
+        return drawn
+
+
+def around(rects: list[Rect]) -> Rect:
+    """Return left, top, right, bottom of the frame of a group of nodes."""
+    return (
+        min(x for x, _, _, _ in rects) - 10,
+        min(y for _, y, _, _ in rects) - 10,
+        max(x + wide for x, _, wide, _ in rects) + 10,
+        max(y + high for _, y, _, high in rects) + 10,
+    )
+
+
+def _bare(rect: Rect) -> Rect:
+    x, y, wide, high = rect
+    return x, y, x + wide, y + high
+
+
+def path(points: list[int]) -> str:
+    """Write control points as an SVG path."""
+    pairs = [f"{x} {y}" for x, y in zip(points[::2], points[1::2], strict=True)]
+    return f"M{pairs[0]}C{' '.join(pairs[1:])}"
