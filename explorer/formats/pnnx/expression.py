@@ -17,6 +17,7 @@ from explorer.formats.pnnx.values import GrammarError, read_number, read_string,
 
 _TOKEN = re.compile(r"\s*([(),\[\]]|[^\s(),\[\]]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_FIX = "correct the expression in its file, or export the model again"
 _OPERAND = re.compile(r"@([0-9]{1,9})")
 
 
@@ -31,11 +32,15 @@ class Parsed:
 class ExpressionError(ExplorerError, ValueError):
     """An expression that cannot be read; ``column`` counts from 1."""
 
-    def __init__(self, text: str, column: int, found: str, *, rule: str, fix: str = "") -> None:
+    def __init__(self, text: str, column: int, found: str, *, rule: str, fix: str = _FIX) -> None:
         self.text, self.column = text, column
         near = shorten(text[max(column - 20, 0) : column + 40], 60)
         where = f"expression {shorten(text, 120)}, column {column}" + (f" (near {near})" if len(text) > 120 else "")
         super().__init__(f"{where}: {found}", rule=rule, fix=fix)
+
+
+class UnknownFunctionError(ExpressionError):
+    """A call of a name that is no function: reading it as prefix notation would make a string of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def parse(text: str, operands: int | None = None) -> Parsed:
     parsed: Parsed
     try:
         parsed = Parsed(_parse_nested(text, tokens), "nested")
-    except _UnknownFunctionError:
+    except UnknownFunctionError:
         raise
     except ExpressionError as nested:
         try:
@@ -83,10 +88,6 @@ def parse(text: str, operands: int | None = None) -> Parsed:
                 text, token.column, f"{token.text} of {operands} inputs", rule="@n is an input, counted from 0"
             )
     return parsed
-
-
-class _UnknownFunctionError(ExpressionError):
-    """A call of a name that is no function: reading it as prefix notation would make a string of it."""
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -111,7 +112,7 @@ def _leaf(text: str, token: _Token) -> Node:
     try:
         number = read_number(word)
     except GrammarError as error:
-        raise ExpressionError(text, token.column, error.given, rule=error.rule, fix=error.fix) from None
+        raise ExpressionError(text, token.column, error.given, rule=error.rule) from None
     return Literal(read_string(word) if number is None else number)
 
 
@@ -147,7 +148,7 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
         elif following == "(" and token.text != "(":
             if token.text not in ARITY:
                 known = UnknownNameError(token.text, kind="function", known=ARITY)
-                raise _UnknownFunctionError(text, token.column, known.given, rule=known.rule)
+                raise UnknownFunctionError(text, token.column, known.given, rule=known.rule)
             frames.append(_Frame(token))
             index += 1
         elif token.text == "(" or token.text in ARITY:
