@@ -1,0 +1,155 @@
+"""A recording as text: one line a decision, one line a kernel; equal programs and options give equal text."""
+
+from __future__ import annotations
+
+from explorer.record import Decision, Kernel, Recording
+from explorer.record.reason import bytes_text, count_text, fact_text
+from explorer.view.visible import visible
+
+_MARK = {"applied": "✓", "declined": "✗"}
+_NODES = 60
+"""nodes that are listed at most where there is no decision to list"""
+
+
+def text(recording: Recording) -> str:
+    """Return the canonical text of a recording; it holds no address, time, path or measured value."""
+    lines = [_header(recording)]
+    if recording.options:
+        said = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
+        lines.append(f"options: {said}")
+    for number, stage in enumerate(recording.stages):
+        lines.append(_stage_line(recording, number))
+        lines += [_decision_line(recording, decision) for decision in recording.decisions[stage.first : stage.last]]
+    if not recording.decisions:
+        lines += _node_lines(recording)
+    lines += _schedule_lines(recording)
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def explain(recording: Recording, node: int | None = None) -> str:
+    """Return what was decided and why, as text: of the whole plan, or of one node."""
+    return text(recording) if node is None else why(recording, node)
+
+
+def why(recording: Recording, node: int) -> str:
+    """Return the story of a node: its decisions with their facts, every refusal in its order, and what became of it.
+
+    Raises ValueError for an id that the recording does not have.
+    """
+    nodes = recording.nodes
+    if not 0 <= node < len(nodes):
+        raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(nodes) - 1}")
+    lines = [f"{recording.label(node)} · {recording.type_text(node)}"]
+    row = nodes.source[node]
+    if row >= 0:
+        source = recording.sources[row]
+        lines.append(f"recorded at {source.where} line {source.line}: {source.text.strip()}")
+    scope = _scope_path(recording, node)
+    if scope:
+        lines.append(f"scope {scope}")
+    decisions = _concerning(recording, node)
+    if not decisions:
+        lines.append("no link had anything to say about it")
+    for decision in decisions:
+        lines.append(_decision_line(recording, decision, located=True))
+        lines += [
+            f"      {name.replace('_', ' ')}: {fact_text(name, value, recording.label)}"
+            for name, value in decision.facts.items()
+        ]
+    lines += _fate(recording, node)
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _concerning(recording: Recording, node: int) -> list[Decision]:
+    """List the decisions on a node and, before each change of it, what was refused to the nodes that changed with it."""
+    own = [n for n, d in enumerate(recording.decisions) if node in d.subjects or node in d.produced]
+    found = set(own)
+    for change in own:
+        decision = recording.decisions[change]
+        if decision.verdict == "applied":
+            together = set(decision.subjects)
+            first = recording.stages[decision.stage].first
+            earlier = enumerate(recording.decisions[first:change], first)
+            found.update(n for n, d in earlier if d.verdict == "declined" and together & set(d.subjects))
+    return [recording.decisions[number] for number in sorted(found)]
+
+
+def _header(recording: Recording) -> str:
+    return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
+
+
+def _stage_line(recording: Recording, number: int) -> str:
+    stage = recording.stages[number]
+    verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
+    counts = [f"{name} {_count(name, value)}" for name, value in stage.counts.items()]
+    taken = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
+    return f"{stage.name}: {', '.join(counts + taken) or 'nothing to do'}"
+
+
+def _count(name: str, value: int) -> str:
+    if name == "flops":
+        return count_text(value)
+    return bytes_text(value) if name in ("bytes", "peak") or name.endswith("_bytes") else f"{value:,}"
+
+
+def _decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
+    stage = recording.stages[decision.stage].name
+    where = f" ({decision.location})" if located and decision.location else ""
+    many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
+    sentence = recording.reason(decision)
+    return f"  {_MARK[decision.verdict]} {stage} · {decision.link}{where}: {sentence}{many} [{decision.code}]"
+
+
+def _node_lines(recording: Recording) -> list[str]:
+    nodes = recording.nodes
+    lines = []
+    drawn = [node for node in recording.visible(recording.end) if nodes.kind[node] != "constant"]
+    for node in drawn[:_NODES]:
+        operands = [recording.label(operand) for operand in nodes.operands[node] if nodes.kind[operand] != "constant"]
+        reads = f" ← {', '.join(operands)}" if operands else ""
+        lines.append(f"  {recording.label(node)} · {recording.type_text(node)}{reads}")
+    if len(drawn) > _NODES:
+        lines.append(f"  … and {len(drawn) - _NODES:,} more nodes")
+    return lines
+
+
+def _schedule_lines(recording: Recording) -> list[str]:
+    schedule = recording.schedule
+    if schedule is None:
+        return []
+    peak, without = bytes_text(schedule.peak), bytes_text(schedule.peak_without_reuse)
+    kernels = f"{len(schedule.kernels):,} kernels, {len(schedule.buffers):,} buffers"
+    lines = [f"schedule: {kernels}, peak {peak}, {without} without reuse"]
+    return lines + [_kernel_line(recording, number, kernel) for number, kernel in enumerate(schedule.kernels, 1)]
+
+
+def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
+    names = [recording.label(node) for node in kernel.nodes[:8]]
+    names += ["…"] if len(kernel.nodes) > 8 else []
+    place = "no buffer" if kernel.buffer < 0 else f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
+    size = f"{bytes_text(kernel.bytes)}, {count_text(kernel.flops)} flops"
+    return f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, {size}, {place}; {kernel.why}"
+
+
+def _scope_path(recording: Recording, node: int) -> str:
+    names = []
+    row = recording.nodes.scope[node]
+    while row > 0 and recording.scopes[row].kind != "top":
+        names.append(recording.scopes[row].name)
+        row = recording.scopes[row].parent
+    return " / ".join(reversed(names))
+
+
+def _fate(recording: Recording, node: int) -> list[str]:
+    """Say what stands for the node in the end, and where its kernel runs."""
+    nodes = recording.nodes
+    final = recording.resolver(recording.end).get(node, node)
+    lines = []
+    if final != node:
+        lines.append(f"in the end {recording.label(final)} stands for it")
+    elif nodes.gone[node] >= 0:
+        lines.append("in the end it is removed: nothing reads it")
+    for number, kernel in enumerate(recording.schedule.kernels if recording.schedule else (), 1):
+        if final in kernel.nodes:
+            lines.append(f"kernel {_kernel_line(recording, number, kernel).strip()}")
+    return lines
