@@ -44,8 +44,8 @@ class _State(threading.local):
     """What surrounds the next recorded node, for each thread."""
 
     scope: Scope | None = None
-    place: Place | None = None
-    """where to say that nodes come from, instead of the user's line"""
+    origin: tuple[Any, int] | None = None
+    """the code and instruction, or place, that nodes come from instead of the user's line"""
     traces: tuple[int, ...] = ()
     """the first uid of each function that is being traced"""
 
@@ -183,8 +183,8 @@ def enter(node: Expr) -> None:
     node.uid = next_uid()
     around = state
     node.scope = around.scope
-    if around.place is not None:
-        node.code, node.instruction = around.place, 0
+    if around.origin is not None:
+        node.code, node.instruction = around.origin
         return
     frame = _frame(2)
     code = frame.f_code
@@ -218,22 +218,11 @@ def scope(name: str, kind: str = "scope") -> Iterator[Scope]:
 
 
 @contextmanager
-def within(inner: Scope | None) -> Iterator[None]:
-    """Record what follows inside a scope that exists already, None for the top."""
-    outer = state.scope
-    state.scope = inner
+def surrounded(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
+    """Record what follows in a scope that exists already (None for the top), as written at a place or instruction."""
+    outer = state.scope, state.origin
+    state.scope, state.origin = scope, (code, instruction)
     try:
         yield
     finally:
-        state.scope = outer
-
-
-@contextmanager
-def placed(place: Place | None) -> Iterator[None]:
-    """Record what follows as written at ``place``, for instance at a model file's line."""
-    outer = state.place
-    state.place = place
-    try:
-        yield
-    finally:
-        state.place = outer
+        state.scope, state.origin = outer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.core.expr import Expr, record, scope, state, within
+from explorer.core.expr import Expr, record, scope, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, make_body
 from explorer.core.graph import reachable, rebuild
 from explorer.core.structure import flatten
@@ -41,16 +41,13 @@ def differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
 
 def _differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
-    place, state.place = state.place, body.outputs[0].place
-    try:
-        with within(None), scope(f"{body.name} gradient", "function") as inside:
-            seeds = [
-                Parameter(output.type, f"g{index}")() if yes else None
-                for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
-            ]
-            found = backward(body.outputs, seeds, inputs)
-    finally:
-        state.place = place
+    first = body.outputs[0]
+    with surrounded(None, first.code, first.instruction), scope(f"{body.name} gradient", "function") as inside:
+        seeds = [
+            Parameter(output.type, f"g{index}")() if yes else None
+            for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
+        ]
+        found = backward(body.outputs, seeds, inputs)
     given = [seed for seed in seeds if seed is not None]
     forward = {node.uid: node for node in body.nodes}
     borders = {node.uid for node in (*inputs, *given)}

@@ -1,0 +1,40 @@
+"""Prices of work, in µs, from one reference table: the same plan on every machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a reference machine (two cores, NumPy, float32) pays."""
+
+    call: float = 0.9
+    """µs to start one kernel: reading operands, NumPy's dispatch"""
+    view: float = 0.35
+    """µs to make a view"""
+    flops: float = 2500.0
+    """elementwise flops per µs"""
+    product_flops: float = 50000.0
+    """flops per µs inside a matrix product or convolution"""
+    bandwidth: float = 9000.0
+    """bytes per µs between a kernel and memory"""
+
+
+REFERENCE = Prices()
+_PRODUCTS = ("matmul", "conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
+
+
+def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFERENCE, call: bool = True) -> float:
+    """µs that one operation takes as a kernel of its own; without ``call``, what it adds to a kernel that runs anyway."""
+    operation = node.operation
+    if not operands:
+        return 0.0
+    if operation.view:
+        return prices.view
+    moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
+    rate = prices.product_flops if operation.name in _PRODUCTS else prices.flops
+    work = operation.flops(node.type, *[operand.type for operand in operands]) / rate  # type: ignore[arg-type]
+    return (prices.call if call else 0.0) + max(work, moved / prices.bandwidth)

@@ -1,0 +1,247 @@
+"""The graph that passes work on: one table of nodes, and what stands for what.
+
+Nothing is rebuilt when a node is replaced: operands are read through the substitutions. Every change belongs to a
+decision, so that the story can be told at any position.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.core.expr import Expr
+from explorer.core.types import TupleType
+from explorer.plan.rule import Facts, location
+
+
+@dataclass(slots=True)
+class Choice:
+    """A decision while planning: like record.Decision, with expressions for nodes."""
+
+    stage: int
+    link: str
+    applied: bool
+    code: str
+    reason: str
+    facts: Facts
+    subjects: list[Expr]
+    produced: tuple[Expr, ...] = ()
+    chain: int = 0
+    location: str = ""
+
+
+@dataclass(slots=True)
+class Chapter:
+    """A stage while planning."""
+
+    name: str
+    kind: str
+    purpose: str
+    first: int
+    last: int
+    live: tuple[Expr, ...]
+    counts: dict[str, int] = field(default_factory=dict)
+    micros: float = 0.0
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes that a decision put together (record.Group)."""
+
+    decision: int
+    kind: str
+    label: str
+    members: list[Expr]
+
+
+class Graph:
+    """Roots, the live nodes below them in topological order, substitutions, and the decisions so far."""
+
+    def __init__(self, roots: Sequence[Expr]) -> None:
+        self.recorded_roots = tuple(roots)
+        self.replaced: dict[int, Expr] = {}
+        """uid → what stands for the node"""
+        self.substitutions: list[tuple[int, Expr, Expr]] = []
+        self.removed: list[tuple[int, Expr]] = []
+        self.added: list[tuple[int, Expr]] = []
+        self.clusters: list[Cluster] = []
+        self.choices: list[Choice] = []
+        self.chapters: list[Chapter] = []
+        self.live: list[Expr] = []
+        self.inputs: dict[int, tuple[Expr, ...]] = {}
+        """uid → operands of the live nodes, read through the substitutions"""
+        self.users: dict[int, int] = {}
+        """uid → how many operand places of live nodes, and roots, read the node"""
+        self.known: set[int] = set()
+        self.ranks: dict[int, int] = {}
+        """uid of a produced node → uid of the recorded node in whose place it stands"""
+        self._refusals: dict[Any, Choice] = {}
+        self.refresh()
+        self.recorded = tuple(self.live)
+        self.known.update(self.inputs)
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """What stands for the roots now."""
+        return tuple([self.resolve(root) for root in self.recorded_roots])
+
+    def resolve(self, node: Expr) -> Expr:
+        """What stands for a node now."""
+        replaced = self.replaced
+        if node.uid not in replaced:
+            return node
+        path = []
+        while node.uid in replaced:
+            path.append(node.uid)
+            node = replaced[node.uid]
+        for uid in path:
+            replaced[uid] = node
+        return node
+
+    def operands(self, node: Expr) -> tuple[Expr, ...]:
+        """A node's operands as they stand now."""
+        replaced = self.replaced
+        for operand in node.operands:
+            if operand.uid in replaced:
+                return tuple([self.resolve(operand) for operand in node.operands])
+        return node.operands
+
+    def consumers(self, node: Expr) -> int:
+        """How many places read a node, as of the last refresh; 0 for a node made since."""
+        return self.users.get(node.uid, 0)
+
+    def refresh(self) -> None:
+        """Walk the live graph again: topological order (operands in order, first root first), operands, users."""
+        inputs: dict[int, tuple[Expr, ...]] = {}
+        users: dict[int, int] = {}
+        live: list[Expr] = []
+        stack: list[Expr] = [*reversed(self.roots)]
+        for root in stack:
+            users[root.uid] = users.get(root.uid, 0) + 1
+        done: set[int] = set()
+        operands_of = self.operands
+        while stack:
+            node = stack[-1]
+            uid = node.uid
+            if uid in done:
+                stack.pop()
+            elif uid in inputs:
+                stack.pop()
+                done.add(uid)
+                live.append(node)
+            else:
+                inputs[uid] = operands = operands_of(node)
+                if not operands:
+                    stack.pop()
+                    done.add(uid)
+                    live.append(node)
+                    continue
+                for operand in reversed(operands):
+                    other = operand.uid
+                    if other in users:
+                        users[other] += 1
+                    else:
+                        users[other] = 1
+                    if other not in done:
+                        stack.append(operand)
+        self.inputs, self.users, self.live = inputs, users, live
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        link: object,
+        code: str,
+        reason: str,
+        facts: Facts,
+        subjects: Iterable[Expr],
+        produced: tuple[Expr, ...] = (),
+        chain: int = 0,
+    ) -> int:
+        """Enter an applied decision; returns its number."""
+        self._enter(link, True, code, reason, facts, list(subjects), produced, chain)
+        return len(self.choices) - 1
+
+    def refuse(self, link: object, code: str, reason: str, facts: Facts, subject: Expr, chain: int = 0) -> None:
+        """Enter a refusal; equal ones of one stage (link, code, facts) become one decision with many subjects."""
+        key = (len(self.chapters), type(link), code, tuple([(name, _key(value)) for name, value in facts.items()]))
+        held = self._refusals.get(key)
+        if held is None:
+            self._refusals[key] = self._enter(link, False, code, reason, facts, [subject], (), chain)
+        elif held.subjects[-1] is not subject:
+            held.subjects.append(subject)
+
+    def _enter(
+        self,
+        link: object,
+        applied: bool,
+        code: str,
+        reason: str,
+        facts: Facts,
+        subjects: list[Expr],
+        produced: tuple[Expr, ...],
+        chain: int,
+    ) -> Choice:
+        kind = type(link)
+        choice = Choice(
+            len(self.chapters), kind.__name__, applied, code, reason, facts, subjects, produced, chain, location_of(kind)
+        )
+        self.choices.append(choice)
+        return choice
+
+    def substitute(self, decision: int, old: Expr, new: Expr) -> None:
+        """From this decision on, every reader of ``old`` reads ``new``."""
+        self.replaced[old.uid] = new
+        self.substitutions.append((decision, old, new))
+        self.removed.append((decision, old))
+
+    def introduce(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
+        """Nodes that a decision produced for a subject, at whose rank they stand."""
+        rank = self.ranks.get(subject.uid, subject.uid)
+        for node in nodes:
+            if node.uid not in self.known:
+                self.known.add(node.uid)
+                self.added.append((decision, node))
+                self.ranks[node.uid] = rank
+
+    def chapter(self, name: str, kind: str, purpose: str, first: int, started: float, counts: dict[str, int] | None = None) -> None:
+        """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
+        micros = (time.perf_counter() - started) * 1e6
+        self.chapters.append(
+            Chapter(name, kind, purpose, first, len(self.choices), tuple(self.live), counts or {}, micros)
+        )
+
+
+_locations: dict[type, str] = {}
+
+
+def location_of(kind: type) -> str:
+    """``location``, remembered."""
+    if kind not in _locations:
+        _locations[kind] = location(kind)
+    return _locations[kind]
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, Expr):
+        return "node", value.uid
+    return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
+
+
+def result_bytes(node: Expr) -> int:
+    """Bytes that a node's result needs: none for a view, a leaf or an item."""
+    operation = node.operation
+    if operation.view or not node.operands and not operation.flops(node.type):
+        return node.type.nbytes if not operation.view else 0
+    return node.type.nbytes
+
+
+def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
+    """Arithmetic of a node."""
+    if isinstance(node.type, TupleType) and not node.operation.takes_tuples:
+        return 0
+    return node.operation.flops(node.type, *[operand.type for operand in operands])  # type: ignore[arg-type]

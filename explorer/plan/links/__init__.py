@@ -1,0 +1,5 @@
+"""The simplifying links, most specific first: importing this package makes the chain."""
+
+from explorer.plan.links import stable, structured, inverse, members, identity  # noqa: I001  # the order of the chain
+
+__all__ = ["identity", "inverse", "members", "stable", "structured"]

@@ -1,0 +1,107 @@
+"""Operations that have nothing to do: their operand stands for them."""
+
+from __future__ import annotations
+
+from explorer.core.expr import Expr
+from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
+from explorer.ops.elementwise import Absolute, Relu
+from explorer.ops.movement import BroadcastTo, Cast, Member, Reshape, Stack, Transpose
+from explorer.ops.reduce import Reduction
+from explorer.plan.graph import Graph
+from explorer.plan.links.match import constant, is_known_nonnegative, producer
+from explorer.plan.rule import Answer, Applied, Declined, Link
+
+
+class NeutralNumber(Link):
+    """x + 0, x − 0, x · 1, x / 1 and x to the power 1 are x."""
+
+    roots = (Add, Subtract, Multiply, Divide, Power)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        a, b = graph.operands(node)
+        neutral = 0 if isinstance(node.operation, (Add, Subtract)) else 1
+        if constant(b, graph) == neutral:
+            x = a
+        elif node.operation.commutative and constant(a, graph) == neutral:
+            x = b
+        else:
+            return None
+        if x.type is not node.type:
+            return Declined("type", "{x} is {given}, the result is {wanted}", {"x": x, "given": repr(x.type), "wanted": repr(node.type)})
+        return Applied(x, "{neutral} changes nothing in {operation}", {"neutral": neutral, "operation": node.operation.name}, "neutral")
+
+
+class NothingToDo(Link):
+    """A permutation in order, a reshape to the same shape, a reduction over no axis: the operand itself."""
+
+    roots = (Transpose, Reshape, BroadcastTo, Cast, *Reduction.__subclasses__())
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (x,) = graph.operands(node)
+        if x.type is not node.type:
+            return None
+        operation = node.operation
+        if isinstance(operation, Transpose) and operation.axes != tuple(range(len(operation.axes))):
+            return None
+        if isinstance(operation, Reduction) and operation.axes and any(x.shape[axis] != 1 for axis in operation.axes):
+            return None
+        return Applied(x, "{operation} has nothing to do here", {"operation": operation.name}, "nothing_to_do")
+
+
+class SingleTerm(Link):
+    """A sum of one term is the term."""
+
+    roots = (AddN,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        if len(operands) != 1:
+            return None
+        return Applied(operands[0], "the sum has one term", {}, "single_term")
+
+
+class AlreadySo(Link):
+    """relu and |·| of what is known not to be negative are their operand; so is relu of relu."""
+
+    roots = (Relu, Absolute)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (x,) = graph.operands(node)
+        if not is_known_nonnegative(x) or x.type is not node.type:
+            return None
+        return Applied(x, "{x} is never negative", {"x": x}, "nonnegative_already")
+
+
+class MemberOfStack(Link):
+    """A member of a stack is what was stacked there."""
+
+    roots = (Member,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (stacked,) = graph.operands(node)
+        if producer(stacked, Stack) is None:
+            return None
+        index = node.operation.index  # type: ignore[attr-defined]
+        member = graph.operands(stacked)[index]
+        if member.type is not node.type:
+            return Declined("type", "{member} is {given} before it is stacked", {"member": member, "given": repr(member.type)})
+        return Applied(member, "member {index} of {stacked} is what was stacked there", {"index": index, "stacked": stacked}, "member_of_stack")
+
+
+class StackOfMembers(Link):
+    """A stack of all members of one value, in order, is that value."""
+
+    roots = (Stack,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        members = graph.operands(node)
+        if producer(members[0], Member) is None:
+            return None
+        (whole,) = graph.operands(members[0])
+        if whole.type is not node.type:
+            return None
+        for index, member in enumerate(members):
+            taken = producer(member, Member)
+            if taken is None or taken.index != index or graph.operands(member)[0] is not whole:
+                return None
+        return Applied(whole, "all {count} members of {whole} in order are {whole} itself", {"count": len(members), "whole": whole}, "stack_of_members")

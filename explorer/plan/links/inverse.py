@@ -1,0 +1,150 @@
+"""Pairs that undo each other, where what lies between them is provable."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.core.expr import Expr
+from explorer.ops.elementwise import Exp, Log, Negative, Reciprocal, Sqrt, Square, absolute
+from explorer.ops.movement import Cast, Reshape, Transpose
+from explorer.plan.graph import Graph
+from explorer.plan.links.match import is_known_nonnegative, is_known_positive, producer
+from explorer.plan.rule import Answer, Applied, Declined, Link
+
+
+class LogOfExp(Link):
+    """log(exp(x)) is x."""
+
+    roots = (Log,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if producer(y, Exp) is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.type is not node.type:
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+        return Applied(x, "{outer} undoes {inner}: exp maps every number into log's domain", {"outer": node, "inner": y}, "log_exp")
+
+
+class ExpOfLog(Link):
+    """exp(log(x)) is x, where x is known to be positive."""
+
+    roots = (Exp,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if producer(y, Log) is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.type is not node.type:
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+        if not is_known_positive(x):
+            return Declined(
+                "domain",
+                "{x} is not known to be positive, and log of a negative number is NaN",
+                {"x": x, "known": x.operation.range},
+            )
+        return Applied(x, "{outer} undoes {inner}, and {x} is positive", {"outer": node, "inner": y, "x": x}, "exp_log")
+
+
+class SqrtOfSquare(Link):
+    """√(x²) is |x|, also where x² overflows."""
+
+    roots = (Sqrt,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if producer(y, Square) is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.dtype.kind == "c" or x.type is not node.type:
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+        if is_known_nonnegative(x):
+            return Applied(x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "sqrt_square")
+        return Applied(absolute(x), "√(x²) is |x|, also where {inner} overflows", {"inner": y}, "sqrt_square_absolute")
+
+
+class SquareOfSqrt(Link):
+    """(√x)² is x, where x is known not to be negative."""
+
+    roots = (Square,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if producer(y, Sqrt) is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.type is not node.type:
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+        if not is_known_nonnegative(x):
+            return Declined("domain", "{x} is not known to be ≥ 0, and √ of a negative number is NaN", {"x": x, "known": x.operation.range})
+        return Applied(x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "square_sqrt")
+
+
+class Involution(Link):
+    """−(−x) is x, and 1 / (1 / x) is x but for rounding."""
+
+    roots = (Negative, Reciprocal)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if y.operation is not node.operation:
+            return None
+        (x,) = graph.operands(y)
+        if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
+            return Declined("dtype", "{x} is {given}: integer reciprocals lose x", {"x": x, "given": str(x.dtype)})
+        return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "involution")
+
+
+class TransposeOfTranspose(Link):
+    """Two transpositions are one, or none."""
+
+    roots = (Transpose,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        inner, outer = producer(y, Transpose), node.operation
+        if inner is None or not isinstance(outer, Transpose):
+            return None
+        (x,) = graph.operands(y)
+        axes = tuple([inner.axes[axis] for axis in outer.axes])
+        if axes == tuple(range(len(axes))):
+            return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "transpose_pair")
+        return Applied(Transpose(axes)(x), "{outer} of {inner} is one permutation of the axes", {"outer": node, "inner": y}, "transposes")
+
+
+class ReshapeOfReshape(Link):
+    """Of two reshapes only the last matters."""
+
+    roots = (Reshape,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if producer(y, Reshape) is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.shape == node.shape:
+            return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "reshape_pair")
+        return Applied(Reshape(node.shape)(x), "of {inner} and {outer} only the last matters", {"outer": node, "inner": y}, "reshapes")
+
+
+class WideningRoundTrip(Link):
+    """A conversion to a wider dtype and back is nothing."""
+
+    roots = (Cast,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        if producer(y, Cast) is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.dtype != node.dtype:
+            return None
+        if not np.can_cast(x.dtype, y.dtype, "safe"):
+            return Declined("lossy", "{inner} loses digits: {given} to {wanted}", {"inner": y, "given": str(x.dtype), "wanted": str(y.dtype)})
+        return Applied(x, "{inner} loses nothing and {outer} takes it back", {"outer": node, "inner": y}, "cast_pair")
+
+
+def _types(x: Expr, node: Expr) -> dict[str, object]:
+    return {"x": x, "given": repr(x.type), "wanted": repr(node.type)}

@@ -1,0 +1,78 @@
+"""What batching leaves behind: sums over all members of one value are reductions, and sums of products are products."""
+
+from __future__ import annotations
+
+from explorer.core.expr import Expr
+from explorer.ops.arithmetic import Add, AddN, add_n
+from explorer.ops.base import reshape
+from explorer.ops.linalg import Matmul
+from explorer.ops.movement import Member, Transpose
+from explorer.ops.reduce import Sum
+from explorer.plan.graph import Graph
+from explorer.plan.links.match import producer
+from explorer.plan.rule import Answer, Applied, Declined, Link
+
+
+class SumOfMembers(Link):
+    """A sum of all members of one value is one reduction over its first axis."""
+
+    roots = (Add, AddN)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        terms = graph.operands(node)
+        last = terms[-1]
+        taken = producer(last, Member)
+        if taken is None:
+            return None
+        (whole,) = graph.operands(last)
+        if taken.index != whole.shape[0] - 1 and not isinstance(node.operation, AddN):
+            return None  # not the top of a chain of additions
+        found: dict[int, Expr] = {}
+        rest: list[Expr] = []
+        pending = [node]
+        while pending:
+            current = pending.pop()
+            for term in graph.operands(current):
+                member = producer(term, Member)
+                if member is not None and graph.operands(term)[0] is whole and member.index not in found and term.shape == node.shape:
+                    found[member.index] = term
+                elif isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1 and term.shape == node.shape:
+                    pending.append(term)
+                else:
+                    rest.append(term)
+        facts = {"found": len(found), "members": whole.shape[0], "whole": whole}
+        if len(found) < whole.shape[0] or whole.dtype != node.dtype or any(term.dtype != node.dtype for term in rest):
+            return Declined("not_all_members", "only {found} of the {members} members of {whole} are summed", facts)
+        total = Sum((0,))(whole)
+        return Applied(
+            add_n(*reversed(rest), total) if rest else total,
+            "the sum of all {members} members of {whole} is one reduction over its first axis",
+            facts,
+            "sum_of_members",
+        )
+
+
+class SumOfProducts(Link):
+    """Σᵢ Aᵢ @ Bᵢ over the first axis is one product: a shared parameter's gradient is one contraction."""
+
+    roots = (Sum,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        reduction = node.operation
+        (product,) = graph.operands(node)
+        if producer(product, Matmul) is None or reduction.axes != (0,) or reduction.keepdims:  # type: ignore[attr-defined]
+            return None
+        a, b = graph.operands(product)
+        if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0]:
+            return Declined("rank", "{product} shares an operand between its members", {"product": product})
+        if graph.consumers(product) > 1:
+            return Declined("other_consumers", "the single products of {product} are read too", {"product": product})
+        members, rows, inner = a.shape
+        left = reshape(Transpose((1, 0, 2))(a), (rows, members * inner))
+        right = reshape(b, (members * inner, b.shape[2]))
+        return Applied(
+            left @ right,
+            "the sum of {members} products is one product over a longer axis: {saved_bytes} of single products are never written",
+            {"members": members, "saved_bytes": product.type.nbytes},
+            "sum_of_products",
+        )

@@ -1,0 +1,64 @@
+"""Rules that use the structure of zeros and constants."""
+
+from __future__ import annotations
+
+from explorer.core.expr import Expr
+from explorer.ops.arithmetic import Add, AddN, Multiply, Subtract, add_n
+from explorer.ops.linalg import Matmul
+from explorer.ops.movement import BroadcastTo, Reshape, Transpose
+from explorer.ops.reduce import Sum
+from explorer.ops.structured import Zero
+from explorer.plan.graph import Graph
+from explorer.plan.links.match import producer
+from explorer.plan.rule import Answer, Applied, Declined, Link
+
+
+def _zero(node: Expr) -> Expr:
+    return Zero(node.shape, node.dtype)()
+
+
+class ProductWithZero(Link):
+    """A product with the structured zero is the structured zero, whatever the other factor holds."""
+
+    roots = (Multiply, Matmul)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        for factor in graph.operands(node):
+            if producer(factor, Zero) is not None:
+                return Applied(_zero(node), "a factor is the structured zero: nothing is multiplied", {}, "zero_product")
+        return None
+
+
+class MovedZero(Link):
+    """A view or a sum of the structured zero is a structured zero."""
+
+    roots = (Reshape, Transpose, BroadcastTo, Sum)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (x,) = graph.operands(node)
+        if producer(x, Zero) is None:
+            return None
+        return Applied(_zero(node), "{x} is the structured zero, and stays it in another shape", {"x": x}, "zero_moved")
+
+
+class SumWithZero(Link):
+    """A term that is the structured zero is dropped."""
+
+    roots = (Add, Subtract, AddN)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        terms = graph.operands(node)
+        zeros = [term for term in terms if producer(term, Zero) is not None]
+        if not zeros:
+            return None
+        kept = [term for term in terms if producer(term, Zero) is None]
+        if isinstance(node.operation, Subtract):
+            if len(kept) == 1 and kept[0] is terms[1]:
+                new = -kept[0]
+            else:
+                new = kept[0] if kept else _zero(node)
+        else:
+            new = kept[0] if len(kept) == 1 else add_n(*kept) if kept else _zero(node)
+        if new.type is not node.type:
+            return Declined("type", "without the zero the result would be {type}", {"type": repr(new.type)})
+        return Applied(new, "{count} of {terms} terms is the structured zero", {"count": len(zeros), "terms": len(terms)}, "zero_term")

@@ -1,0 +1,89 @@
+"""Open: calls are replaced by the bodies that they call, so that the later passes see through them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from explorer.core.expr import Expr, Scope
+from explorer.core.function import Body, Call, Item
+from explorer.core.graph import rebuild
+from explorer.plan.batching import rescope
+from explorer.plan.graph import Cluster, Graph
+
+
+@dataclass(frozen=True)
+class Open:
+    """Put the bodies of calls in the calls' places, up to ``limit`` nodes in all."""
+
+    limit: int = 500_000
+    name = "open"
+
+    def run(self, graph: Graph) -> None:
+        """Walk from the operands up; calls inside an opened body are opened in turn."""
+        pending = deque(graph.live)
+        opened: dict[int, tuple[Expr, ...]] = {}
+        decisions: dict[int, tuple[int, Cluster]] = {}
+        total = len(pending)
+        calls = {id(node.operation): 0 for node in graph.live if isinstance(node.operation, Call)}
+        for node in graph.live:
+            if isinstance(node.operation, Call):
+                calls[id(node.operation)] += 1
+        while pending:
+            node = pending.popleft()
+            operation = node.operation
+            if isinstance(operation, Item):
+                operand = graph.resolve(node.operands[0])
+                if operand.uid in opened:
+                    decision = decisions[id(operand.operation)][0]
+                    graph.substitute(decision, node, opened[operand.uid][operation.index])
+                continue
+            if not isinstance(operation, Call):
+                continue
+            body = operation.body
+            if total + len(body.nodes) > self.limit:
+                graph.refuse(
+                    self,
+                    "too_large",
+                    "opening {name} here would make more than {limit} nodes: it is planned once and run as one kernel",
+                    {"name": body.name, "limit": self.limit},
+                    node,
+                )
+                continue
+            inside, outputs = inline(body, node, graph.operands(node))
+            total += len(inside)
+            key = id(operation)
+            if key not in decisions:
+                number = graph.decide(
+                    self,
+                    "opened",
+                    "{name} is called in {count} places: opened, its operations can be simplified, merged and fused with their neighbours",
+                    {"name": body.name, "count": calls.get(key, 1)},
+                    [],
+                    outputs,
+                )
+                cluster = Cluster(number, "function", body.name, [])
+                graph.clusters.append(cluster)
+                decisions[key] = number, cluster
+            number, cluster = decisions[key]
+            graph.choices[number].subjects.append(node)
+            cluster.members.extend(inside)
+            graph.introduce(number, inside, node)
+            opened[node.uid] = outputs
+            if len(outputs) == 1:
+                graph.substitute(number, node, outputs[0])
+            else:
+                graph.removed.append((number, node))
+            pending.extendleft(reversed(inside))
+
+
+def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
+    """The body's nodes over a call's operands, inside a box of its own in the call's scope; and its outputs."""
+    inputs = (*body.parameters, *body.captured)
+    given = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
+    kind = body.scope.kind if body.scope is not None else "function"
+    inside = Scope(body.name, kind, call.scope)
+    scopes = {id(body.scope): inside}
+    nodes = [node for node in body.nodes if node.uid not in given]
+    made = rebuild(nodes, given, lambda node: rescope(node.scope, scopes, inside))
+    return [made[node.uid] for node in nodes], tuple([made[node.uid] for node in body.outputs])

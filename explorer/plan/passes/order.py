@@ -1,0 +1,104 @@
+"""Order: Kahn's algorithm over kernels; of what is ready, the earliest recorded is picked."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+
+from explorer.core.expr import Expr
+from explorer.plan.cost import REFERENCE, Prices, kernel_cost
+from explorer.plan.graph import Graph, flops_of
+from explorer.plan.schedule import Kernel, Schedule
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Order:
+    """Put kernels in a topological order with levels and chains."""
+
+    prices: Prices = field(default=REFERENCE)
+    name = "order"
+
+    def run(self, graph: Graph) -> Schedule:
+        """Pick the ready kernel that was recorded first, until none is left."""
+        leaves, kernels, kernel_of = self._kernels(graph)
+        needs = [0] * len(kernels)
+        users: list[list[int]] = [[] for _ in kernels]
+        producers: list[list[int]] = [[] for _ in kernels]
+        for index, kernel in enumerate(kernels):
+            for read in kernel.reads:
+                if read.uid in kernel_of:
+                    producer = kernel_of[read.uid]
+                    users[producer].append(index)
+                    producers[index].append(producer)
+                    needs[index] += 1
+        ranks = graph.ranks
+        keys = [(ranks.get(kernel.result.uid, kernel.result.uid), kernel.result.uid) for kernel in kernels]
+        ready = [(key, index) for index, key in enumerate(keys) if needs[index] == 0]
+        heapq.heapify(ready)
+        ordered: list[Kernel] = []
+        chains = 0
+        while ready:
+            shown = heapq.nsmallest(_SHOWN, ready) if len(ready) > 1 else ready
+            key, index = ready[0]
+            kernel = kernels[index]
+            kernel.ready = tuple([kernels[other].result for _, other in shown])
+            kernel.ready_count = len(ready)
+            kernel.why = "earliest" if len(ready) > 1 else "only"
+            heapq.heappop(ready)
+            before = producers[index]
+            kernel.level = 1 + max([kernels[p].level for p in before], default=0)
+            if len(before) == 1 and len(users[before[0]]) == 1:
+                kernel.chain = kernels[before[0]].chain
+            else:
+                chains += 1
+                kernel.chain = chains
+            ordered.append(kernel)
+            for user in users[index]:
+                needs[user] -= 1
+                if needs[user] == 0:
+                    heapq.heappush(ready, (keys[user], user))
+        return Schedule(graph.roots, tuple(leaves), tuple(ordered))
+
+    def _kernels(self, graph: Graph) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
+        fused: dict[int, list[Expr]] = {}
+        inner: set[int] = set()
+        for cluster in graph.clusters:
+            if cluster.kind == "kernel":
+                fused[cluster.members[-1].uid] = cluster.members
+                inner.update([node.uid for node in cluster.members[:-1]])
+        leaves: list[Expr] = []
+        kernels: list[Kernel] = []
+        kernel_of: dict[int, int] = {}
+        for node in graph.live:
+            if node.uid in inner:
+                continue
+            if not node.operands:
+                if node.operation.view:
+                    leaves.append(node)
+                    continue
+            members = fused.get(node.uid)
+            kernel_of[node.uid] = len(kernels)
+            kernels.append(self._kernel(node, members, graph))
+        return leaves, kernels, kernel_of
+
+    def _kernel(self, node: Expr, members: list[Expr] | None, graph: Graph) -> Kernel:
+        inputs = graph.inputs
+        if members is None:
+            operands = inputs[node.uid]
+            reads = operands if len(operands) < 2 else tuple(dict.fromkeys(operands))
+            kernel = Kernel((node,), reads)
+            kernel.flops = flops_of(node, operands)
+            kernel.estimate = kernel_cost(node, operands, self.prices)
+        else:
+            inside = {member.uid for member in members}
+            seen = dict.fromkeys([o for member in members for o in inputs[member.uid] if o.uid not in inside])
+            kernel = Kernel(tuple(members), tuple(seen))
+            kernel.flops = sum([flops_of(member, inputs[member.uid]) for member in members])
+            calls = self.prices.call * len(members)
+            moved = sum([read.type.nbytes for read in seen]) + node.type.nbytes
+            rate = self.prices.product_flops if members[0].operation.name in ("matmul", "conv2d") else self.prices.flops
+            kernel.estimate = calls + max(kernel.flops / rate, moved / self.prices.bandwidth)
+        kernel.bytes = 0 if node.operation.view else node.type.nbytes
+        return kernel

@@ -1,0 +1,40 @@
+"""Prune: what no root needs any more is dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.expr import Expr
+from explorer.plan.graph import Graph, flops_of
+
+
+@dataclass(frozen=True)
+class Prune:
+    """Drop what no root needs."""
+
+    name = "prune"
+
+    def run(self, graph: Graph) -> None:
+        """Compare what there is with what the roots reach."""
+        needed = graph.inputs
+        gone = {node.uid for _, node in graph.removed}
+        everything = [*graph.recorded, *[node for _, node in graph.added]]
+        unused = [node for node in everything if node.uid not in needed and node.uid not in gone]
+        if not unused:
+            return
+        replaced = {old.uid for _, old, _ in graph.substitutions}
+        readers: dict[int, Expr] = {}
+        for node in everything:
+            if node.uid in replaced:
+                for operand in node.operands:
+                    readers.setdefault(operand.uid, node)
+        facts = {
+            "count": len(unused),
+            "flops": sum([flops_of(node, node.operands) for node in unused]),
+            "readers": [readers[node.uid] for node in unused if node.uid in readers][:3],
+        }
+        reason = (
+            "no root needs {count} of the nodes since {readers} were replaced" if facts["readers"] else "no root needs {count} of the nodes"
+        )
+        decision = graph.decide(self, "unneeded", reason, facts, unused)
+        graph.removed.extend((decision, node) for node in unused)

@@ -1,0 +1,99 @@
+"""The planner: roots in, schedule out, with every decision on the way. Pure: it computes no values."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import explorer.plan.links  # noqa: F401  # makes the chain of links
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.expr import Expr
+from explorer.core.function import Call
+from explorer.plan.graph import Graph
+from explorer.plan.passes import Buffers, Dedup, Fuse, Group, Open, Order, Prune, Simplify
+from explorer.plan.schedule import Schedule
+
+PASSES = ("simplify", "dedup", "prune", "group", "open", "fuse", "order", "buffers")
+_NEEDED = ("open", "order", "buffers")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a plan may do: passes left out, and the options of each pass."""
+
+    without: tuple[str, ...] = ()
+    group: Group = field(default_factory=Group)
+    open: Open = field(default_factory=Open)
+
+    def __post_init__(self) -> None:
+        for name in self.without:
+            if name not in PASSES:
+                raise UnknownNameError(name, kind="pass", known=PASSES)
+            if name in _NEEDED:
+                raise OperandError(
+                    f"a plan without {name}", rule=f"{' and '.join(_NEEDED)} make the schedule", fix="leave out another pass"
+                )
+
+    def with_(self, **changes: Any) -> Options:
+        """The options with some of them changed."""
+        known = [item.name for item in fields(self)]
+        for name in changes:
+            if name not in known:
+                raise UnknownNameError(name, kind="plan option", known=known)
+        return replace(self, **changes)
+
+
+@dataclass(slots=True)
+class Planned:
+    """A finished plan: the graph with its story, and the schedule."""
+
+    graph: Graph
+    schedule: Schedule
+    options: Options
+    micros: float
+
+
+def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
+    """Plan the evaluation of expressions."""
+    options = options or Options()
+    started = time.perf_counter()
+    graph = Graph(roots)
+    graph.chapter("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
+    without = options.without
+    first_round = [p for p in (Simplify(), Dedup(), Prune()) if p.name not in without]
+    for each in first_round:
+        _run(each, graph)
+    if any(isinstance(node.operation, Call) for node in graph.live):
+        if "group" not in without:
+            _run(options.group, graph)
+        _run(options.open, graph)
+        for each in first_round:
+            _run(each, graph, again=True)
+    if "fuse" not in without:
+        _run(Fuse(), graph)
+    began, first = time.perf_counter(), len(graph.choices)
+    order = Order()
+    schedule = order.run(graph)
+    counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}
+    graph.chapter(order.name, "schedule", _purpose(order), first, began, counts)
+    began, first = time.perf_counter(), len(graph.choices)
+    buffers = Buffers()
+    buffers.run(schedule, graph)
+    counts = {"buffers": len(schedule.buffers), "peak": schedule.peak, "peak_without_reuse": schedule.peak_without_reuse}
+    graph.chapter(buffers.name, "schedule", _purpose(buffers), first, began, counts)
+    return Planned(graph, schedule, options, (time.perf_counter() - started) * 1e6)
+
+
+def _run(each: Any, graph: Graph, again: bool = False) -> None:
+    began, first, substituted = time.perf_counter(), len(graph.choices), len(graph.substitutions)
+    each.run(graph)
+    if len(graph.substitutions) > substituted or len(graph.choices) > first:
+        graph.refresh()
+    graph.chapter(each.name + " again" * again, "pass", _purpose(each), first, began)
+
+
+def _purpose(each: Any) -> str:
+    return (inspect.getdoc(type(each)) or "").split("\n")[0]

@@ -1,0 +1,91 @@
+"""Links: members of a chain of responsibility. The first that applies ends the chain; every refusal before it is kept."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from explorer.core.errors import DeclarationError
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation
+
+if TYPE_CHECKING:
+    from explorer.plan.graph import Graph
+
+Facts: TypeAlias = dict[str, Any]
+"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The link took the node: ``new`` stands for it from now on."""
+
+    new: Expr
+    reason: str
+    facts: Facts = field(default_factory=dict)
+    code: str = "applied"
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The link knows this structure and leaves it alone, for a coded reason."""
+
+    code: str
+    reason: str
+    facts: Facts = field(default_factory=dict)
+
+
+Answer: TypeAlias = Applied | Declined | None
+
+
+class Link(ABC):
+    """Recognises one structure at a node whose operation is one of ``roots``, and says what stands for it.
+
+    A subclass takes part from its definition on; one of the same module and name replaces the earlier one. ``None``
+    means "not mine". The docstring's first line is what pictures say of the link.
+    """
+
+    roots: ClassVar[tuple[type[Operation], ...]]
+    chain: ClassVar[list[Link]] = []
+    """every simplifying link, in the order in which they are asked"""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if inspect.isabstract(cls):
+            return
+        roots = getattr(cls, "roots", ())
+        if not roots or not all(isinstance(root, type) and issubclass(root, Operation) for root in roots):
+            raise DeclarationError(
+                f"link {cls.__name__} without roots", rule="a link names the operations that it looks at", fix="roots = (Log,)"
+            )
+        if not (cls.__doc__ or "").strip():
+            raise DeclarationError(f"link {cls.__name__} without a docstring", rule="a link says in one line what it does")
+        made = cls()
+        for index, held in enumerate(Link.chain):
+            if (type(held).__module__, type(held).__qualname__) == (cls.__module__, cls.__qualname__):
+                Link.chain[index] = made
+                return
+        Link.chain.append(made)
+
+    @abstractmethod
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        """Applied, Declined, or None where the structure is not this link's."""
+
+    @property
+    def name(self) -> str:
+        """The class's name."""
+        return type(self).__name__
+
+
+def location(kind: type) -> str:
+    """Where a link or pass is written: "plan/links/stable.py:12", or the cell."""
+    try:
+        path, line = inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError):
+        return kind.__qualname__
+    package = os.sep + "explorer" + os.sep
+    short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
+    return f"{short}:{line}"

@@ -1,0 +1,52 @@
+"""The schedule: kernels in order, the buffers that their results live in, and how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from explorer.core.expr import Expr
+
+
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """Nodes that run as one step; the last one's value is the result."""
+
+    nodes: tuple[Expr, ...]
+    reads: tuple[Expr, ...] = ()
+    """operands from outside, each once, in order of first use"""
+    level: int = 0
+    chain: int = 0
+    ready: tuple[Expr, ...] = ()
+    ready_count: int = 1
+    why: str = ""
+    flops: int = 0
+    bytes: int = 0
+    """bytes of the result; 0 for a view"""
+    workspace: int = 0
+    """bytes of temporaries while it runs"""
+    estimate: float = 0.0
+    buffer: int = -1
+    reuses: Expr | None = None
+    """the operand whose place the result takes"""
+    frees: list[Expr] = field(default_factory=list)
+    live: int = 0
+
+    @property
+    def result(self) -> Expr:
+        """The node whose value the kernel gives."""
+        return self.nodes[-1]
+
+
+@dataclass(eq=False, slots=True)
+class Schedule:
+    """What an executor runs."""
+
+    roots: tuple[Expr, ...]
+    leaves: tuple[Expr, ...]
+    """values that are there before the first kernel: tensors, parameters, described constants"""
+    kernels: tuple[Kernel, ...]
+    buffers: tuple[int, ...] = ()
+    """bytes of each buffer"""
+    peak: int = 0
+    """bytes of intermediates and workspaces alive at the worst moment"""
+    peak_without_reuse: int = 0

@@ -1,0 +1,219 @@
+"""EvalPlan: register expressions, look at the plan, evaluate all of them together, read the values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.core.errors import OperandError, StateError, UnknownNameError
+from explorer.core.expr import Expr
+from explorer.core.structure import flatten, unflatten
+from explorer.core.types import Array
+from explorer.plan.planner import Options, Planned, plan
+from explorer.record import Recording, Summary
+from explorer.run import recorder
+from explorer.run.executors import EXECUTORS
+from explorer.run.program import Program
+from explorer.run.summary import summarize
+
+RECORDS = ("times", "values", "off")
+
+
+class Handle:
+    """A promise of a value: ``data()`` gives it once the plan has run."""
+
+    __slots__ = ("_value", "expr")
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
+        self._value: Array | None = None
+
+    def data(self) -> Array:
+        """The value, read-only, shaped as the expression; raises StateError before the plan's eval()."""
+        if self._value is None:
+            raise StateError(
+                f"the value of {self.expr!r} before its evaluation",
+                rule="a handle has a value once its plan has run",
+                fix="call plan.eval() first",
+            )
+        return self._value
+
+    def __repr__(self) -> str:
+        return f"<handle of {self.expr.operation.label}: {'evaluated' if self._value is not None else 'waiting'}>"
+
+
+class EvalPlan:
+    """Evaluates what was registered: one plan, each value once, every decision kept (MetaNN: EvalPlan).
+
+    ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
+    ``executor`` says how the schedule is run; further options are those of the planner.
+    """
+
+    def __init__(
+        self,
+        *,
+        without: tuple[str, ...] | list[str] = (),
+        record: str = "times",
+        executor: str = "simple",
+        title: str = "",
+        **options: Any,
+    ) -> None:
+        if record not in RECORDS:
+            raise UnknownNameError(record, kind="record", known=RECORDS)
+        if executor not in EXECUTORS:
+            raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
+        self.options = Options(without=tuple(without)).with_(**options)
+        self.record, self.executor, self.title = record, executor, title
+        self._handles: list[Handle] = []
+        self._planned: Planned | None = None
+        self._program: Program | None = None
+        self._fresh = False
+        self._times: list[int] | None = None
+        self._values: dict[int, Summary] = {}
+        self._recording: Recording | None = None
+        self._view: Any = None
+
+    def register(self, expr: Expr) -> Handle:
+        """Ask for the value of an expression; returns the handle that will give it."""
+        if not isinstance(expr, Expr):
+            raise OperandError(
+                f"register of a {type(expr).__name__}", rule="a plan evaluates expressions", fix="wrap it: ex.tensor(value)"
+            )
+        handle = Handle(expr)
+        self._handles.append(handle)
+        self._fresh = False
+        return handle
+
+    def prepare(self) -> EvalPlan:
+        """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan."""
+        if not self._handles:
+            raise StateError("a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)")
+        self._planned = plan([handle.expr for handle in self._handles], self.options)
+        self._program, self._times, self._values, self._recording = None, None, {}, None
+        self._fresh = True
+        return self
+
+    def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
+        """Run the plan and give the handles their values; registrations are emptied, also on failure.
+
+        ``inputs`` gives parameters their values. With nothing registered this does nothing. A failing kernel raises
+        RunError; its cause is the kernel's own error.
+        """
+        if not self._handles:
+            return self
+        handles = self._handles
+        try:
+            if not self._fresh:
+                self.prepare()
+            program = self._compile()
+            program.bind({node.uid: value for node, value in (inputs or {}).items()})
+            watch = _Watch(program) if self.record == "values" else None
+            times = EXECUTORS[self.executor](program, watch)
+            if watch is not None:
+                self._values = watch.finish()
+            for handle, value in zip(handles, program.take(), strict=True):
+                handle._value = value
+            self._times = times
+        finally:
+            self._handles, self._fresh, self._recording = [], False, None
+            if self._view is not None and self._planned is not None:
+                self._view.update(self.recording)
+        return self
+
+    def _compile(self) -> Program:
+        assert self._planned is not None
+        if self._program is None:
+            self._program = Program(self._planned)
+        return self._program
+
+    @property
+    def planned(self) -> Planned:
+        """The plan itself: schedule and story; raises StateError before prepare() or eval()."""
+        if self._planned is None:
+            raise StateError("a plan that was not made yet", rule="a plan is made by prepare() or eval()", fix="plan.prepare()")
+        return self._planned
+
+    @property
+    def recording(self) -> Recording:
+        """Everything that happened, as plain data; before eval() without the run."""
+        planned = self.planned
+        if self._recording is None:
+            run = None
+            if self._times is not None and self.record != "off":
+                run = recorder.measured(planned, self.executor, self._times)
+            options = {"without": list(self.options.without), "record": self.record, "executor": self.executor, "costs": "reference"}
+            self._recording = recorder.build(planned, self.title, options, run, self._values)
+        return self._recording
+
+    def attach(self, view: Any) -> None:
+        """Keep a view up to date: it gets the recording again after eval()."""
+        self._view = view
+
+
+class _Watch:
+    """Summarises every value as it is made; values that fusion removed are computed for it, each by its own kernel."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.kernels = program.planned.schedule.kernels
+        self.found: dict[int, Summary] = {}
+        for leaf in program.planned.schedule.leaves:
+            value = program.values[program.slots[leaf.uid]]
+            if value is not None:
+                self.found[leaf.uid] = summarize(value)
+
+    def __call__(self, index: int) -> None:
+        if index:
+            self._note(index - 1)
+        kernel = self.kernels[index]
+        if len(kernel.nodes) > 1:
+            program, inputs = self.program, self.program.planned.graph.inputs
+            made: dict[int, Any] = {}
+            for node in kernel.nodes[:-1]:
+                operands = [made[o.uid] if o.uid in made else program.values[program.slots[o.uid]] for o in inputs[node.uid]]
+                made[node.uid] = node.operation.compute(*operands)
+                self.found[node.uid] = summarize(made[node.uid])
+
+    def _note(self, index: int) -> None:
+        result = self.kernels[index].result
+        value = self.program.values[self.program.slots[result.uid]]
+        if not isinstance(value, tuple):
+            self.found[result.uid] = summarize(value)
+
+    def finish(self) -> dict[int, Summary]:
+        """All summaries by uid."""
+        if self.kernels:
+            self._note(len(self.kernels) - 1)
+        return self.found
+
+
+class _Default(threading.local):
+    plan: EvalPlan | None = None
+
+
+_default = _Default()
+
+
+def default_plan() -> EvalPlan:
+    """The thread's own plan, which ``expression.eval_register()`` registers in."""
+    if _default.plan is None:
+        _default.plan = EvalPlan()
+    return _default.plan
+
+
+def eval_register(expr: Expr) -> Handle:
+    """Register an expression in the thread's default plan (MetaNN: EvalRegister)."""
+    return default_plan().register(expr)
+
+
+def evaluate(value: Any, **options: Any) -> Any:
+    """The value of an expression, or of every expression in nested tuples, lists and dicts: read-only arrays.
+
+    All of them are evaluated in one plan; ``options`` are those of EvalPlan. What is no expression stays.
+    """
+    leaves, structure = flatten(value)
+    evaluation = EvalPlan(**{"record": "off", **options})
+    handles = [evaluation.register(leaf) if isinstance(leaf, Expr) else leaf for leaf in leaves]
+    evaluation.eval()
+    return unflatten(structure, [handle.data() if isinstance(handle, Handle) else handle for handle in handles])

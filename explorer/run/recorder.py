@@ -1,0 +1,299 @@
+"""From a plan and its run to a recording: expressions become rows, uids become ids."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from explorer.core.expr import Expr
+from explorer.core.expr import Scope as Box
+from explorer.core.function import Body as Traced
+from explorer.core.function import Call, Item, Parameter
+from explorer.core.origin import Place, assigned_name, place_of
+from explorer.core.tensor import Tensor
+from explorer.core.types import AnyType, TupleType
+from explorer.ops.structured import Full
+from explorer.plan.graph import Chapter, Graph, flops_of, result_bytes
+from explorer.plan.planner import Planned
+from explorer.record import (
+    Body,
+    Decision,
+    Group,
+    Kernel,
+    Kind,
+    Recording,
+    Run,
+    Schedule,
+    Scope,
+    Source,
+    Stage,
+    Step,
+    Summary,
+    Type,
+)
+
+
+class _Tables:
+    """The rows made so far, and what they were made from."""
+
+    def __init__(self) -> None:
+        self.recording = Recording()
+        self.ids: dict[int, int] = {}
+        self.operations: dict[str, int] = {}
+        self.types: dict[int, int] = {}
+        self.scopes: dict[int, int] = {}
+        self.sources: dict[Any, int] = {}
+        self.bodies: dict[int, int] = {}
+        self.flops: dict[int, int] = {}
+
+    def operation(self, name: str) -> int:
+        if name not in self.operations:
+            self.operations[name] = len(self.recording.operations)
+            self.recording.operations.append(name)
+        return self.operations[name]
+
+    def type(self, kind: AnyType) -> int:
+        row = self.types.get(id(kind))
+        if row is None:
+            if isinstance(kind, TupleType):
+                parts = tuple([self.type(part) for part in kind.parts])
+                made = Type((), "tuple", kind.parts[0].device.name if kind.parts else "cpu", parts)
+            else:
+                made = Type(kind.shape, kind.dtype.name, kind.device.name)
+            row = self.types[id(kind)] = len(self.recording.types)
+            self.recording.types.append(made)
+        return row
+
+    def scope(self, scope: Box | None) -> int:
+        path = []
+        while scope is not None and id(scope) not in self.scopes:
+            path.append(scope)
+            scope = scope.parent
+        row = 0 if scope is None else self.scopes[id(scope)]
+        for box in reversed(path):
+            self.recording.scopes.append(Scope(box.name, box.kind, row))
+            row = self.scopes[id(box)] = len(self.recording.scopes) - 1
+        return row
+
+    def source(self, node: Expr) -> int:
+        if node.code is None:
+            return -1
+        key = (id(node.code), node.instruction)
+        row = self.sources.get(key)
+        if row is None:
+            place = node.code if isinstance(node.code, Place) else place_of(node.code, node.instruction)
+            row = self.sources.get(place)
+            if row is None:
+                row = self.sources[place] = len(self.recording.sources)
+                self.recording.sources.append(Source(*place))
+            self.sources[key] = row
+        return row
+
+    def node(self, node: Expr, born: int, body: int = 0) -> None:
+        """Enter a node whose operands are entered already, or will be (ids are given out here)."""
+        nodes = self.recording.nodes
+        operation = node.operation
+        self.ids[node.uid] = len(nodes)
+        nodes.operation.append(self.operation(operation.name))
+        nodes.kind.append(_kind(node))
+        nodes.label.append(label(node))
+        nodes.type.append(self.type(node.type))
+        nodes.operands.append(())
+        nodes.scope.append(self.scope(node.scope))
+        nodes.source.append(self.source(node))
+        flops = self.flops[node.uid] = flops_of(node, node.operands)
+        nodes.flops.append(flops)
+        nodes.bytes.append(result_bytes(node) if node.operands else 0)
+        nodes.born.append(born)
+        nodes.gone.append(-1)
+        nodes.body.append(body)
+        nodes.callee.append(self.bodies[id(operation.body)] if isinstance(operation, Call) else -1)
+        if operation.attributes and not isinstance(operation, (Call, Item, Parameter)):
+            nodes.attributes[len(nodes) - 1] = {name: _text(value) for name, value in operation.attributes.items()}
+
+
+def _kind(node: Expr) -> Kind:
+    operation = node.operation
+    if isinstance(operation, Call):
+        return "call"
+    if isinstance(operation, Item):
+        return "item"
+    if isinstance(operation, Parameter):
+        return "input"
+    if not node.operands:
+        return "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
+    return "operation"
+
+
+def label(node: Expr) -> str:
+    """What pictures call a node: a tensor's name or the variable it was assigned to, a call's function, else the operation."""
+    if isinstance(node, Tensor):
+        if node.name:
+            return node.name
+        place = node.place
+        return (assigned_name(place) if place is not None else "") or "tensor"
+    return node.operation.label
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+def build(planned: Planned, title: str, options: Mapping[str, Any], run: Run | None = None, values: Mapping[int, Summary] | None = None) -> Recording:
+    """The recording of a plan, with its run where there was one; ``values`` are summaries by uid."""
+    tables = _Tables()
+    recording, graph = tables.recording, planned.graph
+    _enter_nodes(tables, graph)
+    ids, nodes = tables.ids, recording.nodes
+    for decision, node in graph.removed:
+        if nodes.gone[ids[node.uid]] < 0:
+            nodes.gone[ids[node.uid]] = decision
+    recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
+    recording.groups = [
+        Group(cluster.decision, cluster.kind, cluster.label, tuple([ids[node.uid] for node in cluster.members])) for cluster in graph.clusters
+    ]
+    recording.decisions = [
+        Decision(
+            choice.stage,
+            choice.link,
+            "applied" if choice.applied else "declined",
+            choice.code,
+            choice.reason,
+            {name: _fact(value, ids) for name, value in choice.facts.items()},
+            tuple([ids[node.uid] for node in choice.subjects]),
+            tuple([ids[node.uid] for node in choice.produced if node.uid in ids]),
+            choice.chain,
+            choice.location,
+        )
+        for choice in graph.choices
+    ]
+    recording.stages = [_stage(chapter, tables) for chapter in graph.chapters]
+    recording.schedule = _schedule(planned, ids)
+    recording.title, recording.options = title, dict(options)
+    recording.fingerprint = fingerprint(planned)
+    if run is not None:
+        run.values = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
+        recording.run = run
+        recording.stages.append(
+            Stage("run", "run", recording.end, recording.end, {"steps": len(run.steps)}, "The schedule, executed and measured.", run.micros)
+        )
+    return recording
+
+
+def _enter_nodes(tables: _Tables, graph: Graph) -> None:
+    recording = tables.recording
+    recording.bodies.append(Body("", (), ()))
+    bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
+    for row, body in enumerate(bodies, 1):
+        tables.bodies[id(body)] = row
+    everything: list[Expr] = []
+    for node in graph.recorded:
+        tables.node(node, -1)
+        everything.append(node)
+    for row, body in enumerate(bodies, 1):
+        captured = {node.uid for node in body.captured}
+        for node in body.nodes:
+            if node.uid not in tables.ids:
+                tables.node(node, -1, row)
+                everything.append(node)
+        ids = tables.ids
+        inputs = tuple([ids[node.uid] for node in (*body.parameters, *body.captured)])
+        recording.bodies.append(Body(body.name, inputs, tuple([ids[node.uid] for node in body.outputs])))
+        del captured
+    for decision, node in graph.added:
+        tables.node(node, decision)
+        everything.append(node)
+    ids = tables.ids
+    recording.nodes.operands = [tuple([ids[operand.uid] for operand in node.operands]) for node in everything]
+    leaves = tuple([ids[node.uid] for node in graph.recorded if not node.operands])
+    recording.bodies[0] = Body("", leaves, tuple([ids[root.uid] for root in graph.recorded_roots]))
+
+
+def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
+    """The bodies of all calls, those inside bodies too, each once, in order of first use."""
+    found: dict[int, Traced] = {}
+    pending = list(nodes)
+    while pending:
+        calls = [node.operation.body for node in pending if isinstance(node.operation, Call)]
+        pending = []
+        for body in calls:
+            if id(body) not in found:
+                found[id(body)] = body
+                pending.extend(body.nodes)
+    return list(found.values())
+
+
+def _fact(value: Any, ids: Mapping[int, int]) -> Any:
+    if isinstance(value, Expr):
+        return {"node": ids[value.uid]} if value.uid in ids else label(value)
+    if isinstance(value, (list, tuple)):
+        return [_fact(item, ids) for item in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _stage(chapter: Chapter, tables: _Tables) -> Stage:
+    flops = tables.flops
+    operations = [node for node in chapter.live if node.operands]
+    counts = {
+        "nodes": len(chapter.live),
+        "operations": len(operations),
+        "flops": sum([flops[node.uid] for node in operations]),
+        "bytes": sum([0 if node.operation.view else node.type.nbytes for node in operations]),
+        **chapter.counts,
+    }
+    return Stage(chapter.name, chapter.kind, chapter.first, chapter.last, counts, chapter.purpose, round(chapter.micros, 1))
+
+
+def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
+    schedule = planned.schedule
+
+    def numbers(nodes: Sequence[Expr]) -> tuple[int, ...]:
+        return tuple([ids[node.uid] for node in nodes])
+
+    kernels = [
+        Kernel(
+            numbers(kernel.nodes),
+            kernel.level,
+            kernel.chain,
+            kernel.flops,
+            kernel.bytes,
+            kernel.workspace,
+            round(kernel.estimate, 3),
+            kernel.buffer,
+            kernel.reuses is not None,
+            numbers(kernel.ready),
+            kernel.ready_count,
+            kernel.why,
+            numbers(kernel.frees),
+            kernel.live,
+        )
+        for kernel in schedule.kernels
+    ]
+    return Schedule(tuple(kernels), schedule.buffers, schedule.peak, schedule.peak_without_reuse)
+
+
+def measured(planned: Planned, executor: str, times: Sequence[int]) -> Run:
+    """The run of a schedule whose kernels ended at ``times[1:]`` (ns), begun at ``times[0]``."""
+    begin = times[0]
+    steps = [
+        Step(index, (times[index] - begin) / 1000, (times[index + 1] - times[index]) / 1000, kernel.live)
+        for index, kernel in enumerate(planned.schedule.kernels)
+    ]
+    return Run(executor, tuple(steps), (times[-1] - begin) / 1000)
+
+
+def fingerprint(planned: Planned) -> str:
+    """A digest of the planned structure: operations, attributes, edges, types, kernels; equal on every machine."""
+    digest = hashlib.blake2b(digest_size=8)
+    number: dict[int, int] = {}
+    for node in planned.graph.live:
+        number[node.uid] = len(number)
+        operands = ",".join([str(number[operand.uid]) for operand in planned.graph.inputs[node.uid]])
+        operation = f"call {node.operation.label}" if isinstance(node.operation, Call) else repr(node.operation)
+        digest.update(f"{operation}:{operands}:{node.type!r};".encode())
+    for kernel in planned.schedule.kernels:
+        digest.update((",".join([str(number[node.uid]) for node in kernel.nodes]) + f"@{kernel.buffer}|").encode())
+    return digest.hexdigest()
