@@ -1,3 +1,95 @@
-"""Explorer: see what a tensor program is, what a planner does to it, and why."""
+"""Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter."""
+
+from typing import Any
+
+from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
+from explorer.core import registry as _registry
+from explorer.core.device import Device, cpu, device
+from explorer.core.errors import (
+    DeclarationError,
+    ExplorerError,
+    FileError,
+    OperandError,
+    RunError,
+    StateError,
+    UnknownNameError,
+)
+from explorer.core.example import Example, integers, real
+from explorer.core.expr import Expr, scope
+from explorer.core.function import Function, function
+from explorer.core.hooks import hooks as _hooks
+from explorer.core.operation import Operation, OperationRedefined, kernels
+from explorer.core.tensor import Tensor, tensor
+from explorer.core.types import TensorType
+from explorer.data.containers import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
+from explorer.grad import call_gradient as _call_gradient
+from explorer.grad import grad
+from explorer.ops.base import Elementwise
+from explorer.plan import Applied, Declined, Link
+from explorer.plan.batching import batch_call as _batch_call
+from explorer.record import Recording
+from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
+from explorer.showing import explain as _explain
+from explorer.showing import explore
 
 __version__ = "0.1.0"
+
+_hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
+_hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
+
+
+def __getattr__(name: str) -> Any:
+    """The recording function of an operation: ``ex.exp``, ``ex.softmax``, and those that users declare."""
+    if name in _registry.functions:
+        return _registry.functions[name]
+    raise AttributeError(f"module 'explorer' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_registry.functions})
+
+
+__all__ = [
+    "Applied",
+    "BiasVector",
+    "DeclarationError",
+    "Declined",
+    "Device",
+    "Elementwise",
+    "EvalPlan",
+    "Example",
+    "ExplorerError",
+    "Expr",
+    "FileError",
+    "Function",
+    "Handle",
+    "Link",
+    "Matrix",
+    "OperandError",
+    "Operation",
+    "OperationRedefined",
+    "Recording",
+    "RunError",
+    "Scalar",
+    "StateError",
+    "Tensor",
+    "TensorType",
+    "ThreeDArray",
+    "TrivialTensor",
+    "UnknownNameError",
+    "Vector",
+    "ZeroTensor",
+    "cpu",
+    "default_plan",
+    "device",
+    "eval_register",
+    "evaluate",
+    "explore",
+    "function",
+    "grad",
+    "integers",
+    "kernels",
+    "real",
+    "scope",
+    "tensor",
+]

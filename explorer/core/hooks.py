@@ -20,7 +20,9 @@ class Hooks:
     register: Callable[..., Any] = _empty
     """expression → handle in the thread's default plan"""
     explore: Callable[..., Any] = _empty
-    """expression → widget"""
+    """expression(s), plan or recording → widget"""
+    explain: Callable[..., Any] = _empty
+    """plan, expression or None → text"""
     call_gradient: Callable[..., Any] = _empty
     """gradients of a call's operands"""
     batch_call: Callable[..., Any] = _empty

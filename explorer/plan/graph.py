@@ -77,7 +77,7 @@ class Graph:
         self.known: set[int] = set()
         self.ranks: dict[int, int] = {}
         """uid of a produced node → uid of the recorded node in whose place it stands"""
-        self._refusals: dict[Any, Choice] = {}
+        self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
         self.refresh()
         self.recorded = tuple(self.live)
         self.known.update(self.inputs)
@@ -171,9 +171,10 @@ class Graph:
         key = (len(self.chapters), type(link), code, tuple([(name, _key(value)) for name, value in facts.items()]))
         held = self._refusals.get(key)
         if held is None:
-            self._refusals[key] = self._enter(link, False, code, reason, facts, [subject], (), chain)
-        elif held.subjects[-1] is not subject:
-            held.subjects.append(subject)
+            self._refusals[key] = self._enter(link, False, code, reason, facts, [subject], (), chain), {subject.uid}
+        elif subject.uid not in held[1]:
+            held[1].add(subject.uid)
+            held[0].subjects.append(subject)
 
     def _enter(
         self,

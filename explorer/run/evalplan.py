@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.expr import Expr
+from explorer.core.hooks import hooks
 from explorer.core.structure import flatten, unflatten
 from explorer.core.types import Array
 from explorer.plan.planner import Options, Planned, plan
@@ -146,9 +147,17 @@ class EvalPlan:
             self._recording = recorder.build(planned, self.title, options, run, self._values)
         return self._recording
 
-    def attach(self, view: Any) -> None:
-        """Keep a view up to date: it gets the recording again after eval()."""
-        self._view = view
+    def explain(self, what: Expr | None = None) -> str:
+        """The decisions as text: all of them, or those about one expression with every refusal before them."""
+        text: str = hooks.explain(self, what)
+        return text
+
+    def explore(self, **options: Any) -> Any:
+        """The plan as a widget to step through; after eval() the same widget shows what was measured."""
+        if self._planned is None or (self._handles and not self._fresh):
+            self.prepare()
+        self._view = hooks.explore(self, **options)
+        return self._view
 
 
 class _Watch:

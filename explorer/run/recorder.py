@@ -183,30 +183,38 @@ def build(planned: Planned, title: str, options: Mapping[str, Any], run: Run | N
     return recording
 
 
+def _rows(graph: Graph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
+    """(node, decision that produced it, graph it stands in) of every row, and the bodies, in the order of their ids."""
+    bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
+    rows = [(node, -1, 0) for node in graph.recorded]
+    seen = {node.uid for node in graph.recorded}
+    for row, body in enumerate(bodies, 1):
+        for node in body.nodes:
+            if node.uid not in seen:
+                seen.add(node.uid)
+                rows.append((node, -1, row))
+    rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in seen])
+    return rows, bodies
+
+
+def expressions(planned: Planned) -> list[Expr]:
+    """The expressions of a recording's nodes, by id."""
+    return [node for node, _, _ in _rows(planned.graph)[0]]
+
+
 def _enter_nodes(tables: _Tables, graph: Graph) -> None:
     recording = tables.recording
-    recording.bodies.append(Body("", (), ()))
-    bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
+    rows, bodies = _rows(graph)
     for row, body in enumerate(bodies, 1):
         tables.bodies[id(body)] = row
-    everything: list[Expr] = []
-    for node in graph.recorded:
-        tables.node(node, -1)
-        everything.append(node)
-    for row, body in enumerate(bodies, 1):
-        captured = {node.uid for node in body.captured}
-        for node in body.nodes:
-            if node.uid not in tables.ids:
-                tables.node(node, -1, row)
-                everything.append(node)
-        ids = tables.ids
+    for node, born, graph_row in rows:
+        tables.node(node, born, graph_row)
+    everything = [node for node, _, _ in rows]
+    ids = tables.ids
+    recording.bodies.append(Body("", (), ()))
+    for body in bodies:
         inputs = tuple([ids[node.uid] for node in (*body.parameters, *body.captured)])
         recording.bodies.append(Body(body.name, inputs, tuple([ids[node.uid] for node in body.outputs])))
-        del captured
-    for decision, node in graph.added:
-        tables.node(node, decision)
-        everything.append(node)
-    ids = tables.ids
     recording.nodes.operands = [tuple([ids[operand.uid] for operand in node.operands]) for node in everything]
     leaves = tuple([ids[node.uid] for node in graph.recorded if not node.operands])
     recording.bodies[0] = Body("", leaves, tuple([ids[root.uid] for root in graph.recorded_roots]))

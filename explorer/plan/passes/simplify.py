@@ -17,9 +17,20 @@ from explorer.plan.rule import Applied, Declined, Link
 class Simplify:
     """Replace structures by simpler, cheaper or stabler ones."""
 
+    sweeps: int = 4
+    """how often to walk the graph at most: what one sweep replaced can leave a node without its other consumers"""
     name = "simplify"
 
     def run(self, graph: Graph) -> None:
+        """Sweep until nothing changes."""
+        for _ in range(self.sweeps):
+            before = len(graph.substitutions)
+            self._sweep(graph)
+            if len(graph.substitutions) == before:
+                return
+            graph.refresh()
+
+    def _sweep(self, graph: Graph) -> None:
         """Ask the chain at every node, operands first; what a link produces is asked about in turn."""
         chains: dict[type, list[tuple[int, Link]]] = {}
         numbered = list(enumerate(Link.chain))
@@ -70,6 +81,8 @@ class Simplify:
         return []
 
     def _unreached(self, node: Expr, graph: Graph) -> None:
+        if any(choice.code == "unreached" and choice.subjects[0] is node for choice in graph.choices):
+            return
         graph.decide(
             self, "unreached", "the loss does not depend on this input: its gradient is the structured zero", {}, [node]
         )
