@@ -40,7 +40,7 @@ class Order:
         ordered: list[Kernel] = []
         chains = 0
         while ready:
-            shown = heapq.nsmallest(_SHOWN, ready) if len(ready) > 1 else ready
+            shown = sorted(ready[:_SHOWN])
             key, index = ready[0]
             kernel = kernels[index]
             kernel.ready = tuple([kernels[other].result for _, other in shown])
