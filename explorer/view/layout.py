@@ -39,7 +39,8 @@ def lay_out(model: Model, engine: LayoutEngine | None = None) -> list[BoxLayout]
         graph = _graph(model, box)
         if graph not in known:
             cost = len(graph.sizes) + len(graph.edges)
-            simple = model.tree.boxes[box].kind == "chain" or len(graph.edges) > _DENSE or spent + cost > _BUDGET
+            path = model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
+            simple = path or len(graph.edges) > _DENSE or spent + cost > _BUDGET
             spent += 0 if simple else cost
             known[graph] = _frame(graph, (plain if simple else first).place(graph), box in model.tree.bodies)
         found[box] = known[graph]

@@ -15,7 +15,7 @@ USEFUL = 40
 """boxes and nodes that are visible at the beginning, if opening whole boxes allows it"""
 
 _FEW = 12
-_MEANT = ("function", "layer", "scope", "file", "batch", "repeat", "stack")
+_MEANT = ("function", "layer", "scope", "file", "batch")
 
 
 @dataclass(slots=True)
@@ -104,12 +104,18 @@ def _choose_open(tree: Tree) -> None:
         for parent in opened:
             tree.boxes[parent].open = True
             inner = [index for kind, index in tree.boxes[parent].items if kind == "box"]
-            meant = sorted((len(tree.boxes[i].items), i) for i in inner if tree.boxes[i].kind in _MEANT)
+            meant = sorted((len(tree.boxes[i].items), i) for i in inner if _is_meant(tree, tree.boxes[i]))
             together = visible + sum(size - 1 for size, _ in meant) <= USEFUL
             for size, box in meant if together or visible < _FEW else ():
                 if visible + size - 1 <= USEFUL:
                     visible += size - 1
                     opened.append(box)
+
+
+def _is_meant(tree: Tree, box: Box) -> bool:
+    """Tell whether to open a box unasked: what people drew, and what shows the first of many equal boxes."""
+    shows_first = box.kind in ("repeat", "stack") and box.items[0].kind == "box"
+    return box.kind in _MEANT or (shows_first and tree.boxes[box.items[0].number].kind in _MEANT)
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:

@@ -50,5 +50,6 @@ _RULES = (
     ".kernel{fill:var(--fused);stroke:var(--fuse);stroke-width:1.6}",
     ".open{fill:var(--panel);stroke:var(--line)}",
     ".closed rect{fill:var(--panel);stroke:var(--edge);stroke-width:1.2}",
+    ".closed.ghost rect{stroke:var(--ghost)}",
     "g rect.badge{fill:var(--accent);stroke:none}",
 )

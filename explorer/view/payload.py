@@ -49,6 +49,9 @@ and a point between them moves by a blend: of points 0 … n, k moves by 1 − t
 last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
 with X; round at the end.
 
+A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
+this node, in the middle of its place.
+
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
 

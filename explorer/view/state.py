@@ -27,15 +27,16 @@ class State:
 
 
 def state_at(recording: Recording, slots: Slots, position: int) -> State:
-    """Say what stands at a position; at the end every emptied slot shows its ghost, before that the stage's."""
+    """Say what stands at a position; at the end, ghosts of all that was replaced, before that those of the stage."""
     state, nodes = State(), recording.nodes
     oldest = _oldest_ghost(recording, position)
+    replaced = {old for _, old, _ in recording.substitutions} if position == recording.end else None
     for slot, members in enumerate(slots.nodes):
         for node in members:
             born, gone = nodes.born[node], nodes.gone[node]
             if born < position and (gone < 0 or gone >= position):
                 state.shown[slot] = node
-            elif oldest <= gone < position:
+            elif oldest <= gone < position and (replaced is None or node in replaced):
                 state.ghosts[slot] = node
         if slot in state.shown:
             state.ghosts.pop(slot, None)

@@ -40,6 +40,11 @@ class _Picture:
         self.model, self.scene, self.state = model, scene, state
         self.is_open, self.outermost = is_open, outermost
         self.fused = {slot for _, members in state.groups for slot in members}
+        self.live = self._live()
+        self.places = dict(scene.slots)
+        for box, inside in self.live.items():
+            if len(inside) == 1:
+                self.places[inside[0]] = scene.boxes[box]
 
     def draw(self, theme: str, position: int) -> str:
         recording, (wide, high) = self.model.recording, self.scene.size
@@ -52,7 +57,7 @@ class _Picture:
         )  # fmt: skip
         x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
         groups = self._groups()
-        nodes = [self._node(slot) for slot in sorted(self.scene.slots)]
+        nodes = [self._node(slot) for slot in sorted(self.places)]
         return element(
             "svg",
             element("title", self._title()),
@@ -78,8 +83,8 @@ class _Picture:
         )
 
     def _title(self) -> str:
-        shown = sum(slot in self.scene.slots for slot in self.state.shown)
-        closed = sum(box not in self.is_open for box in self.scene.boxes)
+        shown = sum(slot in self.places for slot in self.state.shown)
+        closed = sum(len(inside) > 1 for inside in self.live.values())
         parts = [
             f"{shown} nodes",
             f"{closed} closed boxes" if closed else "",
@@ -98,24 +103,41 @@ class _Picture:
         return drawn
 
     def _closed_boxes(self) -> list[Markup]:
-        return [
-            element(
-                "g",
-                element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10),
-                element("rect", x=x, y=y, width=wide, height=high, rx=10),
-                element("text", self.model.box_texts[box][0], x=x + wide // 2, y=y + 21, class_="name"),
-                element("text", self.model.box_texts[box][1], x=x + wide // 2, y=y + 36, class_="type"),
-                class_="closed",
+        """Draw closed boxes: one that holds a single node by now as this node, one that holds none as a ghost."""
+        drawn = []
+        for box, inside in self.live.items():
+            if len(inside) == 1:
+                continue
+            x, y, wide, high = self.scene.boxes[box]
+            name, detail = self.model.box_texts[box]
+            drawn.append(
+                element(
+                    "g",
+                    element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10),
+                    element("rect", x=x, y=y, width=wide, height=high, rx=10),
+                    element("text", name, x=x + wide // 2, y=y + 21, class_="name"),
+                    element("text", detail if inside else "removed", x=x + wide // 2, y=y + 36, class_="type"),
+                    class_="closed" if inside else "closed ghost",
+                )
             )
-            for box, (x, y, wide, high) in self.scene.boxes.items()
-            if box not in self.is_open
-        ]
+        return drawn
+
+    def _live(self) -> dict[int, list[int]]:
+        """Find the slots that stand inside each closed box."""
+        live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
+        for slot in self.state.shown:
+            box = self.model.tree.holder[slot]
+            while box >= 0 and box not in self.scene.boxes:
+                box = self.model.tree.boxes[box].parent
+            if box in live:
+                live[box].append(slot)
+        return live
 
     def _groups(self) -> list[tuple[Markup, Markup]]:
         """Draw each fused group: its frame, and its title, which lies above the edges."""
         drawn = []
         for group, members in self.state.groups:
-            rects = [self.scene.slots[slot] for slot in members if slot in self.scene.slots]
+            rects = [self.places[slot] for slot in members if slot in self.places]
             if not rects:
                 continue
             x, y, right, bottom = around(rects)
@@ -167,6 +189,7 @@ class _Picture:
         return self.scene.slots[index] if kind == "slot" else self.scene.boxes[index]
 
     def _node(self, slot: int) -> Markup:
+        """Draw the node of a slot, or its ghost, in the middle of its place."""
         node = self.state.shown.get(slot, self.state.ghosts.get(slot, -1))
         if node < 0:
             return Markup("")
@@ -174,7 +197,7 @@ class _Picture:
         place = self.model.slots.nodes[slot].index(node)
         name, type_, was = self.model.texts[self.model.slot_texts[slot][place]]
         wide, high = self.model.slot_sizes[slot][place]
-        x, y, w, h = self.scene.slots[slot]
+        x, y, w, h = self.places[slot]
         x, y = x + (w - wide) // 2, y + (h - high) // 2
         leaf = self.model.recording.nodes.kind[node] in ("leaf", "input", "constant")
         kind = "ghost" if ghost else "leaf" if leaf else "operation"
@@ -195,8 +218,8 @@ class _Picture:
         drawn = []
         beside: dict[int, list[Rect]] = {}
         for slot, node in self.state.shown.items():
-            if slot in self.scene.slots and node in self.state.numbers:
-                beside.setdefault(self.state.numbers[node], []).append(self.scene.slots[slot])
+            if slot in self.places and node in self.state.numbers:
+                beside.setdefault(self.state.numbers[node], []).append(self.places[slot])
         for number, rects in beside.items():
             x, y, _, bottom = around(rects) if len(rects) > 1 else _bare(rects[0])
             drawn.append(element("text", f"{number:,}", x=x - 8, y=(y + bottom) // 2 + 4, class_="number"))

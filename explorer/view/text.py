@@ -61,7 +61,7 @@ def why(recording: Recording, node: int) -> str:
 
 
 def _concerning(recording: Recording, node: int) -> list[Decision]:
-    """List the decisions on a node and, before each change of it, what was refused to the nodes that changed with it."""
+    """List the decisions on a node and, before each change, what was refused to the nodes that changed with it."""
     own = [n for n, d in enumerate(recording.decisions) if node in d.subjects or node in d.produced]
     found = set(own)
     for change in own:
@@ -81,7 +81,7 @@ def _header(recording: Recording) -> str:
 def _stage_line(recording: Recording, number: int) -> str:
     stage = recording.stages[number]
     verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
-    counts = [f"{name} {_count(name, value)}" for name, value in stage.counts.items()]
+    counts = [f"{name.replace('_', ' ')} {_count(name, value)}" for name, value in stage.counts.items()]
     taken = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
     return f"{stage.name}: {', '.join(counts + taken) or 'nothing to do'}"
 
@@ -89,7 +89,8 @@ def _stage_line(recording: Recording, number: int) -> str:
 def _count(name: str, value: int) -> str:
     if name == "flops":
         return count_text(value)
-    return bytes_text(value) if name in ("bytes", "peak") or name.endswith("_bytes") else f"{value:,}"
+    is_size = name == "bytes" or name.startswith("peak") or name.endswith("_bytes")
+    return bytes_text(value) if is_size else f"{value:,}"
 
 
 def _decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:

@@ -184,58 +184,132 @@ def mlp() -> Recording:
     make.stage("recorded", "record", "what the program wrote", nodes=14, operations=10, flops=453_000, bytes=55_300)
     make.stage("simplify", "pass", "rewrite to less or safer work", nodes=12, operations=8, flops=450_000, bytes=43_000)
     make.decide(
-        "MultiplyByOne", "identity", "{node} is its operand: multiplying by 1 changes nothing", (same,),
-        replace=[(same, doubled)], node={"node": same}, saved_bytes=6144,
-    )  # fmt: skip
+        "MultiplyByOne",
+        "identity",
+        "{node} is its operand: multiplying by 1 changes nothing",
+        (same,),
+        replace=[(same, doubled)],
+        node={"node": same},
+        saved_bytes=6144,
+    )
     make.decide(
-        "ScaleIntoMatmul", "not-free", "scaling {weight} would copy it: {copy_bytes} more, for {saved_flops} less", (doubled,),
-        applied=False, weight={"node": w}, copy_bytes=12288, saved_flops=1536, chain=1,
-    )  # fmt: skip
+        "ScaleIntoMatmul",
+        "not-free",
+        "scaling {weight} would copy it: {copy_bytes} more, for {saved_flops} less",
+        (doubled,),
+        applied=False,
+        weight={"node": w},
+        copy_bytes=12288,
+        saved_flops=1536,
+        chain=1,
+    )
     stable = make.node("log-softmax", joined, source=third, flops=23000, born=make.next_decision(), **mine)
     make.decide(
-        "LogOfSoftmax", "stable", "{outer} of {inner} overflows at large inputs; {new} does not", (log, soft), (stable,),
-        replace=[(log, stable)], gone=[soft], chain=2,
-        outer={"node": log}, inner={"node": soft}, new={"node": stable}, saved_bytes=6144,
-    )  # fmt: skip
+        "LogOfSoftmax",
+        "stable",
+        "{outer} of {inner} overflows at large inputs; {new} does not",
+        (log, soft),
+        (stable,),
+        replace=[(log, stable)],
+        gone=[soft],
+        chain=2,
+        outer={"node": log},
+        inner={"node": soft},
+        new={"node": stable},
+        saved_bytes=6144,
+    )
     make.stage("dedup", "pass", "merge what is computed twice", nodes=11, operations=7, flops=250_000, bytes=37_000)
     make.decide(
-        "Dedup", "same-value", "{other} computes what {node} does: same operation, same operands", (again,),
-        replace=[(again, product)], node={"node": product}, other={"node": again}, saved_flops=196608, saved_bytes=6144,
-    )  # fmt: skip
+        "Dedup",
+        "same-value",
+        "{other} computes what {node} does: same operation, same operands",
+        (again,),
+        replace=[(again, product)],
+        node={"node": product},
+        other={"node": again},
+        saved_flops=196608,
+        saved_bytes=6144,
+    )
     make.stage(
         "fuse", "pass", "run neighbours as one kernel", nodes=11, operations=7, kernels=4, flops=250_000, bytes=24_600
     )
     make.decide(
-        "MatmulEpilogue", "many-consumers", "{node} has {consumers} consumers: {readers}", (product, biased),
-        applied=False, node={"node": product}, consumers=2, readers=[{"node": biased}, {"node": doubled}],
-    )  # fmt: skip
+        "MatmulEpilogue",
+        "many-consumers",
+        "{node} has {consumers} consumers: {readers}",
+        (product, biased),
+        applied=False,
+        node={"node": product},
+        consumers=2,
+        readers=[{"node": biased}, {"node": doubled}],
+    )
     make.decide(
-        "ElementwiseChain", "one-consumer", "{first} and {second} run as one kernel: one consumer, equal shape {shape}; "
-        "a {temporary_bytes} temporary is never written", (biased, active), group=("kernel", "2 operations · −6 KB"), chain=1,
-        first={"node": biased}, second={"node": active}, shape="32×48", temporary_bytes=6144,
-    )  # fmt: skip
+        "ElementwiseChain",
+        "one-consumer",
+        "{first} and {second} run as one kernel: one consumer, equal shape {shape}; "
+        "a {temporary_bytes} temporary is never written",
+        (biased, active),
+        group=("kernel", "2 operations · −6 KB"),
+        chain=1,
+        first={"node": biased},
+        second={"node": active},
+        shape="32×48",
+        temporary_bytes=6144,
+    )
     make.decide(
-        "ElementwiseChain", "joins-two", "{node} joins two chains; it would compute {twice} twice ({cost_us} more)",
-        (joined,), applied=False, node={"node": joined}, twice={"node": active}, cost_us=1.1, chain=1,
-    )  # fmt: skip
+        "ElementwiseChain",
+        "joins-two",
+        "{node} joins two chains; it would compute {twice} twice ({cost_us} more)",
+        (joined,),
+        applied=False,
+        node={"node": joined},
+        twice={"node": active},
+        cost_us=1.1,
+        chain=1,
+    )
     make.decide(
-        "LossEpilogue", "one-consumer", "{nodes} run as one kernel: rows of {row} stay in cache", (joined, stable, loss),
-        group=("kernel", "log-softmax + nll · −12 KB"), chain=2,
-        nodes=[{"node": joined}, {"node": stable}, {"node": loss}], row=48,
-    )  # fmt: skip
+        "LossEpilogue",
+        "one-consumer",
+        "{nodes} run as one kernel: rows of {row} stay in cache",
+        (joined, stable, loss),
+        group=("kernel", "log-softmax + nll · −12 KB"),
+        chain=2,
+        nodes=[{"node": joined}, {"node": stable}, {"node": loss}],
+        row=48,
+    )
     make.stage("order", "schedule", "choose what runs next", kernels=4)
     make.stage("buffers", "schedule", "share memory between values that never meet", peak=18432, buffers=3)
     make.stage("run", "run", "measured", steps=4)
     make.recording.schedule = Schedule(
         (
             Kernel((product,), 1, 0, 196608, 6144, 0, 21.0, 0, False, (product,), 1, "the only ready kernel", (), 6144),
-            Kernel((biased, active), 2, 0, 16896, 6144, 0, 1.9, 1, False, (active, doubled), 2, "frees most", (), 12288),
-            Kernel((doubled,), 2, 1, 1536, 6144, 0, 1.2, 0, True, (doubled,), 1, "the only ready kernel", (product,), 12288),
-            Kernel((joined, stable, loss), 3, 0, 27608, 4, 6144, 9.1, 2, False, (loss,), 1, "the only ready kernel",
-                   (active, doubled), 18436),
+            Kernel(
+                (biased, active), 2, 0, 16896, 6144, 0, 1.9, 1, False, (active, doubled), 2, "frees most", (), 12288
+            ),
+            Kernel(
+                (doubled,), 2, 1, 1536, 6144, 0, 1.2, 0, True, (doubled,), 1, "the only ready kernel", (product,), 12288
+            ),
+            Kernel(
+                (joined, stable, loss),
+                3,
+                0,
+                27608,
+                4,
+                6144,
+                9.1,
+                2,
+                False,
+                (loss,),
+                1,
+                "the only ready kernel",
+                (active, doubled),
+                18436,
+            ),
         ),
-        (6144, 6144, 4), 18436, 31000,
-    )  # fmt: skip
+        (6144, 6144, 4),
+        18436,
+        31000,
+    )
     histogram = (
         1,
         2,

@@ -1,0 +1,59 @@
+"""A recording as one HTML file that works from disk: the player, its data and a picture for readers without scripts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+
+from explorer.record import Recording
+from explorer.view.bundle import script, stylesheet
+from explorer.view.markup import Markup, element
+from explorer.view.payload import payload
+from explorer.view.svg import svg
+
+_START = """
+const data = JSON.parse(document.getElementById("explorer-data").textContent);
+mount(document.getElementById("explorer"), data);
+"""
+
+
+def html(recording: Recording, *, theme: str = "auto", position: int | None = None, height: int = 720) -> str:
+    """Return a complete HTML page; it loads nothing, and its security policy forbids it to."""
+    data = json.dumps(
+        payload(recording, theme=theme, position=position, height=height), ensure_ascii=False, separators=(",", ":")
+    )
+    code = script() + _START
+    picture = svg(recording, position, theme=theme)
+    return "<!doctype html>\n" + element(
+        "html",
+        element(
+            "head",
+            Markup('<meta charset="utf-8">'),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
+            Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
+            element("title", f"{recording.title or 'recording'} · explorer"),
+            Markup(f"<style>body{{margin:12px}}{stylesheet()}</style>"),
+        ),
+        element(
+            "body",
+            Markup('<main id="explorer"></main>'),
+            element("noscript", Markup(picture)),
+            Markup(f'<script type="application/json" id="explorer-data">{_inline(data)}</script>'),
+            Markup(f'<script type="module">{code}</script>'),
+        ),
+        lang="en",
+    )
+
+
+def _policy(code: str) -> str:
+    """Allow this page's one script, by its digest, its styles and its own pictures; nothing else, and no network."""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _inline(data: str) -> str:
+    """Write JSON so that no text in it can end the script element, or fail to be encoded."""
+    return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda found: f"\\u{ord(found[0]):04x}", data)

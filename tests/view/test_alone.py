@@ -1,0 +1,41 @@
+"""The view is a tower of its own: it needs neither NumPy nor the engine."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import explorer.view
+
+ROOT = pathlib.Path(explorer.view.__file__).parent
+MODULES = sorted(path.stem for path in ROOT.glob("*.py") if path.stem not in ("__init__", "widget"))
+
+# Registers a bare package, so that explorer/__init__ does not bring the engine.
+LOAD = """
+import importlib, sys, types
+bare = types.ModuleType("explorer"); bare.__path__ = [sys.argv[1]]
+sys.modules["explorer"] = bare
+importlib.import_module("explorer.view." + sys.argv[2])
+print(*sorted(name for name in sys.modules if name.split(".")[0] in ("numpy", "explorer", "ipywidgets", "anywidget")))
+"""
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_loads_neither_numpy_nor_the_engine(module):
+    command = [sys.executable, "-c", LOAD, str(ROOT.parent), module]
+    loaded = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    assert f"explorer.view.{module}" in loaded
+    assert {".".join(name.split(".")[:2]) for name in loaded} <= {"explorer", "explorer.view", "explorer.record"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_records_and_views_only(module):
+    for node in ast.walk(ast.parse((ROOT / f"{module}.py").read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            assert not name.startswith("numpy")
+            if name.split(".")[0] == "explorer":
+                assert name.split(".")[1] in ("view", "record")

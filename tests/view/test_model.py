@@ -1,0 +1,207 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.view.boxes import Paths
+from explorer.view.fold import MOST, levels
+from explorer.view.model import USEFUL, build_model
+from tests.view import sample
+
+
+def scene_size(model):
+    """How many things are visible at the beginning."""
+    seen, open_boxes = 0, [0]
+    for box in open_boxes:
+        for kind, number in model.tree.boxes[box].items:
+            if kind == "box" and model.tree.boxes[number].open:
+                open_boxes.append(number)
+            else:
+                seen += 1
+    return seen
+
+
+def kinds(model):
+    return {box.kind for box in model.tree.boxes}
+
+
+def check(model):
+    """Every slot and every box is held exactly once, and every edge leads from its slot to its slot."""
+    held = [item for box in model.tree.boxes for item in box.items]
+    assert len(held) == len(set(held)) == len(model.slots.nodes) + len(model.tree.boxes) - len(model.tree.bodies)
+    for index, box in enumerate(model.tree.boxes):
+        assert all(model.tree.holder[n] == index for kind, n in box.items if kind == "slot")
+        assert all(model.tree.boxes[n].parent == index for kind, n in box.items if kind == "box")
+        assert len(box.items) <= MOST
+    paths = Paths(model.tree)
+    for producer, consumer in model.slots.edges:
+        segments = list(paths.segments(producer, consumer))
+        assert all((tail, head) in model.edges[box] for box, tail, head in segments)
+        assert len([1 for _, tail, head in segments if min(tail, head) >= 0]) == 1
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+def test_every_node_has_one_place(make):
+    check(build_model(make()))
+
+
+@pytest.mark.spec("V-7")
+def test_equal_blocks_fold_to_a_repeat_that_shows_its_first():
+    model = build_model(sample.transformer(12))
+    (repeat,) = [box for box in model.tree.boxes if box.kind == "repeat"]
+    assert (repeat.count, repeat.open) == (12, True)
+    first, rest = (model.tree.boxes[number] for _, number in repeat.items)
+    assert (first.label, first.kind, first.open) == ("block0", "layer", True)
+    assert (rest.label, rest.kind, rest.count, rest.open) == ("block1 … block11", "part", 11, False)
+
+
+@pytest.mark.spec("V-7")
+def test_two_equal_blocks_are_not_folded():
+    assert "repeat" not in kinds(build_model(sample.transformer(2)))
+
+
+@pytest.mark.spec("V-7")
+def test_a_block_of_another_type_ends_the_repeat():
+    recording = sample.transformer(5)
+    odd = recording.nodes.label.index("gelu", len(recording.nodes) // 2)
+    recording.operations.append("relu")
+    recording.nodes.operation[odd] = len(recording.operations) - 1
+    assert "repeat" not in kinds(build_model(recording))
+
+
+@pytest.mark.spec("V-7")
+def test_a_long_chain_is_one_box():
+    model = build_model(sample.chain(1000))
+    outer = [model.tree.boxes[n] for kind, n in model.tree.boxes[0].items if kind == "box"]
+    assert [(box.kind, box.label, box.count) for box in outer] == [("chain", "tanh", 1000)]
+    assert ("tanh ×1,000", "1,000 nodes · 80 K flops") in model.box_texts
+    check(model)
+
+
+@pytest.mark.spec("V-7")
+def test_a_short_chain_is_not_folded():
+    assert kinds(build_model(sample.chain(7))) == {"top"}
+
+
+def calls(count):
+    make = sample.Builder()
+    kind = make.type(4)
+    make.recording.bodies.append(make.recording.bodies[0])
+    x = make.leaf("x", kind)
+    found = [make.node("call", x, kind="call", label="mlp", type=kind, callee=1) for _ in range(count)]
+    make.stage("recorded", "record")
+    return make.roots(make.node("sum", *found, type=kind))
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_equal_calls_are_one_stack():
+    model = build_model(calls(30))
+    (stack,) = [box for box in model.tree.boxes if box.kind == "stack"]
+    assert (stack.label, stack.count) == ("mlp", 30)
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_a_thousand_calls_are_one_stack_of_parts():
+    model = build_model(calls(1000))
+    check(model)
+    (stack,) = [box for box in model.tree.boxes if box.kind == "stack"]
+    assert stack.count == 1000
+    assert all(kind == "box" for kind, _ in stack.items)
+
+
+@pytest.mark.spec("V-7")
+def test_a_graph_without_scopes_is_cut_into_parts_that_read_earlier_parts_only():
+    model = build_model(sample.dag(3000))
+    check(model)
+    top = model.tree.boxes[0]
+    assert 10 <= len(top.items) <= USEFUL
+    assert min(levels(len(top.items), model.edges[0])) >= 0
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual])
+def test_it_opens_on_a_useful_number_of_boxes(make):
+    assert 8 <= scene_size(build_model(make())) <= USEFUL
+
+
+def test_scopes_around_one_node_are_no_boxes():
+    make = sample.Builder()
+    kind = make.type(4)
+    outer = make.scope("outer", "layer")
+    inner = make.scope("inner", "layer", outer)
+    x = make.leaf("x", kind)
+    make.stage("recorded", "record")
+    model = build_model(make.roots(make.node("tanh", x, type=kind, scope=inner)))
+    assert len(model.tree.boxes) == 1
+
+
+def test_a_scope_around_one_box_gives_it_its_name():
+    make = sample.Builder()
+    kind = make.type(4)
+    outer = make.scope("outer", "layer")
+    inner = make.scope("inner", "layer", outer)
+    x = make.leaf("x", kind)
+    hidden = make.node("tanh", x, type=kind, scope=inner)
+    make.stage("recorded", "record")
+    model = build_model(make.roots(make.node("tanh", hidden, type=kind, scope=inner)))
+    assert [box.label for box in model.tree.boxes[1:]] == ["outer / inner"]
+
+
+def test_ten_thousand_nested_scopes():
+    make = sample.Builder()
+    kind = make.type(4)
+    last, scope = make.leaf("x", kind), 0
+    for depth in range(10_000):
+        scope = make.scope(f"s{depth}", "scope", scope)
+    make.stage("recorded", "record")
+    for _ in range(3):
+        last = make.node("tanh", last, type=kind, scope=scope)
+    model = build_model(make.roots(last))
+    assert len(model.tree.boxes) == 2
+
+
+@pytest.mark.spec("V-7")
+def test_a_function_body_is_a_canvas_of_its_own():
+    make = sample.Builder()
+    kind = make.type(4)
+    x = make.leaf("x", kind)
+    inside = make.node("input", kind="input", label="a", type=kind, body=1)
+    out = make.node("tanh", inside, type=kind, body=1)
+    make.recording.bodies.append(sample.Body("f", (inside,), (out,)))
+    call = make.node("call", x, kind="call", label="f", type=kind, callee=1)
+    make.stage("recorded", "record")
+    model = build_model(make.roots(call))
+    body = model.tree.boxes[model.tree.bodies[1]]
+    assert (body.kind, body.label, body.parent, len(body.items)) == ("body", "f", -1, 2)
+    check(model)
+
+
+def test_fused_nodes_are_one_group():
+    model = build_model(sample.mlp())
+    names = [[model.texts[model.slot_texts[n][-1]][0] for n in group] for group in model.groups[0]]
+    assert sorted(names) == [["add", "log-softmax", "nll"], ["add", "tanh"]]
+
+
+@st.composite
+def recordings(draw):
+    make = sample.Builder()
+    kind = make.type(4)
+    scopes = [0]
+    for number in range(draw(st.integers(0, 6))):
+        scopes.append(make.scope(f"s{number}", "layer", draw(st.sampled_from(scopes))))
+    made = [make.leaf("x", kind)]
+    for _ in range(draw(st.integers(1, 60))):
+        operands = draw(st.lists(st.sampled_from(made[-12:]), min_size=1, max_size=2))
+        name, scope = draw(st.sampled_from(["add", "tanh"])), draw(st.sampled_from(scopes))
+        made.append(make.node(name, *operands, type=kind, scope=scope))
+    make.stage("recorded", "record")
+    make.stage("simplify", "pass")
+    for old in draw(st.lists(st.sampled_from(made[1:]), unique=True, max_size=4)):
+        new = make.node("scale", *make.recording.nodes.operands[old], type=kind, born=make.next_decision())
+        make.decide("Link", "done", "it is better", (old,), (new,), replace=[(old, new)])
+    return make.roots(made[-1])
+
+
+@given(recordings())
+def test_any_graph_has_every_node_once_and_every_edge_whole(recording):
+    check(build_model(recording))

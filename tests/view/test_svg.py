@@ -1,0 +1,136 @@
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from explorer.view.svg import svg
+from explorer.view.visible import visible
+from tests.view import sample
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+WRITE = "from explorer.view.svg import svg; from tests.view import sample; print(svg(sample.transformer()), end='')"
+
+
+def texts(picture):
+    return [text.text for text in ElementTree.fromstring(picture).iter(NAMESPACE + "text")]
+
+
+def classes(picture):
+    return [g.get("class", "") for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")]
+
+
+@pytest.mark.spec("V-14", "V-15")
+def test_the_same_bytes_in_every_process():
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", WRITE],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+        ).stdout.decode()
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1] == svg(sample.transformer())
+
+
+@pytest.mark.spec("V-15")
+def test_it_shows_the_story_at_the_end():
+    picture = svg(sample.mlp())
+    assert {"x", "W", "b", "t", "log-softmax", "multiply 2", "×2", "same as In[3] line 1"} <= set(texts(picture))
+    assert {"kernel 2 · 2 operations · −6 KB", "kernel 4 · log-softmax + nll · −12 KB"} <= set(texts(picture))
+    assert {"1", "2", "3", "4"} <= set(texts(picture))
+    assert sum(name.startswith("ghost") for name in classes(picture)) == 2
+    assert sum(name.startswith("leaf") for name in classes(picture)) == 4
+    assert sum("member" in name for name in classes(picture)) == 5
+
+
+@pytest.mark.spec("V-1")
+def test_nodes_keep_their_places_from_position_to_position():
+    recording = sample.mlp()
+
+    def places(position):
+        found = {}
+        for group in ElementTree.fromstring(svg(recording, position)).iter(NAMESPACE + "g"):
+            rect, label = group.find(NAMESPACE + "rect"), group.find(NAMESPACE + "text")
+            if label is not None and not group.get("class", "").startswith("ghost"):
+                centre = float(rect.get("x")) + float(rect.get("width")) / 2, float(rect.get("y"))
+                found.setdefault(label.text, set()).add(centre)
+        return found
+
+    start, end = places(0), places(recording.end)
+    for name in ("x", "W", "b", "t", "tanh", "multiply 2", "nll"):
+        assert start[name] == end[name]
+    assert start["log"] == end["log-softmax"]
+    assert end["matmul"] < start["matmul"]
+
+
+@pytest.mark.spec("V-1")
+def test_a_ghost_stays_for_its_stage_and_is_gone_in_the_next():
+    recording = sample.mlp()
+    merged = next(stage for stage in recording.stages if stage.name == "dedup")
+    assert sum(name == "ghost" for name in classes(svg(recording, merged.last))) == 1
+    assert sum(name == "ghost" for name in classes(svg(recording, merged.last + 1))) == 0
+
+
+@pytest.mark.spec("V-14")
+def test_hostile_names_are_text():
+    picture = svg(sample.hostile())
+    root = ElementTree.fromstring(picture)
+    tags = {element.tag.removeprefix(NAMESPACE) for element in root.iter()}
+    assert tags <= {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text"}
+    assert not any(name.startswith("on") for element in root.iter() for name in element.attrib)
+    assert {sample.HOSTILE[0], sample.HOSTILE[1], visible(sample.HOSTILE[3])} <= set(texts(picture))
+
+
+@pytest.mark.spec("V-13")
+def test_it_has_a_name_for_screen_readers():
+    root = ElementTree.fromstring(svg(sample.mlp()))
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == root.find(NAMESPACE + "title").text == "loss: 11 nodes, 2 fused kernels"
+
+
+@pytest.mark.spec("V-13")
+def test_themes():
+    auto, light, dark = (svg(sample.mlp(), theme=theme) for theme in ("auto", "light", "dark"))
+    assert "prefers-color-scheme:dark" in auto
+    assert "prefers-color-scheme" not in light + dark
+    assert "--bg:#ffffff" in light
+    assert "--bg:#11151d" in dark
+    assert "--bg:#ffffff" not in dark
+
+
+def test_ids_differ_between_pictures_that_stand_on_one_page():
+    ids = {ElementTree.fromstring(svg(sample.mlp(), position)).get("id") for position in (0, 3, None)}
+    assert len(ids) == 3
+
+
+@pytest.mark.spec("V-7")
+def test_open_boxes_have_titles_and_closed_ones_counts():
+    shown = texts(svg(sample.transformer()))
+    assert {"model", "block0 … block11 ×12", "attention", "feed"} <= set(shown)
+    assert "block1 … block11 ×11" in shown
+    assert "176 nodes · 10.3 M flops" in shown
+
+
+@pytest.mark.parametrize("position", [-1, 9])
+def test_a_position_outside_the_story_is_refused(position):
+    with pytest.raises(ValueError, match="it has positions 0 to 8"):
+        svg(sample.mlp(), position)
+
+
+def test_an_unknown_theme_is_refused():
+    with pytest.raises(ValueError, match="not one of auto, light, dark"):
+        svg(sample.mlp(), theme="blue")
+
+
+def test_a_function_body_is_drawn_alone():
+    recording = sample.mlp()
+    kind = recording.nodes.type[0]
+    make = sample.Builder()
+    make.recording = recording
+    inside = make.node("input", kind="input", label="a", type=kind, body=1)
+    out = make.node("tanh", inside, type=kind, body=1)
+    recording.bodies.append(sample.Body("f", (inside,), (out,)))
+    assert set(texts(svg(recording, body=1))) == {"a", "tanh", "32×64 f32"}

@@ -1,0 +1,86 @@
+import pytest
+
+from explorer.view.text import explain, text, why
+from tests.view import sample
+
+STORY = """\
+loss · 7f3a90c2e1b45d68
+recorded: nodes 14, operations 10, flops 453 K, bytes 54 KB
+simplify: nodes 12, operations 8, flops 450 K, bytes 42 KB, 2 ✓ 1 ✗
+  ✓ simplify · MultiplyByOne: multiply 1 is its operand: multiplying by 1 changes nothing [identity]
+  ✗ simplify · ScaleIntoMatmul: scaling W would copy it: 12 KB more, for 1.54 K flops less [not-free]
+  ✓ simplify · LogOfSoftmax: log of softmax overflows at large inputs; log-softmax does not [stable]
+"""
+
+
+@pytest.mark.spec("V-15", "V-22")
+def test_the_canonical_text_begins_with_the_story():
+    assert text(sample.mlp()).startswith(STORY)
+
+
+@pytest.mark.spec("V-22")
+def test_there_is_one_line_a_decision_and_one_a_kernel():
+    recording = sample.mlp()
+    lines = text(recording).splitlines()
+    assert sum(line.startswith(("  ✓", "  ✗")) for line in lines) == len(recording.decisions)
+    start = lines.index("schedule: 4 kernels, 3 buffers, peak 18 KB, 30.3 KB without reuse")
+    assert lines[start + 2] == "  2 add → tanh: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; frees most"
+    assert len(lines) == start + 5
+
+
+@pytest.mark.spec("V-15")
+def test_measurements_leave_the_text_as_it_is():
+    measured, planned = sample.mlp(), sample.mlp()
+    planned.run = None
+    assert text(measured) == text(planned)
+
+
+def test_without_decisions_the_nodes_are_listed():
+    lines = text(sample.transformer(1)).splitlines()
+    assert "  tokens · 16×64 float32" in lines
+    assert "  gelu · 16×64 float32 ← matmul" in lines
+    assert text(sample.dag(500)).splitlines()[-1] == "  … and 440 more nodes"
+
+
+def test_options_are_in_the_header_in_order():
+    recording = sample.mlp()
+    recording.options = {"record": "times", "batch": True}
+    assert text(recording).splitlines()[1] == "options: batch=True, record=times"
+
+
+@pytest.mark.spec("V-2")
+def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
+    story = why(sample.mlp(), sample.mlp().nodes.label.index("tanh")).splitlines()
+    assert story[:2] == ["tanh · 32×48 float32", "recorded at In[3] line 1: h = ex.tanh(x @ W + b)"]
+    assert story[2].startswith("  ✗ fuse · MatmulEpilogue (passes/fuse.py:20): matmul has 2 consumers")
+    chosen = next(number for number, line in enumerate(story) if line.startswith("  ✓"))
+    assert "ElementwiseChain (passes/fuse.py:27)" in story[chosen]
+    assert "      temporary bytes: 6 KB" in story[chosen:]
+    assert story[-1].startswith("kernel 2 add → tanh: level 2, chain 0")
+
+
+@pytest.mark.spec("V-2")
+def test_why_tells_what_became_of_a_node():
+    recording = sample.mlp()
+    assert "in the end log-softmax stands for it" in why(recording, recording.nodes.label.index("log"))
+    assert "in the end it is removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
+    assert "no link had anything to say about it" in why(recording, recording.nodes.label.index("t"))
+
+
+def test_explain_is_the_plan_or_one_node():
+    recording = sample.mlp()
+    assert explain(recording) == text(recording)
+    assert explain(recording, 6) == why(recording, 6)
+
+
+def test_an_unknown_node_is_refused():
+    with pytest.raises(ValueError, match="node 99 is not in this recording: it has nodes 0 to 16"):
+        why(sample.mlp(), 99)
+
+
+@pytest.mark.spec("V-15")
+def test_hostile_names_cannot_reach_the_terminal_or_add_lines():
+    recording = sample.hostile()
+    written = text(recording) + "".join(why(recording, node) for node in range(len(recording.nodes)))
+    assert not set(written) & {"\x1b", "\x00", "\u202e"}
+    assert len(text(recording).splitlines()) == 4
