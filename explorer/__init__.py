@@ -29,10 +29,22 @@ from explorer.plan import Applied, Declined, Link
 from explorer.plan.batching import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
-from explorer.showing import explain as _explain
-from explorer.showing import explore
 
 __version__ = "0.1.0"
+
+
+def explore(what: Any, **options: Any) -> Any:
+    """A widget to step through: of an expression or a container of them, of a plan, a net, or a recording."""
+    from explorer import showing  # Jupyter's widgets are slow to import, and only views need them
+
+    return showing.explore(what, **options)
+
+
+def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
+    from explorer import showing
+
+    return showing.explain(plan, what)
+
 
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call

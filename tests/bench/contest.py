@@ -1,0 +1,61 @@
+"""Contests: several ways to do one thing, interleaved in one run, compared by the medians of their times."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+PAUSE = 0.06
+"""seconds between contestants: the idle worker threads of one library slow the next one"""
+
+
+def contest(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
+    """The median time of each in ms; the first round is dropped."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for turn in range(rounds + 1):
+        for name, run in contestants.items():
+            gc.collect()
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            run()
+            spent = (time.perf_counter() - start) * 1000
+            if turn:
+                times[name].append(spent)
+    return {name: statistics.median(spent) for name, spent in times.items()}
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], packages: Sequence[str]) -> str:
+    """A printed table with what it was measured on."""
+    widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
+    lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]]
+    return "\n".join(["", title, machine(packages), *lines, ""])
+
+
+def machine(packages: Sequence[str]) -> str:
+    """Processor, cores, Python and package versions in one line."""
+    found = [f"{name} {_version(name)}" for name in packages]
+    return f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}, {', '.join(found)}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
