@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from dataclasses import dataclass
@@ -56,7 +57,9 @@ class _Session(WasmtimeBackend):  # type: ignore[misc]
 
     def __init__(self) -> None:
         config = wasmtime.Config()
-        config.cache = True
+        # Where no cache can be kept (no home directory, a read-only one) every process compiles anew.
+        with contextlib.suppress(wasmtime.WasmtimeError):
+            config.cache = True
         self.wasm_path = PACKAGE_WASM_PATH
         self._engine = wasmtime.Engine(config)
         self._module = wasmtime.Module.from_file(self._engine, str(self.wasm_path))
@@ -180,7 +183,7 @@ def _straighten(graph: Graph, routes: list[list[int]]) -> None:
         if head < 0 or head in graph.boxes:
             route[-4] = route[-2]
         # Control points that reach past the ends of their curve would swing out when an axis is stretched.
-        for first in range(1, len(route) - 6, 6):
+        for first in range(1, len(route) - 6, 6) if graph.boxes else ():
             top, bottom = route[first], route[first + 6]
             if bottom - top > _FLAT:
                 route[first + 2] = min(max(route[first + 2], top), bottom)

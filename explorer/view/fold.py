@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from explorer.record import Recording
@@ -259,7 +259,7 @@ class _Folder:
         return list(done)
 
 
-def levels(count: int, edges: Edges) -> list[int]:
+def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
     """Give each item the length of the longest path to it, −1 for items on a cycle or after one."""
     readers: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count

@@ -13,7 +13,7 @@ class Layered:
 
     def place(self, graph: Graph) -> Placed:
         """Lay a graph out from top to bottom."""
-        level = levels(len(graph.sizes), list(graph.edges))
+        level = levels(len(graph.sizes), graph.edges)
         last = max(level, default=-1) + 1
         rows: list[list[int]] = [[] for _ in range(last + 1)]
         for item, row in enumerate(level):
