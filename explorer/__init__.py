@@ -16,10 +16,10 @@ from explorer.core.errors import (
 )
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr, scope
-from explorer.core.function import Function, function
 from explorer.core.hooks import hooks as _hooks
 from explorer.core.operation import Operation, OperationRedefined, kernels
 from explorer.core.tensor import Tensor, tensor
+from explorer.core.tracing import Function, function
 from explorer.core.types import TensorType
 from explorer.data.containers import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
 from explorer.grad import call_gradient as _call_gradient

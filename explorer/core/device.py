@@ -19,7 +19,9 @@ class Device:
 
     def __init__(self, name: str) -> None:
         if name in _devices:
-            raise DeclarationError(f"a second device {name!r}", rule="a device's name is unique", fix="use device(name)")
+            raise DeclarationError(
+                f"a second device {name!r}", rule="a device's name is unique", fix="use device(name)"
+            )
         self.name = name
         _devices[name] = self
 

@@ -54,7 +54,7 @@ state = _State()
 
 
 class Expr(NumpyProtocol, Operators):
-    """A recorded value: an operation, its operands, its type, and where it was written. Immutable; hashed by identity."""
+    """A recorded value: an operation, its operands, its type, where it was written. Immutable; hashed by identity."""
 
     __slots__ = ("__weakref__", "code", "instruction", "operands", "operation", "scope", "type", "uid")
     uid: int
@@ -169,7 +169,7 @@ _frame = sys._getframe
 
 
 def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
-    """The expression of an operation on operands; an illegal combination raises OperandError here, where it is written."""
+    """The expression of an operation on operands; an illegal combination raises OperandError where it is written."""
     self = _new(Expr)
     self.operation = operation
     self.operands = operands

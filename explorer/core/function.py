@@ -1,26 +1,17 @@
-"""Functions: a body traced once per combination of operand types; a call of it is one node."""
+"""The body of a traced function, and the call of one: a single node that stands for the whole body."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FunctionType
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar
 
-from explorer.core.errors import DeclarationError, StateError
+from explorer.core.errors import StateError
 from explorer.core.example import Example
-from explorer.core.expr import Expr, Scope, record, scope, state
-from explorer.core.expr import next_uid as _next_uid
+from explorer.core.expr import Expr, Scope
 from explorer.core.graph import reachable
 from explorer.core.hooks import hooks
-from explorer.core.operation import Operation, as_operands
-from explorer.core.structure import flatten, unflatten
-from explorer.core.tensor import Tensor
+from explorer.core.operation import Operation
 from explorer.core.types import AnyType, TensorType, TupleType
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
 
 
 class Parameter(Operation):
@@ -75,7 +66,7 @@ class Item(Operation):
 
 @dataclass(eq=False, slots=True)
 class Body:
-    """A traced function: parameters in, outputs out; ``captured`` are the outer values that it reads, as hidden operands."""
+    """A traced function: parameters in, outputs out; ``captured``, the outer values it reads, are hidden operands."""
 
     name: str
     parameters: tuple[Expr, ...]
@@ -138,164 +129,9 @@ class Call(Operation):
     def flops(self, result: AnyType, *types: AnyType) -> int:
         total = 0
         for node in self.body.nodes:
-            total += node.operation.flops(node.type, *[operand.type for operand in node.operands])  # type: ignore[arg-type]
+            total += node.operation.flops(node.type, *[operand.type for operand in node.operands])
         return total
 
     @property
     def label(self) -> str:
         return self.body.name
-
-
-
-@dataclass(slots=True)
-class _Trace:
-    body: Body
-    watched: tuple[tuple[Callable[[], Any], int], ...]
-    """readers of outer variables and the identity of what they held while tracing"""
-    call: Call
-
-
-class Function(Generic[_Parameters, _Result]):
-    """A traced Python function; ``traces`` counts how often its body was recorded."""
-
-    def __init__(self, function: Callable[_Parameters, _Result], name: str = "") -> None:
-        functools.update_wrapper(self, function)
-        self._function = function
-        self.name = name or getattr(function, "__name__", "function")
-        self._traces: dict[Any, list[_Trace]] = {}
-
-    @property
-    def traces(self) -> int:
-        """How many bodies were recorded: one for each combination of operand types and static arguments."""
-        return sum(map(len, self._traces.values()))
-
-    def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        if kwargs:
-            leaves, structure = flatten((args, kwargs))
-        elif all([isinstance(argument, Expr) for argument in args]):
-            leaves, structure = list(args), len(args)
-        else:
-            leaves, structure = flatten((args, kwargs))
-        operands: list[Expr] = []
-        statics: list[Any] = []
-        for leaf in leaves:
-            if isinstance(leaf, Expr):
-                operands.append(leaf)
-                statics.append(leaf.type)
-            elif hasattr(leaf, "__array__") and getattr(leaf, "ndim", 0):
-                (operand,) = as_operands((leaf,))
-                operands.append(operand)
-                statics.append(operand.type)
-            else:
-                statics.append((type(leaf), leaf))
-        key = (structure, tuple(statics))
-        trace = self._find(key) or self._record(key, operands, args, kwargs)
-        result = record(trace.call, (*operands, *trace.body.captured))
-        return self._unpack(trace.body, result)
-
-    def _find(self, key: Any) -> _Trace | None:
-        try:
-            known = self._traces.get(key, ())
-        except TypeError:
-            raise DeclarationError(
-                f"a call of {self.name} with an argument that cannot be hashed",
-                rule="arguments are expressions, arrays, containers of them, or static values that can be hashed",
-                fix="pass a tuple for a list of numbers, or ex.tensor for an array",
-            ) from None
-        for trace in known:
-            if all(id(read()) == held for read, held in trace.watched):
-                return trace
-        return None
-
-    def _record(self, key: Any, operands: list[Expr], args: Any, kwargs: Any) -> _Trace:
-        start = _next_uid()
-        names = self._names(args, kwargs, operands)
-        outer, state.scope = state.scope, None
-        state.traces = (*state.traces, start)
-        try:
-            with scope(self.name, "function") as inside:
-                parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
-                given = iter(parameters)
-                traced_args, traced_kwargs = _replace((args, kwargs), given)
-                result = self._function(*traced_args, **traced_kwargs)
-        finally:
-            state.traces = state.traces[:-1]
-            state.scope = outer
-        leaves, structure = flatten(result)
-        if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
-            raise DeclarationError(
-                f"{self.name} returned {type(result).__name__}",
-                rule="a function returns an expression, or nested containers of expressions",
-                fix="return what it computes; wrap a constant in ex.tensor",
-            )
-        own = {node.uid for node in parameters}
-
-        def is_outer(node: Expr) -> bool:
-            return node.uid not in own and (isinstance(node, Tensor) or (node.uid < start and bool(node.operands)) or _foreign(node))
-
-        captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
-        body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
-        trace = _Trace(body, self._watched(captured), Call(body))
-        self._traces.setdefault(key, []).append(trace)
-        return trace
-
-    def _names(self, args: Any, kwargs: Any, operands: list[Expr]) -> list[str]:
-        code = getattr(self._function, "__code__", None)
-        names: list[str] = []
-        positional = code.co_varnames[: code.co_argcount] if code is not None else ()
-        for index, argument in enumerate(args):
-            title = positional[index] if index < len(positional) else f"argument{index}"
-            names.extend(_leaf_names(title, argument))
-        for title, argument in kwargs.items():
-            names.extend(_leaf_names(title, argument))
-        return names if len(names) == len(operands) else [f"argument{i}" for i in range(len(operands))]
-
-    def _watched(self, captured: tuple[Expr, ...]) -> tuple[tuple[Callable[[], Any], int], ...]:
-        """The outer variables that hold captured values: rebinding one makes the next call trace again."""
-        function = self._function
-        if not isinstance(function, FunctionType):
-            return ()
-        readers: list[Callable[[], Any]] = []
-        for cell in function.__closure__ or ():
-            readers.append(functools.partial(getattr, cell, "cell_contents", None))
-        for name in function.__code__.co_names:
-            if name in function.__globals__:
-                readers.append(functools.partial(function.__globals__.get, name))
-        held = {id(node) for node in captured}
-        simple = (int, float, complex, str, tuple, Expr)
-        return tuple((read, id(value)) for read in readers if id(value := read()) in held or isinstance(value, simple))
-
-    @staticmethod
-    def _unpack(body: Body, result: Expr) -> Any:
-        if body.structure is None:
-            return result
-        if len(body.outputs) == 1:
-            return unflatten(body.structure, [result])
-        return unflatten(body.structure, [record(Item(index), (result,)) for index in range(len(body.outputs))])
-
-
-def _foreign(node: Expr) -> bool:
-    return isinstance(node.operation, Parameter)
-
-
-def _replace(value: Any, given: Any) -> Any:
-    leaves, structure = flatten(value)
-    is_operand = [isinstance(leaf, Expr) or (hasattr(leaf, "__array__") and getattr(leaf, "ndim", 0)) for leaf in leaves]
-    return unflatten(structure, [next(given) if yes else leaf for leaf, yes in zip(leaves, is_operand, strict=True)])
-
-
-def _leaf_names(title: str, argument: Any) -> list[str]:
-    leaves, _ = flatten(argument)
-    operands = [leaf for leaf in leaves if isinstance(leaf, Expr) or (hasattr(leaf, "__array__") and getattr(leaf, "ndim", 0))]
-    return [title] if len(operands) == 1 else [f"{title}{index}" for index in range(len(operands))]
-
-
-def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
-    """Trace a Python function once per combination of operand types: each call is then one node, one box.
-
-    Expressions that the body reads from outside become hidden operands; rebinding such a variable records the body
-    again. Arguments that are neither expressions nor arrays are static: each value has its own body.
-    """
-    return Function(body)
-
-

@@ -20,7 +20,9 @@ def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None)
     return [seen[uid] for uid in sorted(seen)]
 
 
-def rebuild(nodes: Iterable[Expr], replaced: Mapping[int, Expr], rescope: Callable[[Expr], Scope | None]) -> dict[int, Expr]:
+def rebuild(
+    nodes: Iterable[Expr], replaced: Mapping[int, Expr], rescope: Callable[[Expr], Scope | None]
+) -> dict[int, Expr]:
     """New nodes for ``nodes`` (operands first), reading ``replaced`` (uid → node) where it has an operand.
 
     Returns uid → node for all of them; a node none of whose operands changed is copied all the same, so that every

@@ -1,4 +1,4 @@
-"""The few things that low floors ask of high ones; ``explorer/__init__`` fills them, a test checks that all are filled."""
+"""The few things that low floors ask of high ones; ``explorer/__init__`` fills them, and a test checks that."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ A class that lacks a facet fails when it is declared. Instances are interned: eq
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
-import struct
 import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
@@ -19,6 +19,7 @@ import numpy as np
 from explorer.core import registry
 from explorer.core.device import Device, cpu
 from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.exact import exact
 from explorer.core.expr import Expr, record
 from explorer.core.types import AnyType, Array, TensorType, TupleType
 
@@ -35,27 +36,22 @@ class OperationRedefined(UserWarning):
     """An operation's class was declared again under the same module and name, and replaces the earlier one."""
 
 
-def _key(value: Any) -> Any:
-    """A hashable stand-in that is equal only for equal types and bits."""
-    if isinstance(value, float):
-        return "float", struct.pack("<d", value)
-    if isinstance(value, complex):
-        return "complex", struct.pack("<dd", value.real, value.imag)
-    if isinstance(value, tuple):
-        return tuple([_key(item) for item in value])
-    return type(value), value
-
-
 class _Interning(type):
     """Makes one instance for each set of attributes."""
 
     _instances: WeakValueDictionary[Any, Any]
 
+    attribute_names: tuple[str, ...]
+
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        made = super().__call__(*arguments, **named)
-        values = tuple([getattr(made, field.name) for field in fields(made)])
         try:
-            return cls._instances.setdefault(_key(values), made)
+            if len(arguments) == len(cls.attribute_names):
+                found = cls._instances.get(tuple([exact(value) for value in arguments]))
+                if found is not None:
+                    return found
+            made = super().__call__(*arguments, **named)
+            values = tuple([getattr(made, name) for name in cls.attribute_names])
+            return cls._instances.setdefault(tuple([exact(value) for value in values]), made)
         except TypeError:
             raise DeclarationError(
                 f"{cls.__name__} with the attributes {values}",
@@ -98,19 +94,27 @@ class Operation(metaclass=_Interning):
     examples: ClassVar[tuple[Example, ...]] = ()
     """operands on which the laws are checked"""
 
-    _abstract: ClassVar[bool] = True
+    takes_tuples: ClassVar[bool] = False
+    """operands may be values with several outputs"""
+    attribute_names: ClassVar[tuple[str, ...]] = ()
+    """the names of the attributes, in order"""
+
+    _operand_count: ClassVar[int | None] = None
+    """how many operands ``infer`` takes, None for any number"""
     _types: dict[tuple[AnyType, ...], AnyType]
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
-        dataclass(frozen=True, eq=False, repr=False)(cls)
+        documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
+        made: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.attribute_names = tuple([field.name for field in fields(made)])
         cls._instances = WeakValueDictionary()
-        cls._abstract = abstract
         if abstract:
             return
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        _check_facets(cls)
+        _check_facets(cls, documented)
+        cls._operand_count = _operand_count(cls)
         _enter(cls)
 
     def __post_init__(self) -> None:
@@ -118,23 +122,25 @@ class Operation(metaclass=_Interning):
 
     # -- facets --------------------------------------------------------------------------------------------------
 
-    def infer(self, *types: TensorType) -> AnyType:
+    # ``**_: Any`` beside ``*args: Any`` tells type checkers that subclasses name their own operands.
+
+    def infer(self, *types: Any, **_: Any) -> AnyType:
         """The type of the result; raises OperandError (see ``refuse``) for illegal operands."""
         raise NotImplementedError
 
-    def kernel(self, out: Any, *operands: Array) -> Any:
+    def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
         """Compute into ``out`` (an array of the inferred type; None for a view) and return it."""
         raise NotImplementedError
 
-    def gradient(self, upstream: Any, result: Expr, *operands: Expr) -> tuple[Expr | None, ...]:
+    def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
         """The gradients of the operands as expressions of the upstream gradient, the result and the operands."""
         raise NotImplementedError
 
-    def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
         """The operation over operands of which some have a leading axis of ``size`` members."""
         raise NotImplementedError
 
-    def flops(self, result: AnyType, *types: TensorType) -> int:
+    def flops(self, result: Any, *types: Any, **_: Any) -> int:
         """Number of arithmetic operations."""
         raise NotImplementedError
 
@@ -153,17 +159,17 @@ class Operation(metaclass=_Interning):
         for given in types:
             if type(given) is TupleType and not self.takes_tuples:
                 raise self.refuse(types, "operands have one output", "unpack the value first: a, b = f(x)")
-        expected = _arity(type(self))
+        expected = self._operand_count
         if expected is not None and len(types) != expected:
             raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
-        found = self._types[types] = self.infer(*types)  # type: ignore[arg-type]
+        found = self._types[types] = self.infer(*types)
         return found
-
-    takes_tuples: ClassVar[bool] = False
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
         """The error for illegal operands."""
-        given = ", ".join(map(repr, types)) or "nothing"
+        given = ", ".join(map(repr, types[:6])) or "nothing"
+        if len(types) > 6:
+            given += f", … ({len(types)} in all)"
         return OperandError(f"{self.label}: given {given}", rule=rule, fix=fix)
 
     @property
@@ -174,7 +180,7 @@ class Operation(metaclass=_Interning):
     @property
     def attributes(self) -> dict[str, Any]:
         """The attributes by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in self.attribute_names}
 
     def compute(self, *operands: Array) -> Any:
         """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
@@ -208,37 +214,52 @@ def kernel_of(operation: Operation, device: Device) -> Callable[..., Any]:
             rule="an operation runs on a device for which a kernel is registered",
             fix=f"register one in explorer.core.operation.kernels, or copy the operands to {cpu.name}",
         )
-    return registered.__get__(operation)
+    return functools.partial(registered, operation)
 
 
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Expressions for operands: numbers become constants of the weakest dtype that fits, arrays become tensors."""
+    """Expressions for operands: numbers become constants of the weakest dtype that fits, arrays become tensors.
+
+    Numbers alone raise OperandError: they need no expression.
+    """
     for value in values:
         if not isinstance(value, Expr):
             break
     else:
         return values
-    convert = registry.function("as_expr")
-    kinds = [value.tensor_type for value in values if isinstance(value, Expr)]
-    return tuple([value if isinstance(value, Expr) else convert(value, kinds) for value in values])
+    convert = registry.functions["as_expr"]
+    if len(values) == 2:
+        first, second = values
+        if type(first) in WEAK and isinstance(second, Expr):
+            return convert(first, (second.tensor_type.dtype,)), second
+        if type(second) in WEAK and isinstance(first, Expr):
+            return first, convert(second, (first.tensor_type.dtype,))
+    made = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
+    dtypes = tuple([value.tensor_type.dtype for value in made if isinstance(value, Expr)])
+    if not dtypes and values:
+        raise OperandError(
+            f"the numbers {', '.join(map(repr, values))} without any tensor",
+            rule="an operation has a tensor or an expression among its operands",
+            fix="use Python's own arithmetic for numbers, or wrap one: ex.tensor(2.0)",
+        )
+    return tuple([value if isinstance(value, Expr) else convert(value, dtypes) for value in made])
 
 
-def _arity(cls: type[Operation]) -> int | None:
-    """How many operands ``infer`` takes, None for any number."""
-    found: int | None = cls.__dict__.get("_operand_count", -1)
-    if found == -1:
-        parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
-        variadic = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
-        found = None if variadic else len(parameters)
-        cls._operand_count = found  # type: ignore[attr-defined]
-    return found
+WEAK = (float, int, bool, complex)
+"""Python's numbers: they take the dtype of the tensors beside them, where it can hold them"""
 
 
-def _check_facets(cls: type[Operation]) -> None:
-    missing = [] if (cls.__doc__ or "").strip() else ["a docstring (one sentence)"]
-    for facet in ("infer", "kernel", "flops"):
-        if getattr(cls, facet) is getattr(Operation, facet):
-            missing.append(f"{facet}()")
+def _operand_count(cls: type[Operation]) -> int | None:
+    parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    return len(parameters)
+
+
+def _check_facets(cls: type[Operation], documented: bool) -> None:
+    missing = [] if documented else ["a docstring (one sentence)"]
+    facets = ("infer", "kernel", "flops")
+    missing += [f"{facet}()" for facet in facets if getattr(cls, facet) is getattr(Operation, facet)]
     for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
         if getattr(cls, facet) is getattr(Operation, facet) and not getattr(cls, excuse):
             missing.append(f"{facet}(), or {excuse} = 'why there is none'")
@@ -261,7 +282,16 @@ def _enter(cls: type[Operation]) -> None:
                 rule=f"an operation's name is unique; {held.__module__}.{held.__qualname__} has it",
                 fix="set name = '…' in the class body",
             )
-        warnings.warn(f"operation {cls.name!r} is declared again and replaces the earlier one", OperationRedefined, stacklevel=3)
+        warnings.warn(
+            f"operation {cls.name!r} is declared again and replaces the earlier one", OperationRedefined, stacklevel=3
+        )
+    function = registry.functions.get(cls.name)
+    if function is not None and not isinstance(function, Operation) and function.__module__ != cls.__module__:
+        raise DeclarationError(
+            f"an operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
+            rule=f"{function.__module__}.{cls.name} is a function of that name already",
+            fix="set name = '…' in the class body",
+        )
     registry.operations[cls.name] = cls
-    if not fields(cls):
+    if not cls.attribute_names:
         registry.functions[cls.name] = cls()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from explorer.core.registry import function
+from explorer.core.registry import functions
 
 if TYPE_CHECKING:
     from explorer.core.expr import Expr
 
 
 def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
-    return cast("Expr", function(name)(*operands, **attributes))
+    return cast("Expr", functions[name](*operands, **attributes))
 
 
 class Operators:

@@ -11,7 +11,11 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_NUMPY = os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) + os.sep if "numpy" in sys.modules else _PACKAGE
+_NUMPY = (
+    os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) + os.sep
+    if "numpy" in sys.modules
+    else _PACKAGE
+)
 INTERNAL = (_PACKAGE, _NUMPY)
 """Code below these folders is not the user's."""
 

@@ -1,4 +1,4 @@
-"""Names to operations and to the functions that record them: how code on a low floor reaches a family on a higher one."""
+"""Names to operations and to the functions that record them: how a low floor reaches a family on a higher one."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ functions: dict[str, Callable[..., Any]] = {}
 
 
 def public(function: _Function) -> _Function:
-    """Enter a function that records expressions under its own name; a name of another module raises DeclarationError."""
+    """Enter a function that records expressions under its name; another module's name raises DeclarationError."""
     name = function.__name__
     if (held := functions.get(name)) and getattr(held, "__module__", None) != function.__module__:
-        raise DeclarationError(f"a second function {name!r}", rule="a function's name is unique", fix="choose another name")
+        raise DeclarationError(
+            f"a second function {name!r}", rule="a function's name is unique", fix="choose another name"
+        )
     functions[name] = function
     return function
 

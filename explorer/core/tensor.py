@@ -83,7 +83,9 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) 
         value = value.array
     elif isinstance(value, Expr):
         raise OperandError(
-            f"ex.tensor of {value!r}", rule="a tensor holds a value that is there", fix="evaluate it first: ex.evaluate(x)"
+            f"ex.tensor of {value!r}",
+            rule="a tensor holds a value that is there",
+            fix="evaluate it first: ex.evaluate(x)",
         )
     try:
         array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)

@@ -17,7 +17,9 @@ def _of_rank(rank: int, word: str, value: Any, dtype: Any, name: str) -> Tensor:
     made = tensor(value, dtype, name=name)
     if made.ndim != rank:
         raise OperandError(
-            f"{word} of a value of shape {made.shape}", rule=f"a {word} has rank {rank}", fix="use ex.tensor for any rank"
+            f"{word} of a value of shape {made.shape}",
+            rule=f"a {word} has rank {rank}",
+            fix="use ex.tensor for any rank",
         )
     return made
 

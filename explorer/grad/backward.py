@@ -29,7 +29,7 @@ def backward(outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequ
     nodes = reachable(outputs)
     wanted = {node.uid for node in inputs}
     for node in nodes:
-        if node.uid not in wanted and any([operand.uid in wanted for operand in node.operands]):
+        if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
     gradients: dict[int, Any] = {}
     for output, seed in zip(outputs, seeds, strict=True):
@@ -99,7 +99,9 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     if not inputs or not all(isinstance(node, Expr) for node in inputs):
         raise OperandError("ex.grad for something that is no expression", rule="wrt holds the expressions themselves")
     if loss.dtype.kind not in "fc":
-        raise OperandError(f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)")
+        raise OperandError(
+            f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)"
+        )
     if seed is None and loss.shape:
         raise OperandError(
             f"ex.grad of {loss.type} without a seed",
@@ -122,7 +124,13 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
 
 
 def _seed(seed: Any, kind: TensorType) -> Expr:
-    node = seed if isinstance(seed, Expr) else full((), seed, kind.dtype) if np.ndim(seed) == 0 else cast(tensor(seed), kind.dtype)
+    node = (
+        seed
+        if isinstance(seed, Expr)
+        else full((), seed, kind.dtype)
+        if np.ndim(seed) == 0
+        else cast(tensor(seed), kind.dtype)
+    )
     if node.shape != kind.shape:
         raise OperandError(f"a seed of shape {node.shape} for {kind}", rule="the seed has the loss's shape")
     return node

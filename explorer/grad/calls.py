@@ -91,7 +91,9 @@ def _title(node: Expr) -> str:
     return node.operation.label
 
 
-def call_gradient(call: Call, upstream: Expr | Sequence[Expr | None], result: Expr, operands: tuple[Expr, ...]) -> list[Expr | None]:
+def call_gradient(
+    call: Call, upstream: Expr | Sequence[Expr | None], result: Expr, operands: tuple[Expr, ...]
+) -> list[Expr | None]:
     """The gradients of a call's operands, hidden ones included."""
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
     made = differentiate(call.body, tuple([seed is not None for seed in seeds]))
@@ -106,5 +108,6 @@ def call_gradient(call: Call, upstream: Expr | Sequence[Expr | None], result: Ex
     gradients = record(made.vjp, given)
     several = isinstance(gradients.type, TupleType)
     return [
-        None if index is None else record(Item(index), (gradients,)) if several else gradients for index in made.gradients
+        None if index is None else record(Item(index), (gradients,)) if several else gradients
+        for index in made.gradients
     ]

@@ -8,7 +8,6 @@ import numpy as np
 
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr
-from explorer.core.operation import as_operands
 from explorer.core.registry import function, public
 from explorer.core.types import Array, TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
@@ -27,7 +26,13 @@ _STEPS = "comparisons are constant wherever they have a derivative"
 class Add(Ufunc):
     """a + b."""
 
-    ufunc, linear, commutative, associative, examples = np.add, True, True, True, (*PAIRS, Example(integers(3), integers(3)))
+    ufunc, linear, commutative, associative, examples = (
+        np.add,
+        True,
+        True,
+        True,
+        (*PAIRS, Example(integers(3), integers(3))),
+    )
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return g, g
@@ -139,8 +144,9 @@ class GreaterEqual(Comparison):
 
 
 class Select(Elementwise):
-    """a where the condition holds, b elsewhere (NumPy: where)."""
+    """a where the condition holds, b elsewhere."""
 
+    name = "where"
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
     reuses_operand = False
 
@@ -162,8 +168,6 @@ class Select(Elementwise):
 @public
 def where(condition: Any, a: Any, b: Any) -> Expr:
     """a where the condition holds, b elsewhere; numbers take the other's dtype."""
-    a, b = as_operands((a, b))
-    (condition,) = as_operands((condition,))
     return Select()(condition, a, b)
 
 

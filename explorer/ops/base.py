@@ -73,7 +73,7 @@ def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
-    """Batched operands with axes of size 1 after the batch axis, so that their own axes meet the others' when broadcast."""
+    """Operands with axes of size 1 after the batch axis, so that their own axes meet the others' when broadcast."""
     own = [node.ndim - yes for node, yes in zip(operands, batched, strict=True)]
     rank = max(own)
     aligned = []

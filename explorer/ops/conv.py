@@ -12,7 +12,8 @@ from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType
 from explorer.ops.base import reshape
-from explorer.ops.movement import Member, Stack
+from explorer.ops.joining import Stack
+from explorer.ops.parts import Member
 from explorer.ops.window import Padding, Pair, Window, both_sides, pair
 
 _ONE: Pair = (1, 1)
@@ -90,7 +91,7 @@ class Conv2d(Convolution):
 
 
 class Conv2dImageGradient(Convolution):
-    """The adjoint of convolution in the images: (N, O, H′, W′) with filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
+    """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
 
     shape: Shape = ()
     examples = (
@@ -129,7 +130,7 @@ class Conv2dImageGradient(Convolution):
 
 
 class Conv2dFilterGradient(Convolution):
-    """The adjoint of convolution in the filters: (N, O, H′, W′) with images (N, C, H, W) to ``shape`` (O, C / groups, h, w)."""
+    """Convolution's adjoint in the filters: (N, O, H′, W′), images (N, C, H, W) to ``shape`` (O, C / groups, h, w)."""
 
     shape: Shape = ()
     examples = (
@@ -164,6 +165,7 @@ class Conv2dFilterGradient(Convolution):
 
 def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
     """One convolution a member: each member has its own filters, so that one product cannot serve them all."""
+
     def part(node: Expr, yes: bool, index: int) -> Expr:
         return Member(index)(node) if yes else node
 

@@ -151,8 +151,8 @@ class Sigmoid(Elementwise):
     def kernel(self, out: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
             np.exp(np.negative(x, out=out), out=out)
-        np.add(out, 1, out=out)
-        return np.reciprocal(out, out=out)
+        np.reciprocal(np.add(out, 1, out=out), out=out)
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (sigmoid_gradient(g, y),)
@@ -164,7 +164,8 @@ class SigmoidGradient(Elementwise):
     weight, examples = 3, (Example(real(2, 3), real(2, 3, low=0.1, high=0.9)),)
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
-        return np.multiply(g * y, 1 - y, out=out)
+        np.multiply(g * y, 1 - y, out=out)
+        return out
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
         return upstream * y * (1 - y), upstream * g * (1 - 2 * y)
@@ -201,4 +202,3 @@ negative, absolute, sign, square, sqrt = Negative(), Absolute(), Sign(), Square(
 reciprocal, exp, expm1, log, log1p = Reciprocal(), Exp(), Expm1(), Log(), Log1p()
 sin, cos, tan, tanh, sigmoid, relu, softplus = Sin(), Cos(), Tan(), Tanh(), Sigmoid(), Relu(), Softplus()
 sigmoid_gradient = SigmoidGradient()
-

@@ -46,7 +46,8 @@ class Softmax(Normalization):
     def kernel(self, out: Array, x: Array) -> Array:
         np.subtract(x, np.max(x, axis=self.axes, keepdims=True, initial=-np.inf), out=out)
         np.exp(out, out=out)
-        return np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
+        np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (SoftmaxGradient(self.axes)(g, y),)
@@ -65,7 +66,8 @@ class SoftmaxGradient(Operation):
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
         inner = np.sum(g * y, axis=self.axes, keepdims=True)
-        return np.multiply(y, g - inner, out=out)
+        np.multiply(y, g - inner, out=out)
+        return out
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
         inner = Sum(self.axes, True)(g * y)
@@ -85,7 +87,8 @@ class LogSoftmax(Normalization):
 
     def kernel(self, out: Array, x: Array) -> Array:
         np.subtract(x, np.max(x, axis=self.axes, keepdims=True, initial=-np.inf), out=out)
-        return np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
+        np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g - exp(y) * Sum(self.axes, True)(g),)
@@ -166,7 +169,8 @@ class NllLossGradient(Operation):
     def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives the formula's −∞
             np.divide(truth, prediction, out=out)
-            return np.multiply(out, -g / np.sum(truth), out=out)
+            np.multiply(out, -g / np.sum(truth), out=out)
+        return out
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr, Expr]:
         total = truth.sum()
@@ -177,7 +181,8 @@ class NllLossGradient(Operation):
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, truth: Expr, prediction: Expr) -> Expr:
         g, truth, prediction = (
-            x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip((g, truth, prediction), batched, strict=True)
+            x if yes else broadcast_to(x, (size, *x.shape))
+            for x, yes in zip((g, truth, prediction), batched, strict=True)
         )
         ones = (size, *[1] * (truth.ndim - 1))
         axes = tuple(range(1, truth.ndim))
@@ -189,7 +194,8 @@ class NllLossGradient(Operation):
 
 def _over(kind: Any, x: Any, axis: int | tuple[int, ...] | None, **options: Any) -> Expr:
     (x,) = as_operands((x,))
-    return kind(normalize_axes(axis, x.ndim, kind.name), **options)(x)
+    found: Expr = kind(normalize_axes(axis, x.ndim, kind.name), **options)(x)
+    return found
 
 
 @public
@@ -212,4 +218,3 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
 
 nll_loss = NllLoss()
 """``nll_loss(truth, prediction)``: a scalar."""
-

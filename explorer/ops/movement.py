@@ -1,4 +1,4 @@
-"""Operations that move elements and compute none: shapes, axes, repetition, parts."""
+"""Operations that move elements and compute none: shapes, order of axes, repetition, conversion."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ class Cast(Movement):
 
     dtype: np.dtype[Any]
     elementwise = True
-    examples = (Example(real(2, 3), dtype=np.dtype("float64")), Example(real(3, dtype="float32"), dtype=np.dtype("float64")))
+    examples = (
+        Example(real(2, 3), dtype=np.dtype("float64")),
+        Example(real(3, dtype="float32"), dtype=np.dtype("float64")),
+    )
 
     def infer(self, x: TensorType) -> TensorType:
         return x.with_dtype(self.dtype)
@@ -116,139 +119,6 @@ class Cast(Movement):
         return self(x)
 
 
-class Stack(Movement):
-    """Tensors of one shape as the members of a new first axis."""
-
-    examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
-
-    def infer(self, *types: TensorType) -> TensorType:
-        if not types or any(kind.shape != types[0].shape for kind in types):
-            raise self.refuse(types[:4], "there is at least one operand, and all have one shape")
-        dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[kind.dtype for kind in types])
-        return TensorType((len(types), *types[0].shape), dtype)
-
-    def kernel(self, out: Array, *members: Array) -> Array:
-        return np.stack(members, out=out)
-
-    def gradient(self, g: Expr, y: Expr, *members: Expr) -> tuple[Expr, ...]:
-        return tuple([Member(index)(g) for index in range(len(members))])
-
-    def batch(self, size: int, batched: tuple[bool, ...], *members: Expr) -> Expr:
-        whole = [
-            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(members, batched, strict=True)
-        ]
-        stacked = self(*whole)
-        return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
-
-
-class Member(Movement):
-    """The part at one index of the first axis."""
-
-    index: int
-    view = True
-    examples = (Example(real(3, 2), index=1),)
-
-    def infer(self, x: TensorType) -> TensorType:
-        if not x.shape or not 0 <= self.index < x.shape[0]:
-            raise self.refuse((x,), f"the first axis has an index {self.index}")
-        return x.with_shape(x.shape[1:])
-
-    def kernel(self, out: None, x: Array) -> Array:
-        member: Array = x[self.index, ...]
-        return member
-
-    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (Place((self.index, *[(0, size, 1) for size in x.shape[1:]]), x.shape)(g),)
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return Part(((0, size, 1), self.index, *[(0, n, 1) for n in x.shape[2:]]))(x)
-
-
-class Concatenate(Movement):
-    """Tensors joined along an axis that they have."""
-
-    axis: int
-    examples = (Example(real(2, 3), real(4, 3), axis=0), Example(real(2, 3), real(2, 1), axis=1))
-
-    def infer(self, *types: TensorType) -> TensorType:
-        first = types[0].shape if types else ()
-        rest = [kind.shape[: self.axis] + kind.shape[self.axis + 1 :] for kind in types]
-        if not types or not 0 <= self.axis < len(first) or any(len(k.shape) != len(first) for k in types) or len(set(rest)) > 1:
-            raise self.refuse(types, f"shapes are equal but for axis {self.axis}")
-        length = sum(kind.shape[self.axis] for kind in types)
-        shape = (*first[: self.axis], length, *first[self.axis + 1 :])
-        return TensorType(shape, np.result_type(*[kind.dtype for kind in types]))
-
-    def kernel(self, out: Array, *parts: Array) -> Array:
-        return np.concatenate(parts, axis=self.axis, out=out)
-
-    def gradient(self, g: Expr, y: Expr, *parts: Expr) -> tuple[Expr, ...]:
-        gradients, start = [], 0
-        for part in parts:
-            stop = start + part.shape[self.axis]
-            spans: list[Any] = [(0, size, 1) for size in g.shape]
-            spans[self.axis] = (start, stop, 1)
-            gradients.append(Part(tuple(spans))(g))
-            start = stop
-        return tuple(gradients)
-
-    def batch(self, size: int, batched: tuple[bool, ...], *parts: Expr) -> Expr:
-        whole = [node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(parts, batched, strict=True)]
-        return Concatenate(self.axis + 1)(*whole)
-
-
-class Part(Movement):
-    """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""
-
-    spans: tuple[Any, ...]
-    view = True
-    examples = (Example(real(4, 5), spans=((1, 3, 1), 2)), Example(real(4, 5), spans=((0, 4, 2), (4, -1, -2))))
-
-    def infer(self, x: TensorType) -> TensorType:
-        if len(self.spans) != x.rank:
-            raise self.refuse((x,), f"there is one index or range for each axis, {len(self.spans)} are given")
-        return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
-
-    def kernel(self, out: None, x: Array) -> Array:
-        part: Array = x[(*index_of(self.spans), ...)]
-        return part
-
-    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (Place(self.spans, x.shape)(g),)
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return Part(((0, size, 1), *self.spans))(x)
-
-
-class Place(Movement):
-    """Zeros of a shape with x at the indices and ranges that ``Part`` would read."""
-
-    spans: tuple[Any, ...]
-    shape: Shape
-    examples = (Example(real(2), spans=((1, 3, 1), 2), shape=(4, 5)),)
-
-    def infer(self, x: TensorType) -> TensorType:
-        if Part(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
-            raise self.refuse((x,), f"the shape is that of the part {self.spans} of {self.shape}")
-        return x.with_shape(self.shape)
-
-    def kernel(self, out: Array, x: Array) -> Array:
-        out[...] = 0
-        out[(*index_of(self.spans), ...)] = x
-        return out
-
-    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (Part(self.spans)(g),)
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return Place(((0, size, 1), *self.spans), (size, *self.shape))(x)
-
-
-def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
-    """NumPy's index of canonical spans; a negative stop means "through index 0"."""
-    return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
-
-
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes ``axes``."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
@@ -262,7 +132,9 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
     if sizes.count(-1) == 1:
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
-            raise OperandError(f"reshape: given {x.type} and the shape {sizes}", rule="the elements fill the given sizes")
+            raise OperandError(
+                f"reshape: given {x.type} and the shape {sizes}", rule="the elements fill the given sizes"
+            )
         sizes = tuple([x.size // rest if size == -1 else size for size in sizes])
     if any(size < 0 for size in sizes):
         raise OperandError(f"reshape: given the shape {sizes}", rule="sizes are not negative, and at most one is −1")
@@ -289,25 +161,6 @@ def cast(x: Any, dtype: Any) -> Expr:
     """``x`` with its elements converted; itself when it has that dtype."""
     (x,) = as_operands((x,))
     return x if x.dtype == np.dtype(dtype) else Cast(np.dtype(dtype))(x)
-
-
-@public
-def stack(arrays: Any, axis: int = 0) -> Expr:
-    """Tensors of one shape as the members of a new axis."""
-    stacked = Stack()(*arrays)
-    place = normalize_axis(axis, stacked.ndim, "stack")
-    if place == 0:
-        return stacked
-    return Transpose((*range(1, place + 1), 0, *range(place + 1, stacked.ndim)))(stacked)
-
-
-@public
-def concatenate(arrays: Any, axis: int = 0) -> Expr:
-    """Tensors joined along an axis that they have."""
-    operands = as_operands(tuple(arrays))
-    if not operands:
-        raise OperandError("concatenate: given nothing", rule="there is at least one operand")
-    return Concatenate(normalize_axis(axis, operands[0].ndim, "concatenate"))(*operands)
 
 
 @public
@@ -340,44 +193,3 @@ def flatten(x: Any, start: int = 0, end: int = -1) -> Expr:
     if last < first:
         raise OperandError(f"flatten: axes {start} … {end} of {x.type}", rule="the first axis is not after the last")
     return Reshape((*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))(x)
-
-
-@public
-def getitem(x: Expr, index: Any) -> Expr:
-    """The part of ``x`` at ints, slices, None and Ellipsis, as NumPy indexes."""
-    entries = index if isinstance(index, tuple) else (index,)
-    given = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if sum(entry is Ellipsis for entry in entries) > 1 or given > x.ndim:
-        raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis")
-    if not any(entry is Ellipsis for entry in entries):
-        entries = (*entries, Ellipsis)
-    spans: list[Any] = []
-    shape: list[int] = []
-    for entry in entries:
-        axis = len(spans)
-        if entry is None:
-            shape.append(1)
-        elif entry is Ellipsis:
-            for size in x.shape[axis : axis + x.ndim - given]:
-                spans.append((0, size, 1))
-                shape.append(size)
-        elif isinstance(entry, slice):
-            spans.append(entry.indices(x.shape[axis]))
-            shape.append(len(range(*spans[-1])))
-        elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
-            spans.append(_position(int(entry), x, axis))
-        else:
-            raise OperandError(
-                f"index {entry!r} of {x.type}",
-                rule="an expression is indexed by ints, slices, None and Ellipsis",
-                fix="use ex.where to choose by a condition",
-            )
-    part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Part(tuple(spans))(x)
-    return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
-
-
-def _position(index: int, x: Expr, axis: int) -> int:
-    size = x.shape[axis]
-    if not -size <= index < size:
-        raise OperandError(f"index {index} of axis {axis} of {x.type}", rule=f"an index lies in {-size} … {size - 1}")
-    return index % size

@@ -16,6 +16,7 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any =
     """(x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics."""
     operands = [x, mean, variance, *[v for v in (scale, shift) if v is not None]]
     x, mean, variance, *rest = as_operands(tuple(operands))
+    y: Expr
     column = (-1, *[1] * (x.ndim - 2))
 
     def channels(value: Expr) -> Expr:
@@ -25,4 +26,4 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any =
     if scale is not None:
         factor = factor * rest.pop(0)
     y = (x - channels(mean)) * channels(factor)
-    return y + channels(rest.pop(0)) if shift is not None else y
+    return y if shift is None else y + channels(rest.pop(0))

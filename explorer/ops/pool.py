@@ -15,6 +15,7 @@ from explorer.ops.base import float_dtype, reshape
 from explorer.ops.movement import broadcast_to
 from explorer.ops.window import Padding, Pair, Window, both_sides, pair
 
+_NO_PADDING: Padding = ((0, 0), (0, 0))
 _WINDOWS = (
     Example(real(2, 3, 4, 6), size=(2, 2), strides=(2, 2)),
     Example(real(1, 2, 5, 5), size=(3, 2), strides=(2, 1), padding=((1, 1), (0, 0))),
@@ -27,7 +28,7 @@ class Pooling(Operation, abstract=True):
 
     size: Pair
     strides: Pair
-    padding: Padding = ((0, 0), (0, 0))
+    padding: Padding = _NO_PADDING
     dilation: Pair = (1, 1)
     ceil: bool = False
     examples: ClassVar[tuple[Example, ...]] = _WINDOWS
@@ -80,7 +81,7 @@ class MaxPool2dGradient(Operation):
 
     size: Pair
     strides: Pair
-    padding: Padding = ((0, 0), (0, 0))
+    padding: Padding = _NO_PADDING
     dilation: Pair = (1, 1)
     ceil: bool = False
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
@@ -115,73 +116,88 @@ class MaxPool2dGradient(Operation):
         return 2 * types[0].size * self.size[0] * self.size[1]
 
 
-class AvgPool2d(Pooling):
-    """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
+class MeanPooling(Pooling, abstract=True):
+    """What mean pooling and its adjoint share; ``count_padding``: padding counts as zeros, or not at all."""
 
     count_padding: bool = True
     linear: ClassVar[bool] = True
-    examples: ClassVar[tuple[Example, ...]] = (
+
+    @property
+    def options(self) -> tuple[Pair, Pair, Padding, Pair, bool, bool]:
+        """The attributes that both share."""
+        return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
+
+    def counts(self, height: int, width: int, dtype: np.dtype[Any]) -> Array:
+        """How many pixels each window's mean divides by, (windows below, windows beside)."""
+        counted = np.ones((height, width), dtype)
+        if self.count_padding:
+            counted = np.pad(counted, self.padding, constant_values=1)
+            window = self.window._replace(padding=_NO_PADDING)
+        else:
+            window = self.window
+        return sum_windows(
+            window, window.padded(counted, 0, self.window.output(height, width)), self.window.output(height, width)
+        )
+
+
+class AvgPool2d(MeanPooling):
+    """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
+
+    examples = (
         *_WINDOWS,
         Example(real(1, 2, 5, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (1, 1)), count_padding=False),
+        Example(real(1, 2, 6, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (0, 1)), ceil=True),
     )
 
     def infer(self, x: TensorType) -> TensorType:
         return TensorType(self.result_shape(x), float_dtype(x.dtype))
 
-    def counts(self, height: int, width: int) -> Array:
-        """How many pixels each window's mean divides by, (windows below, windows beside)."""
-        inside = np.ones((height, width))
-        if self.count_padding:
-            inside = np.pad(inside, self.padding, constant_values=1.0)
-        window = self.window._replace(padding=((0, 0), (0, 0)) if self.count_padding else self.padding)
-        rows, columns = self.window.output(height, width)
-        reach = [
-            max(0, (n - 1) * s + d * (k - 1) + 1 - length)
-            for n, s, d, k, length in zip(
-                (rows, columns), self.strides, self.dilation, self.size, _reach(inside.shape, window.padding), strict=True
-            )
-        ]
-        before = tuple((p[0], p[1] + r) for p, r in zip(window.padding, reach, strict=True))
-        padded = np.pad(inside, before)
-        return sum_windows(self.window, padded, (rows, columns))
-
     def kernel(self, out: Array, x: Array) -> Array:
-        np.copyto(out, sum_windows(self.window, self.window.padded(x, 0), (out.shape[2], out.shape[3])))
-        return np.divide(out, self.counts(x.shape[2], x.shape[3]), out=out, casting="same_kind")
+        padded = self.window.padded(x.astype(out.dtype, copy=False), 0)
+        total = sum_windows(self.window, padded, (out.shape[2], out.shape[3]))
+        np.divide(total, self.counts(x.shape[2], x.shape[3], out.dtype), out=out)
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        options = (self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding)
-        return (AvgPool2dGradient(*options, x.shape)(g),)
+        return (AvgPool2dGradient(*self.options, x.shape)(g),)
 
 
-class AvgPool2dGradient(AvgPool2d):
+class AvgPool2dGradient(MeanPooling):
     """The adjoint of mean pooling: (N, C, H′, W′) spread back over windows of images of ``shape``."""
 
     shape: Shape = ()
-    examples: ClassVar[tuple[Example, ...]] = (
+    examples = (
         Example(real(1, 2, 2, 2), size=(2, 2), strides=(2, 2), shape=(1, 2, 4, 4)),
-        Example(real(1, 2, 3, 3), size=(3, 3), strides=(2, 2), padding=((1, 1), (1, 1)), count_padding=False, shape=(1, 2, 5, 5)),
+        Example(
+            real(1, 2, 3, 3),
+            size=(3, 3),
+            strides=(2, 2),
+            padding=((1, 1), (1, 1)),
+            count_padding=False,
+            shape=(1, 2, 5, 5),
+        ),
     )
 
     def infer(self, g: TensorType) -> TensorType:
         if self.result_shape(TensorType(self.shape, g.dtype)) != g.shape:
             raise self.refuse((g,), f"the gradient has the shape of the pooling of {self.shape}")
-        return TensorType(self.shape, g.dtype)
+        return TensorType(self.shape, float_dtype(g.dtype))
 
     def kernel(self, out: Array, g: Array) -> Array:
-        share = g / self.counts(self.shape[2], self.shape[3]).astype(g.dtype)
+        share = g / self.counts(self.shape[2], self.shape[3], out.dtype)
         windows = np.broadcast_to(share[:, :, None, None], (*g.shape[:2], *self.size, *g.shape[2:]))
         np.copyto(out, self.window.scatter(windows, self.shape))
         return out
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
-        options = (self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding)
-        return (AvgPool2d(*options)(upstream),)
+        return (AvgPool2d(*self.options)(upstream),)
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr) -> Expr:
-        options = (self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding)
-        merged = AvgPool2dGradient(*options, (size * self.shape[0], *self.shape[1:]))
+        merged = AvgPool2dGradient(*self.options, (size * self.shape[0], *self.shape[1:]))
         return reshape(merged(reshape(g, (size * g.shape[1], *g.shape[2:]))), (size, *self.shape))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size * self.size[0] * self.size[1]
 
 
 class AdaptiveAvgPool2d(Operation):
@@ -189,7 +205,11 @@ class AdaptiveAvgPool2d(Operation):
 
     output: Pair
     linear: ClassVar[bool] = True
-    examples = (Example(real(2, 3, 4, 4), output=(2, 2)), Example(real(1, 2, 5, 7), output=(3, 2)), Example(real(1, 2, 3, 3), output=(1, 1)))
+    examples = (
+        Example(real(2, 3, 4, 4), output=(2, 2)),
+        Example(real(1, 2, 5, 7), output=(3, 2)),
+        Example(real(1, 2, 3, 3), output=(1, 1)),
+    )
 
     def infer(self, x: TensorType) -> TensorType:
         if x.rank != 4 or min(self.output) < 1 or min(x.shape[2:]) < 1:
@@ -223,10 +243,6 @@ def _shares(length: int, windows: int) -> Array:
     return shares
 
 
-def _reach(shape: Shape, padding: Padding) -> Pair:
-    return shape[0] + sum(padding[0]), shape[1] + sum(padding[1])
-
-
 def sum_windows(window: Window, padded: Array, count: Pair) -> Array:
     """The sum of each window of padded images."""
     total = np.array(window.at(padded, 0, 0, count))
@@ -237,9 +253,17 @@ def sum_windows(window: Window, padded: Array, count: Pair) -> Array:
     return total
 
 
-def _options(size: Any, strides: Any, padding: Any, dilation: Any, ceil: bool) -> tuple[Any, ...]:
+def _options(
+    size: Any, strides: Any, padding: Any, dilation: Any, ceil: bool
+) -> tuple[Pair, Pair, Padding, Pair, bool]:
     window = pair(size, "window")
-    return window, pair(size if strides is None else strides, "strides"), both_sides(padding), pair(dilation, "dilation"), ceil
+    return (
+        window,
+        pair(size if strides is None else strides, "strides"),
+        both_sides(padding),
+        pair(dilation, "dilation"),
+        ceil,
+    )
 
 
 @public

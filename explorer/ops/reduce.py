@@ -70,7 +70,8 @@ class Sum(Reduction):
     examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return np.sum(np.empty(0, dtype)).dtype
+        summed: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
+        return summed
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g, x),)
@@ -87,7 +88,8 @@ class Mean(Reduction):
     def kernel(self, out: Array, x: Array) -> Array:
         np.add.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
         with np.errstate(invalid="ignore"):
-            return np.divide(out, math.prod([x.shape[axis] for axis in self.axes]), out=out)
+            np.divide(out, math.prod([x.shape[axis] for axis in self.axes]), out=out)
+        return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)

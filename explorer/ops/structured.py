@@ -8,8 +8,8 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.example import Example
-from explorer.core.expr import Expr
-from explorer.core.operation import Operation
+from explorer.core.expr import Expr, record
+from explorer.core.operation import WEAK, Operation
 from explorer.core.registry import public
 from explorer.core.tensor import tensor
 from explorer.core.types import AnyType, Array, Number, Shape, TensorType
@@ -107,17 +107,35 @@ def one_hot_vector(length: int, position: int, value: Number = 1.0, dtype: Any =
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
     try:
-        number: Number = np.asarray(value, dtype).item()
+        with np.errstate(over="ignore"):  # a number beyond a floating dtype is infinite there
+            number: Number = np.asarray(value, dtype).item()
     except (OverflowError, TypeError, ValueError) as error:
-        raise OperandError(f"{value!r} as an element of dtype {dtype}: {error}", rule="a value fits its dtype") from None
+        raise OperandError(
+            f"{value!r} as an element of dtype {dtype}: {error}", rule="a value fits its dtype"
+        ) from None
     return number
 
 
+_constants: dict[Any, Full] = {}
+_KEPT_CONSTANTS = 1024
+
+
 @public
-def as_expr(value: Any, kinds: list[TensorType]) -> Expr:
-    """An operand that is no expression: Python numbers are weak (they take the other operands' dtype where it can hold them)."""
-    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
-        dtypes = [kind.dtype for kind in kinds]
-        dtype = np.result_type(*dtypes, value) if dtypes else np.asarray(value).dtype
-        return Full(_converted(value, dtype), (), dtype)()
-    return tensor(value)
+def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...]) -> Expr:
+    """An operand that is no expression, beside operands of ``dtypes``.
+
+    Python's numbers are weak: they take the dtype that NumPy gives them beside the others. All else becomes a tensor.
+    """
+    kind = type(value)
+    if kind not in WEAK:
+        return tensor(value)
+    key = (kind, value or repr(value), dtypes)
+    made = _constants.get(key)
+    if made is not None:
+        return record(made, ())
+    dtype = np.result_type(*dtypes, value)
+    made = Full(_converted(value, dtype), (), dtype)
+    if len(_constants) >= _KEPT_CONSTANTS:
+        _constants.clear()
+    _constants[key] = made
+    return record(made, ())

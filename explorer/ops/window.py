@@ -35,11 +35,10 @@ class Window(NamedTuple):
             counts.append(count)
         return counts[0], counts[1]
 
-    def padded(self, x: Array, fill: Any) -> Array:
-        """Images (…, H, W) with their padding, and what a last window of ``ceil`` needs beyond it; a view where there is none."""
-        rows, columns = self.output(*x.shape[-2:])
+    def padded(self, x: Array, fill: Any, counts: Pair | None = None) -> Array:
+        """Images (…, H, W) with their padding and what ``counts`` windows need beyond; a view where that is nothing."""
         widths = []
-        for axis, count in enumerate((rows, columns)):
+        for axis, count in enumerate(counts or self.output(*x.shape[-2:])):
             before, after = self.padding[axis]
             needed = (count - 1) * self.strides[axis] + self.dilation[axis] * (self.size[axis] - 1) + 1
             widths.append((before, max(after, needed - x.shape[axis - 2] - before)))
@@ -68,7 +67,7 @@ class Window(NamedTuple):
         return found.reshape(n, groups, -1, rows * across)
 
     def scatter(self, columns: Array, shape: Shape) -> Array:
-        """Windows (N, C, h, w, windows below, windows beside) added back to images of ``shape``: the adjoint of reading them."""
+        """Windows (N, C, h, w, rows, columns) added back to images of ``shape``: the adjoint of reading them."""
         count = columns.shape[-2], columns.shape[-1]
         reach = [
             max(
@@ -96,6 +95,6 @@ def pair(value: int | tuple[int, ...], what: str) -> Pair:
 def both_sides(value: int | tuple[Any, ...]) -> Padding:
     """Padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        return (tuple(value[0]), tuple(value[1]))  # type: ignore[return-value]
+        return (tuple(value[0]), tuple(value[1]))
     rows, columns = pair(value, "padding")
     return (rows, rows), (columns, columns)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
 from explorer.ops.elementwise import Absolute, Relu
-from explorer.ops.movement import BroadcastTo, Cast, Member, Reshape, Stack, Transpose
+from explorer.ops.joining import Stack
+from explorer.ops.movement import BroadcastTo, Cast, Reshape, Transpose
+from explorer.ops.parts import Member
 from explorer.ops.reduce import Reduction
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import constant, is_known_nonnegative, producer
@@ -27,8 +29,17 @@ class NeutralNumber(Link):
         else:
             return None
         if x.type is not node.type:
-            return Declined("type", "{x} is {given}, the result is {wanted}", {"x": x, "given": repr(x.type), "wanted": repr(node.type)})
-        return Applied(x, "{neutral} changes nothing in {operation}", {"neutral": neutral, "operation": node.operation.name}, "neutral")
+            return Declined(
+                "type",
+                "{x} is {given}, the result is {wanted}",
+                {"x": x, "given": repr(x.type), "wanted": repr(node.type)},
+            )
+        return Applied(
+            x,
+            "{neutral} changes nothing in {operation}",
+            {"neutral": neutral, "operation": node.operation.name},
+            "neutral",
+        )
 
 
 class NothingToDo(Link):
@@ -84,8 +95,15 @@ class MemberOfStack(Link):
         index = node.operation.index  # type: ignore[attr-defined]
         member = graph.operands(stacked)[index]
         if member.type is not node.type:
-            return Declined("type", "{member} is {given} before it is stacked", {"member": member, "given": repr(member.type)})
-        return Applied(member, "member {index} of {stacked} is what was stacked there", {"index": index, "stacked": stacked}, "member_of_stack")
+            return Declined(
+                "type", "{member} is {given} before it is stacked", {"member": member, "given": repr(member.type)}
+            )
+        return Applied(
+            member,
+            "member {index} of {stacked} is what was stacked there",
+            {"index": index, "stacked": stacked},
+            "member_of_stack",
+        )
 
 
 class StackOfMembers(Link):
@@ -104,4 +122,9 @@ class StackOfMembers(Link):
             taken = producer(member, Member)
             if taken is None or taken.index != index or graph.operands(member)[0] is not whole:
                 return None
-        return Applied(whole, "all {count} members of {whole} in order are {whole} itself", {"count": len(members), "whole": whole}, "stack_of_members")
+        return Applied(
+            whole,
+            "all {count} members of {whole} in order are {whole} itself",
+            {"count": len(members), "whole": whole},
+            "stack_of_members",
+        )

@@ -6,7 +6,8 @@ from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, add_n
 from explorer.ops.base import reshape
 from explorer.ops.linalg import Matmul
-from explorer.ops.movement import Member, Transpose
+from explorer.ops.movement import Transpose
+from explorer.ops.parts import Member
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import producer
@@ -34,9 +35,16 @@ class SumOfMembers(Link):
             current = pending.pop()
             for term in graph.operands(current):
                 member = producer(term, Member)
-                if member is not None and graph.operands(term)[0] is whole and member.index not in found and term.shape == node.shape:
+                if (
+                    member is not None
+                    and graph.operands(term)[0] is whole
+                    and member.index not in found
+                    and term.shape == node.shape
+                ):
                     found[member.index] = term
-                elif isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1 and term.shape == node.shape:
+                elif (
+                    isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1 and term.shape == node.shape
+                ):
                     pending.append(term)
                 else:
                     rest.append(term)

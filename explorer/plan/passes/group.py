@@ -8,7 +8,8 @@ from explorer.core.expr import Expr, record, surrounded
 from explorer.core.function import Body, Call, Item
 from explorer.core.graph import reachable
 from explorer.core.types import TupleType
-from explorer.ops.movement import Member, Stack
+from explorer.ops.joining import Stack
+from explorer.ops.parts import Member
 from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Cluster, Graph

@@ -1,0 +1,26 @@
+"""Keys that are equal only for equal types and bits: 1, 1.0 and True differ, and so do 0.0 and −0.0."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+
+_bits = struct.Struct("<d").pack
+
+
+def exact(value: Any) -> Any:
+    """A stand-in for an attribute or argument that is hashable where the value is; NaN equals NaN of the same bits."""
+    kind = type(value)
+    if kind is int or kind is str:
+        return kind, value
+    if isinstance(value, tuple):
+        return kind, tuple([exact(item) for item in value])
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes()
+    if isinstance(value, float):
+        return kind, _bits(value)
+    if isinstance(value, complex):
+        return kind, _bits(value.real), _bits(value.imag)
+    return kind, value

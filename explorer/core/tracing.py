@@ -1,0 +1,176 @@
+"""Functions: a Python body traced once per combination of operand types; a call of it is one node."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError
+from explorer.core.exact import exact
+from explorer.core.expr import Expr, next_uid, record, scope, state
+from explorer.core.function import Body, Call, Item, Parameter, make_body
+from explorer.core.graph import reachable
+from explorer.core.operation import as_operands
+from explorer.core.structure import flatten, unflatten
+from explorer.core.tensor import Tensor
+from explorer.core.watch import Watched, unchanged, watch
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+_KEPT = 4
+"""bodies that are kept for one combination of types: the newest, after variables were bound to other values"""
+
+
+@dataclass(slots=True)
+class _Trace:
+    body: Body
+    watched: Watched
+    call: Call
+
+
+class Function(Generic[_Parameters, _Result]):
+    """A traced Python function; ``traces`` counts how often its body was recorded.
+
+    A body is recorded for each combination of operand types and static arguments, and again when a variable that it
+    reads from outside was bound to something else.
+    """
+
+    def __init__(self, function: Callable[_Parameters, _Result], name: str = "") -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.name = name or getattr(function, "__name__", "function")
+        self.traces = 0
+        self._known: dict[Any, list[_Trace]] = {}
+        self._active: set[Any] = set()
+
+    def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
+        leaves, structure = flatten((args, kwargs))
+        operands: list[Expr] = []
+        kinds: list[Any] = []
+        for leaf in leaves:
+            if isinstance(leaf, Expr):
+                operands.append(leaf)
+                kinds.append(leaf.type)
+            elif _is_array(leaf):
+                (operand,) = as_operands((leaf,))
+                operands.append(operand)
+                kinds.append(operand.type)
+            else:
+                kinds.append(exact(leaf))
+        key = (structure, tuple(kinds))
+        trace = self._find(key) or self._record(key, operands, args, kwargs)
+        result = record(trace.call, (*operands, *trace.body.captured))
+        return cast("_Result", _unpack(trace.body, result))
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """The function bound to an object, as methods are; the object is then a static argument."""
+        return self if owner is None else functools.partial(self, owner)
+
+    def _find(self, key: Any) -> _Trace | None:
+        try:
+            known = self._known.get(key, ())
+        except TypeError:
+            raise DeclarationError(
+                f"a call of {self.name} with an argument that cannot be hashed",
+                rule="arguments are expressions, arrays, containers of them, or static values that can be hashed",
+                fix="pass a tuple for a list of numbers, or ex.tensor for an array",
+            ) from None
+        for trace in known:
+            if unchanged(trace.watched):
+                return trace
+        return None
+
+    def _record(self, key: Any, operands: list[Expr], args: Any, kwargs: Any) -> _Trace:
+        if key in self._active:
+            raise DeclarationError(
+                f"{self.name} calls itself with operands of the same types",
+                rule="a body is recorded before any value is known, so such a recursion has no end",
+                fix="let a static argument count down, or use a Python loop",
+            )
+        start = next_uid()
+        names = self._names(args, kwargs, operands)
+        outer, state.scope = state.scope, None
+        state.traces = (*state.traces, start)
+        self._active.add(key)
+        try:
+            with scope(self.name, "function") as inside:
+                parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
+                traced_args, traced_kwargs = _replace((args, kwargs), parameters)
+                result = self._function(*traced_args, **traced_kwargs)
+        finally:
+            self._active.discard(key)
+            state.traces = state.traces[:-1]
+            state.scope = outer
+        leaves, structure = flatten(result)
+        if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
+            raise DeclarationError(
+                f"{self.name} returned {_kinds(result, leaves)}",
+                rule="a function returns an expression, or nested containers of expressions",
+                fix="return what it computes; wrap a constant in ex.tensor",
+            )
+        own = {node.uid for node in parameters}
+
+        def is_outer(node: Expr) -> bool:
+            if node.uid in own:
+                return False
+            before = node.uid < start and bool(node.operands)
+            return before or isinstance(node, Tensor) or isinstance(node.operation, Parameter)
+
+        captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
+        body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
+        trace = _Trace(body, watch(self._function), Call(body))
+        self._known[key] = [trace, *self._known.get(key, ())][:_KEPT]
+        self.traces += 1
+        return trace
+
+    def _names(self, args: Any, kwargs: Any, operands: list[Expr]) -> list[str]:
+        code = getattr(self._function, "__code__", None)
+        positional = code.co_varnames[: code.co_argcount] if code is not None else ()
+        titles = [positional[i] if i < len(positional) else f"argument{i}" for i in range(len(args))]
+        names: list[str] = []
+        for title, argument in zip((*titles, *kwargs), (*args, *kwargs.values()), strict=True):
+            found = [leaf for leaf in flatten(argument)[0] if _is_operand(leaf)]
+            names += [title] if len(found) == 1 else [f"{title}{index}" for index in range(len(found))]
+        return names
+
+
+def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
+    """Trace a Python function once per combination of operand types: each call is then one node, one box.
+
+    Expressions that the body reads from outside become hidden operands; rebinding such a variable records the body
+    again. Arguments that are neither expressions nor arrays are static: each value has its own body.
+    """
+    return Function(body)
+
+
+def _is_array(leaf: Any) -> bool:
+    return hasattr(leaf, "__array__") and not isinstance(leaf, np.generic)
+
+
+def _is_operand(leaf: Any) -> bool:
+    return isinstance(leaf, Expr) or _is_array(leaf)
+
+
+def _replace(value: Any, parameters: tuple[Expr, ...]) -> Any:
+    leaves, structure = flatten(value)
+    given = iter(parameters)
+    return unflatten(structure, [next(given) if _is_operand(leaf) else leaf for leaf in leaves])
+
+
+def _kinds(result: Any, leaves: list[Any]) -> str:
+    kind = type(result).__name__
+    wrong = sorted({type(leaf).__name__ for leaf in leaves if not isinstance(leaf, Expr)} - {kind})
+    return f"{kind} holding {', '.join(wrong)}" if wrong else kind
+
+
+def _unpack(body: Body, result: Expr) -> Any:
+    if body.structure is None:
+        return result
+    if len(body.outputs) == 1:
+        return unflatten(body.structure, [result])
+    return unflatten(body.structure, [record(Item(index), (result,)) for index in range(len(body.outputs))])

@@ -1,0 +1,100 @@
+"""Several tensors as one: stacked along a new axis, or joined along one that they have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.example import Example, real
+from explorer.core.expr import Expr
+from explorer.core.operation import as_operands
+from explorer.core.registry import public
+from explorer.core.types import Array, TensorType, normalize_axis
+from explorer.ops.movement import Movement, Transpose, broadcast_to
+from explorer.ops.parts import Member, Part
+
+
+class Stack(Movement):
+    """Tensors of one shape as the members of a new first axis."""
+
+    examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
+
+    def infer(self, *types: TensorType) -> TensorType:
+        if not types or any(kind.shape != types[0].shape for kind in types):
+            raise self.refuse(types[:4], "there is at least one operand, and all have one shape")
+        dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[kind.dtype for kind in types])
+        return TensorType((len(types), *types[0].shape), dtype)
+
+    def kernel(self, out: Array, *members: Array) -> Array:
+        return np.stack(members, out=out)
+
+    def gradient(self, g: Expr, y: Expr, *members: Expr) -> tuple[Expr, ...]:
+        return tuple([Member(index)(g) for index in range(len(members))])
+
+    def batch(self, size: int, batched: tuple[bool, ...], *members: Expr) -> Expr:
+        whole = [
+            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(members, batched, strict=True)
+        ]
+        stacked = self(*whole)
+        return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
+
+
+class Concatenate(Movement):
+    """Tensors joined along an axis that they have."""
+
+    axis: int
+    examples = (Example(real(2, 3), real(4, 3), axis=0), Example(real(2, 3), real(2, 1), axis=1))
+
+    def infer(self, *types: TensorType) -> TensorType:
+        first = types[0].shape if types else ()
+        rest = [kind.shape[: self.axis] + kind.shape[self.axis + 1 :] for kind in types]
+        if (
+            not types
+            or not 0 <= self.axis < len(first)
+            or any(len(k.shape) != len(first) for k in types)
+            or len(set(rest)) > 1
+        ):
+            raise self.refuse(types, f"shapes are equal but for axis {self.axis}")
+        length = sum(kind.shape[self.axis] for kind in types)
+        shape = (*first[: self.axis], length, *first[self.axis + 1 :])
+        return TensorType(shape, np.result_type(*[kind.dtype for kind in types]))
+
+    def kernel(self, out: Array, *parts: Array) -> Array:
+        return np.concatenate(parts, axis=self.axis, out=out)
+
+    def gradient(self, g: Expr, y: Expr, *parts: Expr) -> tuple[Expr, ...]:
+        gradients, start = [], 0
+        for part in parts:
+            stop = start + part.shape[self.axis]
+            spans: list[Any] = [(0, size, 1) for size in g.shape]
+            spans[self.axis] = (start, stop, 1)
+            gradients.append(Part(tuple(spans))(g))
+            start = stop
+        return tuple(gradients)
+
+    def batch(self, size: int, batched: tuple[bool, ...], *parts: Expr) -> Expr:
+        whole = [
+            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(parts, batched, strict=True)
+        ]
+        return Concatenate(self.axis + 1)(*whole)
+
+
+@public
+def stack(arrays: Any, axis: int = 0) -> Expr:
+    """Tensors of one shape as the members of a new axis."""
+    stacked = Stack()(*arrays)
+    place = normalize_axis(axis, stacked.ndim, "stack")
+    if place == 0:
+        return stacked
+    return Transpose((*range(1, place + 1), 0, *range(place + 1, stacked.ndim)))(stacked)
+
+
+@public
+def concatenate(arrays: Any, axis: int = 0) -> Expr:
+    """Tensors joined along an axis that they have."""
+    operands = as_operands(tuple(arrays))
+    if not operands:
+        raise OperandError("concatenate: given nothing", rule="there is at least one operand")
+    return Concatenate(normalize_axis(axis, operands[0].ndim, "concatenate"))(*operands)

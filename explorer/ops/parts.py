@@ -1,0 +1,130 @@
+"""Parts of tensors: reading them, and putting them back among zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.example import Example, real
+from explorer.core.expr import Expr
+from explorer.core.registry import public
+from explorer.core.types import Array, Shape, TensorType
+from explorer.ops.movement import Movement, Reshape
+
+
+class Part(Movement):
+    """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""
+
+    spans: tuple[Any, ...]
+    view = True
+    examples = (Example(real(4, 5), spans=((1, 3, 1), 2)), Example(real(4, 5), spans=((0, 4, 2), (4, -1, -2))))
+
+    def infer(self, x: TensorType) -> TensorType:
+        if len(self.spans) != x.rank:
+            raise self.refuse((x,), f"there is one index or range for each axis, {len(self.spans)} are given")
+        return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
+
+    def kernel(self, out: None, x: Array) -> Array:
+        part: Array = x[(*index_of(self.spans), ...)]
+        return part
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (Place(self.spans, x.shape)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Part(((0, size, 1), *self.spans))(x)
+
+
+class Place(Movement):
+    """Zeros of a shape with x at the indices and ranges that ``Part`` would read."""
+
+    spans: tuple[Any, ...]
+    shape: Shape
+    examples = (Example(real(2), spans=((1, 3, 1), 2), shape=(4, 5)),)
+
+    def infer(self, x: TensorType) -> TensorType:
+        if Part(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
+            raise self.refuse((x,), f"the shape is that of the part {self.spans} of {self.shape}")
+        return x.with_shape(self.shape)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        out[...] = 0
+        out[(*index_of(self.spans), ...)] = x
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (Part(self.spans)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Place(((0, size, 1), *self.spans), (size, *self.shape))(x)
+
+
+class Member(Movement):
+    """The part at one index of the first axis."""
+
+    index: int
+    view = True
+    examples = (Example(real(3, 2), index=1),)
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not x.shape or not 0 <= self.index < x.shape[0]:
+            raise self.refuse((x,), f"the first axis has an index {self.index}")
+        return x.with_shape(x.shape[1:])
+
+    def kernel(self, out: None, x: Array) -> Array:
+        member: Array = x[self.index, ...]
+        return member
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (Place((self.index, *[(0, size, 1) for size in x.shape[1:]]), x.shape)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Part(((0, size, 1), self.index, *[(0, n, 1) for n in x.shape[2:]]))(x)
+
+
+def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy's index of canonical spans; a negative stop means "through index 0"."""
+    return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
+
+
+@public
+def getitem(x: Expr, index: Any) -> Expr:
+    """The part of ``x`` at ints, slices, None and Ellipsis, as NumPy indexes."""
+    entries = index if isinstance(index, tuple) else (index,)
+    given = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if sum(entry is Ellipsis for entry in entries) > 1 or given > x.ndim:
+        raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis")
+    if not any(entry is Ellipsis for entry in entries):
+        entries = (*entries, Ellipsis)
+    spans: list[Any] = []
+    shape: list[int] = []
+    for entry in entries:
+        axis = len(spans)
+        if entry is None:
+            shape.append(1)
+        elif entry is Ellipsis:
+            for size in x.shape[axis : axis + x.ndim - given]:
+                spans.append((0, size, 1))
+                shape.append(size)
+        elif isinstance(entry, slice):
+            spans.append(entry.indices(x.shape[axis]))
+            shape.append(len(range(*spans[-1])))
+        elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+            spans.append(_position(int(entry), x, axis))
+        else:
+            raise OperandError(
+                f"index {entry!r} of {x.type}",
+                rule="an expression is indexed by ints, slices, None and Ellipsis",
+                fix="use ex.where to choose by a condition",
+            )
+    part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Part(tuple(spans))(x)
+    return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
+
+
+def _position(index: int, x: Expr, axis: int) -> int:
+    size = x.shape[axis]
+    if not -size <= index < size:
+        raise OperandError(f"index {index} of axis {axis} of {x.type}", rule=f"an index lies in {-size} … {size - 1}")
+    return index % size
