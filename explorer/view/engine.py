@@ -28,8 +28,8 @@ class Graph:
     """the items that are boxes: edges meet at the middle of their top and bottom"""
     edges: tuple[tuple[int, int], ...]
     """(from item, to item); −1 is the border: top as a start, bottom as an end"""
-    groups: tuple[tuple[int, ...], ...] = ()
-    """items that stand together, with room for a title above"""
+    groups: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(width of the title above them in px, items that stand together)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ def dot_text(graph: Graph) -> str:
     for name, rank in (("in", "source"), ("out", "sink")):
         if name in used:
             lines.append(f"{{rank={rank}; {name} [width=0.02 height=0.02]}}")
-    for number, members in enumerate(graph.groups):
-        # The label of twelve characters in 10 pt Courier is the room for the group's title.
+    for number, (title, members) in enumerate(graph.groups):
+        # The label only makes room: a character of 10 pt Courier is 6 px wide.
         inside = " ".join(map(str, members))
-        style = 'margin=12 label="MMMMMMMMMMMM" fontname="Courier" fontsize=10'
+        style = f'margin=12 label="{"M" * (title // 6)}" fontname="Courier" fontsize=10'
         lines.append(f"subgraph cluster_{number} {{graph [{style}] {inside}}}")
     for tail, head in graph.edges:
         start = "in" if tail < 0 else f"{tail}:s"

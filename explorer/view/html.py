@@ -10,6 +10,7 @@ import re
 from explorer.record import Recording
 from explorer.view.bundle import script, stylesheet
 from explorer.view.markup import Markup, element
+from explorer.view.palette import page_style
 from explorer.view.payload import payload
 from explorer.view.svg import svg
 
@@ -34,7 +35,7 @@ def html(recording: Recording, *, theme: str = "auto", position: int | None = No
             Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
             Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
             element("title", f"{recording.title or 'recording'} · explorer"),
-            Markup(f"<style>body{{margin:12px}}{stylesheet()}</style>"),
+            Markup(f"<style>{page_style(theme)}{stylesheet()}</style>"),
         ),
         element(
             "body",

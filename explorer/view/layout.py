@@ -70,7 +70,7 @@ def _graph(model: Model, box: int) -> Graph:
         tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
         tuple(model.edges[box]),
-        tuple(map(tuple, model.groups[box])),
+        tuple((title, tuple(members)) for title, members in model.groups[box]),
     )
 
 

@@ -8,10 +8,10 @@ from explorer.record import Recording
 from explorer.view import font
 from explorer.view.visible import visible
 
-NAME, TYPE = 12.0, 10.0
-"""font sizes in px: the bold first line, the soft second line"""
-WIDEST = 212.0
-"""px of text on a node at most"""
+NAME, TYPE, TITLE = 12.0, 10.0, 11.0
+"""font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups"""
+WIDEST, WIDEST_TITLE = 212.0, 280.0
+"""px of text at most, on a node and above a group"""
 
 _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
 
@@ -71,9 +71,14 @@ class Lines:
         return f"same as {where}" if equal and where else f"now {self.recording.label(new)}"
 
 
-def fit(text: str, size: float, bold: bool = False) -> str:
-    """Return the text safe to show and at most ``WIDEST`` px wide."""
-    return font.shorten(visible(text[:500]), WIDEST, size, bold)
+def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
+    """Return the text safe to show and at most ``widest`` px wide."""
+    return font.shorten(visible(text[:500]), widest, size, bold)
+
+
+def group_title(label: str, number: int | None = None) -> str:
+    """Return the title of a fused group: with its place in the schedule, once there is one."""
+    return fit(f"kernel {number:,} · {label}" if number else label, TITLE, bold=True, widest=WIDEST_TITLE)
 
 
 @lru_cache(maxsize=8192)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from explorer.record import Recording
 from explorer.record.reason import count_text
+from explorer.view import font
 from explorer.view.boxes import Box, Tree, lift, scope_tree
 from explorer.view.fold import fold
-from explorer.view.lines import NAME, TYPE, Lines, box_size, fit, node_size
+from explorer.view.lines import NAME, TITLE, TYPE, Lines, box_size, fit, group_title, node_size
 from explorer.view.slots import Slots, build_slots
 
 USEFUL = 40
@@ -36,8 +37,8 @@ class Model:
     """for each slot, width and height in px: its largest node fits"""
     edges: list[list[tuple[int, int]]]
     """for each box, (from item, to item) with −1 for its border"""
-    groups: list[list[list[int]]]
-    """for each box, the items that run as one kernel in the end, where there are two or more"""
+    groups: list[list[tuple[int, list[int]]]]
+    """for each box, the items that run as one kernel in the end, two or more, and the width of their title in px"""
 
 
 def build_model(recording: Recording) -> Model:
@@ -118,9 +119,9 @@ def _is_meant(tree: Tree, box: Box) -> bool:
     return box.kind in _MEANT or (shows_first and tree.boxes[box.items[0].number].kind in _MEANT)
 
 
-def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:
+def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[tuple[int, list[int]]]]:
     """Find the items of each box that end in one kernel; of groups that grew, the last one counts."""
-    groups: list[list[list[int]]] = [[] for _ in tree.boxes]
+    groups: list[list[tuple[int, list[int]]]] = [[] for _ in tree.boxes]
     taken: set[int] = set()
     for group in sorted(recording.groups, key=lambda group: -group.decision):
         members = sorted({slots.of[node] for node in group.members if slots.of[node] >= 0})
@@ -129,5 +130,6 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
             taken.update(members)
             holder = holders.pop()
             place = {index: item for item, (kind, index) in enumerate(tree.boxes[holder].items) if kind == "slot"}
-            groups[holder].append([place[slot] for slot in members])
+            width = round(font.width(group_title(group.label, 99), TITLE, bold=True))
+            groups[holder].append((width, [place[slot] for slot in members]))
     return groups

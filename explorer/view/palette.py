@@ -26,6 +26,13 @@ def stylesheet(scope: str, theme: str) -> str:
     return "".join(rules)
 
 
+def page_style(theme: str) -> str:
+    """Return the CSS of a page around a picture."""
+    if theme == "auto":
+        return f"{page_style('light')}@media (prefers-color-scheme:dark){{{page_style('dark')}}}"
+    return f"body{{margin:12px;background:{(DARK if theme == 'dark' else LIGHT)['bg']}}}"
+
+
 def _variables(palette: dict[str, str]) -> str:
     return ";".join(f"--{name}:{colour}" for name, colour in palette.items())
 

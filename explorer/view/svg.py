@@ -9,6 +9,7 @@ from explorer.view import font
 from explorer.view.boxes import Paths
 from explorer.view.compose import Rect, Scene, Segment, compose
 from explorer.view.layout import lay_out
+from explorer.view.lines import group_title
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model, build_model
 from explorer.view.palette import stylesheet
@@ -143,7 +144,7 @@ class _Picture:
             x, y, right, bottom = around(rects)
             numbers = {self.state.numbers.get(self.state.shown[slot]) for slot in members}
             number = numbers.pop() if len(numbers) == 1 else None
-            title = f"kernel {number} · {group.label}" if number else group.label
+            title = group_title(group.label, number)
             frame = element("rect", x=x, y=y, width=right - x, height=bottom - y, rx=14, class_="kernel")
             drawn.append((frame, element("text", title, x=x + 2, y=y - 5, class_="fused")))
         return drawn

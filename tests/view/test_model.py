@@ -79,6 +79,28 @@ def test_a_long_chain_is_one_box():
 
 
 @pytest.mark.spec("V-7")
+def test_a_long_sum_and_its_many_leaves_are_two_boxes():
+    make = sample.Builder()
+    kind = make.type(4)
+    leaves = [make.leaf(f"x{number}", kind) for number in range(30)]
+    calls = [make.node("call", leaf, kind="call", label="f", type=kind, callee=1) for leaf in leaves]
+    total = calls[0]
+    for call in calls[1:]:
+        total = make.node("add", total, call, type=kind)
+    make.recording.bodies.append(make.recording.bodies[0])
+    make.stage("recorded", "record")
+    model = build_model(make.roots(total))
+    check(model)
+    outer = [model.tree.boxes[number] for _, number in model.tree.boxes[0].items]
+    assert [(box.kind, box.label, box.count) for box in outer] == [
+        ("stack", "x0 … x29", 30),
+        ("stack", "f", 30),
+        ("chain", "add", 29),
+    ]
+    assert sorted(model.edges[0]) == [(0, 1), (1, 2)]
+
+
+@pytest.mark.spec("V-7")
 def test_a_short_chain_is_not_folded():
     assert kinds(build_model(sample.chain(7))) == {"top"}
 
@@ -178,7 +200,7 @@ def test_a_function_body_is_a_canvas_of_its_own():
 
 def test_fused_nodes_are_one_group():
     model = build_model(sample.mlp())
-    names = [[model.texts[model.slot_texts[n][-1]][0] for n in group] for group in model.groups[0]]
+    names = [[model.texts[model.slot_texts[n][-1]][0] for n in group] for _, group in model.groups[0]]
     assert sorted(names) == [["add", "log-softmax", "nll"], ["add", "tanh"]]
 
 

@@ -134,3 +134,27 @@ def test_a_function_body_is_drawn_alone():
     out = make.node("tanh", inside, type=kind, body=1)
     recording.bodies.append(sample.Body("f", (inside,), (out,)))
     assert set(texts(svg(recording, body=1))) == {"a", "tanh", "32×64 f32"}
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_a_closed_box_that_one_node_is_left_of_is_drawn_as_this_node():
+    recording = sample.chain(20)
+    make = sample.Builder()
+    make.recording = recording
+    make.stage("simplify", "pass")
+    short = make.node("tanh20", 0, type=recording.nodes.type[0], born=0)
+    make.decide("Chain", "short", "at once", (20,), (short,), replace=[(20, short)], gone=range(1, 20))
+    recording.bodies[0] = sample.Body("", (), (20,))
+    assert "tanh ×20" in texts(svg(recording, 0))
+    assert set(texts(svg(recording))) == {"x", "8 f32", "tanh20"}
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
+    recording = sample.chain(20)
+    make = sample.Builder()
+    make.recording = recording
+    make.stage("simplify", "pass")
+    make.decide("Chain", "nothing", "it is x", (20,), replace=[(20, 0)], gone=range(1, 20))
+    assert "closed ghost" in classes(svg(recording))
+    assert {"tanh ×20", "removed"} <= set(texts(svg(recording)))
