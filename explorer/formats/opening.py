@@ -1,0 +1,35 @@
+"""``open``: from a model's file to its net."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from explorer.core.errors import FileError
+from explorer.formats import pnnx
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+
+ENDINGS = (".pnnx.param", ".param")
+"""the endings of files that can be opened"""
+
+
+def open(path: str | os.PathLike[str]) -> Net:
+    """The net in a model's file, chosen by its ending: ``x.pnnx.param`` or ``x.param`` with ``x.bin`` beside it.
+
+    The graph is read, weights when they are asked for. Raises FileError that names file, line, rule and fix for a
+    file that is absent, malformed, or of another ending.
+    """
+    given = Path(path)
+    if given.name.endswith(ENDINGS):
+        return Net(pnnx.read(given), TABLE)
+    param = given.with_suffix(".param")
+    beside = given.suffix == ".bin" and param.exists()
+    raise FileError(
+        f"the ending {given.suffix!r} is not that of a model's file" if given.suffix else "the name has no ending",
+        path=str(given),
+        rule=f"files that can be opened end with {', '.join(ENDINGS)}",
+        fix=f"open {param}, which says what the weights in {given.name} are for"
+        if beside
+        else "give such a file; torch models are exported by pnnx",
+    )

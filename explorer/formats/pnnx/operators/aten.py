@@ -1,0 +1,75 @@
+"""What pnnx leaves at level 0: constants, lists, and arithmetic by its inner names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.formats.pnnx.operators.evaluation import apply
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.context import OperatorContext
+
+_SAME = """
+    abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt
+    sign sin sinh sqrt square tan trunc mul div floor_divide fmod remainder pow atan2 maximum minimum logaddexp
+"""
+
+
+@file_operator("prim::Constant")
+def constant(op: OperatorContext) -> Any:
+    """A plain value."""
+    return op.argument("value")
+
+
+@file_operator("prim::ListConstruct", "prim::TupleConstruct")
+def construct(op: OperatorContext) -> tuple[Any, ...]:
+    """A list of values."""
+    return op.operands
+
+
+@file_operator("prim::ListUnpack", "prim::TupleUnpack")
+def unpack(op: OperatorContext) -> tuple[Any, ...]:
+    """The members of a list."""
+    (members,) = op.operands
+    if not isinstance(members, tuple):
+        raise OperandError(f"the operand is {members!r}", rule="only a list is unpacked")
+    return members
+
+
+def _enter(name: str) -> None:
+    @file_operator(f"aten::{name}", f"torch.{name}")
+    def elementwise(op: OperatorContext) -> Any:
+        return apply(name, list(op.operands))
+
+    elementwise.__doc__ = f"{name}, element by element."
+
+
+for _name in _SAME.split():
+    _enter(_name)
+
+
+@file_operator("aten::add", "aten::sub", "torch.add", "torch.sub")
+def scaled_sum(op: OperatorContext) -> Any:
+    """a ± α · b."""
+    a, b, *rest = op.operands
+    alpha = rest[0] if rest else op.argument("alpha", 1)
+    name = "add" if op.definition.type.endswith("add") else "sub"
+    return apply(name, [a, b if alpha == 1 else apply("mul", [b, alpha])])
+
+
+@file_operator("aten::size", "Tensor.size")
+def size(op: OperatorContext) -> Any:
+    """The shape of a tensor, or one size of it."""
+    x = op.x
+    dim = op.operands[1] if len(op.operands) > 1 else op.argument("dim", None)
+    return x.shape if dim is None else apply("size", [x, dim])
+
+
+@file_operator("aten::Int", "prim::NumToTensor", "aten::ScalarImplicit")
+def number(op: OperatorContext) -> Any:
+    """A plain number as it is."""
+    (value,) = op.operands
+    if isinstance(value, Expr):
+        raise OperandError(f"the operand is {value!r}", rule="a size is known before anything is computed")
+    return value

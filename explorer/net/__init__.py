@@ -1,0 +1,18 @@
+"""Programs by names: definitions as files hold them, and nets that are built, run and explored."""
+
+from explorer.net.context import OperatorContext
+from explorer.net.definition import NetDefinition, OperatorDefinition
+from explorer.net.net import Net, NetState, UnknownType
+from explorer.net.operator import NetOperator
+from explorer.net.table import OperatorTable
+
+__all__ = [
+    "Net",
+    "NetDefinition",
+    "NetOperator",
+    "NetState",
+    "OperatorContext",
+    "OperatorDefinition",
+    "OperatorTable",
+    "UnknownType",
+]

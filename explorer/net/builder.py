@@ -1,0 +1,155 @@
+"""From a definition to expressions: each operator inside the boxes of its name, placed at the file's own line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.core.errors import ExplorerError
+from explorer.core.expr import Expr, Scope, surrounded
+from explorer.core.function import Item
+from explorer.core.origin import Place
+from explorer.net.context import OperatorContext
+from explorer.net.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.opaque import Opaque
+from explorer.net.shapes import Lengths, bound_type
+from explorer.net.table import OperatorTable
+from explorer.net.weights import NetWeights
+
+_GENERATED = frozenset(("torch", "F", "Tensor", "aten", "prim", "pnnx"))
+"""first words of names that the exporter made up from a function's name: their dots are no boxes"""
+
+
+@dataclass(slots=True)
+class Build:
+    """A net's expressions: ``inputs`` by name, the ``values`` of all operands by name, plain ones too.
+
+    ``problems`` says, by operator, why those that stand in it as opaque operations cannot run.
+    """
+
+    definition: NetDefinition
+    inputs: dict[str, Expr]
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: dict[str, ExplorerError] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> dict[str, Expr]:
+        """The expressions of the net's outputs by name; raises an error for one that is no tensor."""
+        return {name: self.output(name) for name in self.definition.outputs}
+
+    def output(self, name: str) -> Expr:
+        """The expression of one operand."""
+        value = self.values[name]
+        if isinstance(value, Expr):
+            return value
+        producer = self.definition.blob(name).producer
+        raise graph_error(
+            self.definition.source,
+            self.definition.operator(producer) if producer else None,
+            f"operand {name!r} is {value!r}",
+            rule="an output of a net is a tensor",
+            fix="cut the net at another operand: net.cut(outputs=[…])",
+        )
+
+
+class NetBuilder:
+    """Builds one definition, for any inputs; boxes and weights are shared by all that it builds."""
+
+    def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights) -> None:
+        self.definition, self.table, self.weights = definition, table, weights
+        self._scopes: dict[tuple[str, ...], Scope] = {}
+        self._where = os.path.basename(definition.source) or definition.name
+
+    def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False) -> Build:
+        """The expressions over these inputs.
+
+        The first operator that does not fit raises an error with its name and line; with ``opaque`` it is drawn
+        all the same, as an operation that cannot run, and the build goes on.
+        """
+        build = Build(self.definition, dict(inputs), dict(inputs))
+        lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
+        for operator in self.definition.topological_order:
+            place = Place(self._where, operator.line, operator.text)
+            with surrounded(self.scope(operator), place):
+                try:
+                    results = self._results(operator, build.values)
+                except ExplorerError as error:
+                    located = self._located(operator, error)
+                    if not opaque:
+                        raise located from error
+                    build.problems[operator.name] = located
+                    results = self._opaque(operator, build.values, lengths, error)
+            build.values.update(zip(operator.outputs, results, strict=True))
+        return build
+
+    def scope(self, operator: OperatorDefinition) -> Scope:
+        """The innermost box of an operator."""
+        parts = operator.name.split(".")
+        path = (operator.name,) if parts[0] in _GENERATED else tuple(part or "." for part in parts)
+        text = operator.arguments.get("expr")
+        if isinstance(text, str):
+            path = (*path[:-1], f"{path[-1]} = {text}")
+        found: Scope | None = None
+        for depth in range(1, len(path) + 1):
+            held = self._scopes.get(path[:depth])
+            if held is None:
+                held = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", found)
+            found = held
+        assert found is not None
+        return found
+
+    def _results(self, operator: OperatorDefinition, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        if operator.type not in self.table:
+            near = ", ".join(self.table.near(operator.type))
+            raise ExplorerError(
+                f"the operator type {operator.type!r} is unknown",
+                rule=f"near known types: {near}" if near else "no known type is near",
+                fix=f'register it: @ex.file_operator("{operator.type}")',
+            )
+        operands = tuple(values[blob] for blob in operator.inputs)
+        context = OperatorContext(operator, operands, lambda name: self.weights.tensor(operator.name, name))
+        try:
+            result = self.table[operator.type](context)
+        except ExplorerError:
+            raise
+        except Exception as error:
+            error.add_note(
+                f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
+            )
+            raise
+        results = (
+            (result,)
+            if len(operator.outputs) == 1
+            else tuple(result)
+            if isinstance(result, (tuple, list))
+            else (result,)
+        )
+        if len(results) != len(operator.outputs):
+            raise ExplorerError(
+                f"its builder returned {len(results)} values",
+                rule=f"the file names {len(operator.outputs)} outputs: {', '.join(operator.outputs)}",
+            )
+        return results
+
+    def _opaque(
+        self, operator: OperatorDefinition, values: Mapping[str, Any], lengths: Lengths, error: ExplorerError
+    ) -> tuple[Any, ...]:
+        noted = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
+        kinds = tuple(kind for kind in noted if kind is not None)
+        operands = tuple(value for blob in operator.inputs if isinstance(value := values[blob], Expr))
+        weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
+        whole = Opaque(operator.type, kinds if len(kinds) == len(noted) else (), error.given)(*operands, *weights)
+        if len(kinds) < len(noted) or len(noted) == 1:
+            return (whole,) * len(noted)
+        return tuple(Item(index)(whole) for index in range(len(noted)))
+
+    def _located(self, operator: OperatorDefinition, error: ExplorerError) -> ExplorerError:
+        return graph_error(
+            self.definition.source,
+            operator,
+            f"operator {operator.name!r} ({operator.type}): {error.given}",
+            rule=error.rule,
+            fix=error.fix,
+        )

@@ -1,0 +1,41 @@
+"""An operator of a file that cannot be computed, drawn all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.operation import Operation
+from explorer.core.types import AnyType, TensorType, TupleType
+
+
+class Opaque(Operation):
+    """An operator that explorer cannot compute, with the types that its file notes for its outputs."""
+
+    kind: str
+    """the file's operator type"""
+    results: tuple[TensorType, ...]
+    """one an output, none at all where the file does not note them"""
+    reason: str
+    view = True
+    takes_tuples = True
+    nondifferentiable = "an operator that cannot be computed has no gradient; register its type with file_operator"
+    refuses_gradient = True
+    unbatchable = "an operator that cannot be computed has no batching rule"
+
+    def infer(self, *types: AnyType) -> AnyType:
+        return self.results[0] if len(self.results) == 1 else TupleType(self.results)
+
+    def kernel(self, out: Any, *operands: Any) -> Any:
+        raise OperandError(
+            f"operator type {self.kind}: {self.reason}",
+            rule="an operator runs when its type is known and its operands fit",
+            fix=f'register it: @ex.file_operator("{self.kind}")',
+        )
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} (cannot run)"

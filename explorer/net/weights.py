@@ -1,0 +1,101 @@
+"""The weights of a net: tensors that read their file when their values are asked for, and that users may replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import enter
+from explorer.core.tensor import Storage, Stored, Tensor, tensor_of
+from explorer.core.types import Array, TensorType
+from explorer.net.definition import NetDefinition, WeightReference
+
+_STORED = Stored()
+_tokens = count(-1, -1)
+
+
+class FileStorage(Storage):
+    """A storage whose array is read when it is first asked for, and read again after a release."""
+
+    __slots__ = ("_held", "_read")
+
+    def __init__(self, read: Callable[[], Array]) -> None:
+        self._read = read
+        self._held: Array | None = None
+        self.token = next(_tokens)
+
+    @property
+    def array(self) -> Array:  # type: ignore[override]  # the base holds an array, this one knows where it is
+        """The value, read-only."""
+        if self._held is None:
+            held = self._read()
+            held.flags.writeable = False
+            self._held = held
+        return self._held
+
+    def release(self) -> None:
+        """Forget the array; the next use reads it again."""
+        self._held = None
+
+
+class NetWeights:
+    """A net's weights by operator and attribute; each is one tensor until it is replaced."""
+
+    def __init__(self, definition: NetDefinition) -> None:
+        self._definition = definition
+        self._tensors: dict[tuple[str, str], Tensor] = {}
+        self.version = 0
+        """grows with every replacement"""
+
+    def tensor(self, operator: str, attribute: str) -> Tensor:
+        """The tensor of a declared weight, of the declared shape; nothing is read."""
+        key = operator, attribute
+        if key not in self._tensors:
+            reference = self._definition.operator(operator).weights[attribute]
+            self._tensors[key] = self._stored(operator, attribute, reference)
+        return self._tensors[key]
+
+    def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
+        definition = self._definition
+        made: Tensor = object.__new__(Tensor)
+        made.operation, made.operands, made.name = _STORED, (), f"{operator}.{attribute}"
+        made.type = TensorType(reference.shape, _dtype(reference))
+        made.storage = FileStorage(lambda: definition.weight(operator, attribute))
+        enter(made)
+        return made
+
+    def replace(self, operator: str, attribute: str, value: Any) -> None:
+        """Use another array from now on; raises OperandError where its shape or dtype is not the declared one."""
+        reference = self._definition.operator(operator).weights[attribute]
+        array = value.array if isinstance(value, Tensor) else np.asarray(value)
+        wanted = _dtype(reference)
+        if not isinstance(value, (Tensor, np.ndarray)):
+            array = array.astype(wanted)
+        if array.shape != reference.shape or array.dtype != wanted:
+            raise OperandError(
+                f"{array.dtype.name} {array.shape} for the weight {attribute!r} of operator {operator!r}",
+                rule=f"the net declares {wanted.name} {reference.shape}",
+                fix=f"convert the array: .reshape({reference.shape}) or .astype({wanted.name!r})",
+            )
+        self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
+        self.version += 1
+
+    def release(self, operator: str, attribute: str) -> None:
+        """Drop the array from memory, a replacement too: the next use reads the file's again."""
+        held = self._tensors.get((operator, attribute))
+        if held is None:
+            return
+        if isinstance(held.storage, FileStorage):
+            held.storage.release()
+        else:
+            del self._tensors[operator, attribute]
+            self.version += 1
+
+
+def _dtype(reference: WeightReference) -> np.dtype[Any]:
+    """The dtype in memory: bfloat16 is widened to float32, complex of two 16-bit floats to complex64."""
+    return np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(reference.dtype, reference.dtype))
