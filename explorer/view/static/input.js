@@ -1,0 +1,98 @@
+// Pointer, wheel and keys on the canvas, and the keys of the whole view.
+
+const DRAG = 4;
+
+/** Let the pointer pan and pinch, and the wheel zoom. @param {import("./view.js").View} view */
+export function listenToPointer(view) {
+  const { stage, camera } = view;
+  const pointers = new Map();
+  let travelled = 0;
+  const spread = () => {
+    const [one, other] = [...pointers.values()];
+    return Math.hypot(one.x - other.x, one.y - other.y);
+  };
+  stage.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || !view.canvas.root.contains(event.target)) return;
+    if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
+    pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    travelled = 0;
+  });
+  stage.addEventListener("pointermove", (event) => {
+    const last = pointers.get(event.pointerId);
+    if (!last) return;
+    const [dx, dy] = [event.clientX - last.x, event.clientY - last.y];
+    travelled += Math.abs(dx) + Math.abs(dy);
+    if (travelled < DRAG) return;
+    if (!stage.hasPointerCapture(event.pointerId)) stage.setPointerCapture(event.pointerId);
+    const before = pointers.size === 2 ? spread() : 0;
+    pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    if (before) zoomAt(camera, stage, event, spread() / before);
+    else camera.pan(dx, dy);
+  });
+  for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, (event) => pointers.delete(event.pointerId));
+  stage.addEventListener("click", (event) => {
+    if (travelled < DRAG && view.canvas.root.contains(event.target)) view.pick(keyOf(event.target));
+  });
+  stage.addEventListener("dblclick", (event) => {
+    if (view.canvas.root.contains(event.target)) view.enterOrToggle(keyOf(event.target));
+  });
+  stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
+}
+
+function keyOf(target) {
+  return target.closest("[data-key]")?.dataset.key ?? "";
+}
+
+function zoomAt(camera, stage, event, factor) {
+  const { left, top } = stage.getBoundingClientRect();
+  camera.zoom(factor, event.clientX - left, event.clientY - top);
+}
+
+function onWheel(event, { stage, camera, canvas }) {
+  const zooms = event.ctrlKey || event.metaKey;
+  if (!canvas.root.contains(event.target) || (!zooms && !stage.contains(document.activeElement))) return;
+  event.preventDefault();
+  const lines = event.deltaMode === 1 ? 16 : 1;
+  if (zooms) zoomAt(camera, stage, event, Math.exp((-event.deltaY * lines) / 240));
+  else camera.pan(-event.deltaX * lines, -event.deltaY * lines);
+}
+
+/** Make every key of the help work. @param {import("./view.js").View} view */
+export function listenToKeys(view) {
+  const anywhere = {
+    ".": () => view.step(1),
+    ",": () => view.step(-1),
+    "]": () => view.chapter(1),
+    "[": () => view.chapter(-1),
+    Home: () => view.go(0),
+    End: () => view.go(view.story.end),
+    p: () => view.play(),
+    "/": () => view.search.open(),
+    f: () => view.fit(),
+    e: () => view.openAll(true),
+    c: () => view.openAll(false),
+    "?": () => view.help(),
+    Escape: () => view.escape(),
+  };
+  const zoom = (factor) => view.camera.zoom(factor, undefined, undefined, true);
+  const onCanvas = {
+    Enter: () => view.activate(),
+    " ": () => view.activate(),
+    "+": () => view.toggleFocused(true) || zoom(1.25),
+    "=": () => view.toggleFocused(true) || zoom(1.25),
+    "-": () => view.toggleFocused(false) || zoom(0.8),
+    "−": () => view.toggleFocused(false) || zoom(0.8),
+  };
+  for (const arrow of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]) onCanvas[arrow] = () => view.walk(arrow);
+  view.root.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const typing = event.target.matches("input, select, textarea");
+    const action = (view.stage.contains(event.target) && !typing && onCanvas[event.key]) || (!typing || SLIDER.has(event.key) ? anywhere[event.key] : undefined);
+    if (!action) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  });
+}
+
+const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);

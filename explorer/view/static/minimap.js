@@ -1,0 +1,66 @@
+// The whole graph in a corner, with the part in sight framed; a press or drag goes there.
+
+import { html } from "./dom.js";
+
+const [WIDE, HIGH] = [108, 84];
+
+/** A small picture of a placement, drawn once a scene as pixels: moving the camera costs the same for any graph. */
+export class Minimap {
+  /** @param {import("./camera.js").Camera} camera */
+  constructor(camera) {
+    this.camera = camera;
+    this.root = html("canvas", { class: "ex-minimap", "aria-hidden": "true" });
+    this.picture = html("canvas");
+    this.factor = 0;
+    for (const kind of ["pointerdown", "pointermove"]) {
+      this.root.addEventListener(kind, (event) => {
+        if (event.buttons !== 1 || !this.factor) return;
+        event.preventDefault();
+        event.stopPropagation();
+        camera.center((event.offsetX - this.left) / this.factor, (event.offsetY - this.top) / this.factor, false);
+      });
+    }
+  }
+
+  /** @param {import("./place.js").Placement} placement @param {import("./scene.js").Scene} scene */
+  draw(placement, scene) {
+    this.size = placement.size;
+    this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);
+    this.left = (WIDE - this.size[0] * this.factor) / 2;
+    this.top = (HIGH - this.size[1] * this.factor) / 2;
+    const colours = getComputedStyle(this.root);
+    this.strong = colours.getPropertyValue("--ex-accent");
+    const pen = this.#pen(this.picture);
+    const attention = new Set(scene.attention);
+    const drawn = [];
+    for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) drawn.push([rect, scene.boxes.get(box)?.changed]);
+    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, attention.has(slot)]);
+    const soft = colours.getPropertyValue("--ex-edge");
+    for (const [[x, y, w, h], strong] of drawn) {
+      pen.fillStyle = strong ? this.strong : soft;
+      pen.fillRect(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor));
+    }
+    this.refresh();
+  }
+
+  #pen(canvas) {
+    const density = devicePixelRatio || 1;
+    [canvas.width, canvas.height] = [WIDE * density, HIGH * density];
+    const pen = canvas.getContext("2d");
+    pen.setTransform(density, 0, 0, density, 0, 0);
+    return pen;
+  }
+
+  /** Frame the part in sight again, after the camera moved. */
+  refresh() {
+    if (!this.factor) return;
+    const [x, y, w, h] = this.camera.sight();
+    this.root.hidden = x <= 1 && y <= 1 && x + w >= this.size[0] - 1 && y + h >= this.size[1] - 1;
+    if (this.root.hidden) return;
+    const pen = this.#pen(this.root);
+    pen.drawImage(this.picture, 0, 0, WIDE, HIGH);
+    pen.strokeStyle = this.strong;
+    pen.lineWidth = 1.5;
+    pen.strokeRect(this.left + x * this.factor, this.top + y * this.factor, w * this.factor, h * this.factor);
+  }
+}

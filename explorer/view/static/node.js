@@ -1,0 +1,188 @@
+// One slot on the canvas: the node that stands there now, its state by shape, label and colour.
+
+import { put, say, svg, visible } from "./dom.js";
+import { grouped } from "./reason.js";
+
+const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
+
+/** Draws one slot; only what changed is touched. */
+export class SlotView {
+  /** @param {import("./trace.js").Trace} trace @param {number} slot */
+  constructor(trace, slot) {
+    this.trace = trace;
+    this.slot = trace.layout.slots[slot];
+    this.shape = svg("rect", { class: "ex-shape" });
+    this.name = svg("text", { class: "ex-name" });
+    this.second = svg("text", { class: "ex-second" });
+    this.extras = new Map();
+    this.root = svg("g", { class: "ex-node", "data-key": `n${slot}`, tabindex: -1, role: "button" }, this.shape, this.name, this.second);
+    this.key = "";
+    this.node = -1;
+  }
+
+  /** @param {import("./place.js").Rect} rect */
+  place([x, y]) {
+    put(this.root, "transform", `translate(${x} ${y})`);
+  }
+
+  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {string} halo */
+  show(mark, selected, halo) {
+    const key = `${mark.key}|${selected}|${halo}`;
+    if (key === this.key) return;
+    this.key = key;
+    const place = this.trace.placeOf[mark.node];
+    const [x, y, wide, high] = this.slot.at[place];
+    const isLeaf = mark.flags.includes("leaf");
+    if (this.node !== mark.node) this.#outline(x, y, wide, high, isLeaf);
+    this.node = mark.node;
+    const [name, type, ghost] = this.trace.layout.texts[this.slot.text[place]];
+    const isGhost = mark.state === "gone" || mark.state === "was";
+    say(this.name, name);
+    say(this.second, isGhost && ghost ? ghost : mark.second || type);
+    const classes = ["ex-node", `ex-${mark.state}`, ...mark.flags.map((flag) => `ex-${flag}`)];
+    if (mark.member) classes.push("ex-member");
+    if (selected) classes.push("ex-selected");
+    if (halo) classes.push(`ex-${halo}`);
+    put(this.root, "class", classes.join(" "));
+    put(this.root, "aria-label", this.#spoken(mark, type));
+    put(this.root, "aria-pressed", String(selected));
+    this.#tag(mark.tag, x, y);
+    this.#number(mark.number, x - 8, y + high / 2 + 4);
+    this.#inner(mark, x, y, wide, high);
+    this.#badge(mark.copies, x + wide, y);
+  }
+
+  #outline(x, y, wide, high, isLeaf) {
+    put(this.shape, "x", x);
+    put(this.shape, "y", y);
+    put(this.shape, "width", wide);
+    put(this.shape, "height", high);
+    put(this.shape, "rx", isLeaf ? high / 2 : 8);
+    for (const [text, down] of [[this.name, high / 2 - 3], [this.second, high / 2 + 11]]) {
+      put(text, "x", x + wide / 2);
+      put(text, "y", y + down);
+    }
+  }
+
+  #spoken(mark, type) {
+    const { trace } = this;
+    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag];
+    if (mark.number) parts.push(`number ${mark.number}`);
+    if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
+    return visible(parts.filter(Boolean).join(", "));
+  }
+
+  #extra(name, wanted, make) {
+    const known = this.extras.get(name);
+    if (!wanted) {
+      known?.remove();
+      this.extras.delete(name);
+      return null;
+    }
+    if (known) return known;
+    const made = make();
+    this.extras.set(name, made);
+    this.root.append(made);
+    return made;
+  }
+
+  #number(number, x, y) {
+    const element = this.#extra("number", number > 0, () => svg("text", { class: "ex-number" }));
+    if (!element) return;
+    say(element, grouped(number));
+    put(element, "x", x);
+    put(element, "y", y);
+  }
+
+  /** The state in a word, on the upper left corner. */
+  #tag(text, x, y) {
+    const tag = this.#extra("tag", text !== "", () => pill("ex-tag", 14));
+    if (tag) fillPill(tag, text, x - 6, y - 3);
+  }
+
+  /** The mark of a call (it can be entered), the bar of its time, the sign of a live value. */
+  #inner(mark, x, y, wide, high) {
+    const call = this.#extra("call", mark.flags.includes("call"), () => svg("path", { class: "ex-enter" }));
+    if (call) put(call, "d", `M${x + wide - 14} ${y + 9}l4 4l-4 4`);
+    const heat = this.#extra("heat", mark.heat > 0, () => svg("rect", { class: "ex-heat", height: 4, rx: 2 }));
+    if (heat) {
+      put(heat, "x", x + 10);
+      put(heat, "y", y + high - 2);
+      put(heat, "width", Math.max(3, Math.round((wide - 20) * mark.heat)));
+    }
+  }
+
+  /** "×3": how many equal nodes it stands for, on the upper right corner. */
+  #badge(copies, x, y) {
+    const badge = this.#extra("badge", copies > 1, () => pill("ex-badge", 17));
+    if (badge) fillPill(badge, `×${grouped(copies)}`, x - 14, y - 2);
+  }
+}
+
+function pill(name, high) {
+  return svg("g", { class: name }, svg("rect", { height: high, rx: high / 2, y: -high / 2 }), svg("text", { y: 3.5 }));
+}
+
+function fillPill(element, text, x, y) {
+  const wide = Math.round(11 + 6.4 * text.length);
+  put(element, "transform", `translate(${x} ${y})`);
+  put(element.firstChild, "width", wide);
+  say(element.lastChild, text);
+  put(element.lastChild, "x", wide / 2);
+}
+
+/** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
+export class BoxView {
+  /** @param {any} box @param {number} index @param {boolean} open */
+  constructor(box, index, open) {
+    this.open = open;
+    this.box = box;
+    this.shape = svg("rect", { class: "ex-shape", rx: open ? 12 : 10 });
+    this.under = svg("rect", { class: "ex-under", rx: 10 });
+    this.name = svg("text", { class: open ? "ex-title" : "ex-name" });
+    this.second = svg("text", { class: "ex-second" });
+    this.sign = svg("path", { class: "ex-sign" });
+    this.news = svg("text", { class: "ex-news" });
+    const parts = open ? [this.shape, this.name, this.sign] : [this.under, this.shape, this.name, this.second, this.sign, this.news];
+    this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
+    put(this.root, "aria-expanded", String(open));
+    this.key = "";
+  }
+
+  /** @param {import("./place.js").Rect} rect */
+  place([x, y, wide, high]) {
+    put(this.root, "transform", `translate(${x} ${y})`);
+    for (const shape of this.open ? [this.shape] : [this.shape, this.under]) {
+      put(shape, "width", wide);
+      put(shape, "height", high);
+    }
+    const [name, detail] = this.box.text;
+    say(this.name, name);
+    say(this.second, detail);
+    if (this.open) {
+      put(this.name, "x", 28);
+      put(this.name, "y", 18);
+      put(this.sign, "d", "M12 14h8");
+    } else {
+      put(this.under, "x", 5);
+      put(this.under, "y", 5);
+      put(this.name, "x", wide / 2);
+      put(this.name, "y", 21);
+      put(this.second, "x", wide / 2);
+      put(this.second, "y", 36);
+      put(this.sign, "d", `M${wide - 17} 11h8m-4 -4v8`);
+      put(this.news, "x", 3);
+      put(this.news, "y", -4);
+    }
+    put(this.root, "aria-label", visible(`${this.box.kind} ${name}, ${detail}`));
+  }
+
+  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected */
+  show(mark, selected) {
+    const key = `${mark?.key}|${selected}`;
+    if (key === this.key) return;
+    this.key = key;
+    put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
+    if (!this.open) say(this.news, mark?.active ? "at work inside" : mark?.changed ? `${mark.changed} changed inside` : "");
+  }
+}

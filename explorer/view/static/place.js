@@ -1,0 +1,204 @@
+// Where everything stands when some boxes are open: the rule is stated in payload.py, and compose.py is its twin.
+
+/** @typedef {[number, number, number, number]} Rect x, y, width, height in px */
+/** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean}} Segment */
+
+/** A monotone piecewise linear map of one axis, steeper where opened items need room. */
+function axis(needs) {
+  const wanted = needs.filter(([, length, want]) => want > length && length > 0);
+  const cuts = [...new Set([0, ...wanted.flatMap(([start, length]) => [start, start + length])])].sort((a, b) => a - b);
+  const slopes = cuts.map((cut) =>
+    Math.max(1, ...wanted.filter(([start, length]) => start <= cut && cut < start + length).map(([, length, want]) => want / length)),
+  );
+  const to = [0];
+  for (let index = 1; index < cuts.length; index++) to.push(to[index - 1] + (cuts[index] - cuts[index - 1]) * slopes[index - 1]);
+  return (value) => {
+    let index = 0;
+    while (index + 1 < cuts.length && cuts[index + 1] <= value) index++;
+    return to[index] + (value - cuts[index]) * (value >= 0 ? slopes[index] : 1);
+  };
+}
+
+/** One open box, composed in its own frame. */
+function composeBox(box, composed) {
+  const opened = box.items.flatMap((item) => {
+    const child = item.box === undefined ? undefined : composed.get(item.box);
+    return child ? [{ at: item.at, size: child.size }] : [];
+  });
+  const x = axis(opened.map(({ at, size }) => [at[0], at[2], size[0]]));
+  const y = axis(opened.map(({ at, size }) => [at[1], at[3], size[1]]));
+  const places = box.items.map((item) => {
+    const [left, top, wide, high] = item.at;
+    const size = (item.box === undefined ? undefined : composed.get(item.box))?.size;
+    const cx = size ? (x(left) + x(left + wide)) / 2 : x(left + wide / 2);
+    const cy = size ? (y(top) + y(top + high)) / 2 : y(top + high / 2);
+    const [w, h] = size ?? [wide, high];
+    return [cx - w / 2, cy - h / 2, w, h];
+  });
+  return { size: [x(box.size[0]), y(box.size[1])], ports: box.ports.map(x), places, x, y };
+}
+
+/** The composition of everything visible inside a box. */
+export class Placement {
+  /** @param {any} layout @param {Set<number>} open the open boxes @param {number} outermost */
+  constructor(layout, open, outermost) {
+    this.layout = layout;
+    this.outermost = outermost;
+    this.open = open;
+    /** @type {Map<number, Rect>} */ this.slots = new Map();
+    /** @type {Map<number, Rect>} every visible box, each after those around it */ this.boxes = new Map();
+    /** @type {Map<string, Segment>} */ this.segments = new Map();
+    this.composed = new Map();
+    this.shownBoxes = [outermost];
+    for (const box of this.shownBoxes) {
+      for (const item of layout.boxes[box].items) if (item.box !== undefined && open.has(item.box)) this.shownBoxes.push(item.box);
+    }
+    for (const box of [...this.shownBoxes].reverse()) this.composed.set(box, composeBox(layout.boxes[box], this.composed));
+    this.size = this.composed.get(outermost).size.map(Math.round);
+    this.#placeItems();
+    this.#findRepresentatives();
+  }
+
+  #placeItems() {
+    const origins = new Map([[this.outermost, [0, 0]]]);
+    this.boxes.set(this.outermost, [0, 0, ...this.size]);
+    for (const index of this.shownBoxes) {
+      const [left, top] = origins.get(index);
+      const own = this.composed.get(index);
+      const box = this.layout.boxes[index];
+      box.items.forEach((item, place) => {
+        const [x, y, w, h] = own.places[place];
+        const rect = [left + x, top + y, w, h].map(Math.round);
+        if (item.slot === undefined) {
+          this.boxes.set(item.box, rect);
+          origins.set(item.box, [left + x, top + y]);
+        } else this.slots.set(item.slot, rect);
+      });
+      for (const edge of box.edges) this.#route(index, box, own, edge, [left, top]);
+    }
+  }
+
+  #route(index, box, own, [from, to, route], origin) {
+    const end = (item, x, y, isStart) => {
+      if (item < 0) return [own.ports[isStart ? 0 : 1], isStart ? 0 : own.size[1]];
+      const [left, top, wide, high] = own.places[item];
+      const child = box.items[item].box === undefined ? undefined : this.composed.get(box.items[item].box);
+      if (child) return [left + child.ports[isStart ? 1 : 0], top + (isStart ? high : 0)];
+      const [x0, y0, w, h] = box.items[item].at;
+      return [left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2];
+    };
+    const count = route.length / 2 - 1;
+    const at = (k) => [own.x(route[2 * k]), own.y(route[2 * k + 1])];
+    const start = end(from, route[0], route[1], true);
+    const stop = end(to, route[2 * count], route[2 * count + 1], false);
+    const first = [start[0] - at(0)[0], start[1] - at(0)[1]];
+    const last = [stop[0] - at(count)[0], stop[1] - at(count)[1]];
+    const points = [];
+    for (let k = 0; k <= count; k++) {
+      const part = Math.min(Math.max((k - 1) / (count - 2), 0), 1);
+      const [x, y] = at(k);
+      points.push(Math.round(origin[0] + x + (1 - part) * first[0] + part * last[0]));
+      points.push(Math.round(origin[1] + y + (1 - part) * first[1] + part * last[1]));
+    }
+    const arrow = to >= 0 && !this.composed.has(box.items[to].box);
+    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow });
+  }
+
+  /** For every slot: −1 where it is visible, the closed box that hides it, or −2 outside this canvas. */
+  #findRepresentatives() {
+    const boxes = this.layout.boxes;
+    this.hiddenIn = new Int32Array(this.layout.slots.length).fill(-2);
+    for (const slot of this.slots.keys()) this.hiddenIn[slot] = -1;
+    for (const closed of this.boxes.keys()) {
+      if (this.composed.has(closed)) continue;
+      const inside = [closed];
+      for (const box of inside) {
+        for (const item of boxes[box].items) {
+          if (item.slot === undefined) inside.push(item.box);
+          else this.hiddenIn[item.slot] = closed;
+        }
+      }
+    }
+  }
+
+  /** Where an item of a box stands; −1 is the box itself. @returns {Rect} */
+  rect(box, item) {
+    if (item < 0) return this.boxes.get(box);
+    const { slot, box: inner } = this.layout.boxes[box].items[item];
+    return slot === undefined ? this.boxes.get(inner) : this.slots.get(slot);
+  }
+
+  /** A segment by its key; one without a route (an edge between two passes only) is a plain curve. @returns {Segment} */
+  segment(box, from, to) {
+    const key = `${box}:${from}:${to}`;
+    const known = this.segments.get(key);
+    if (known) return known;
+    const [x, y, w, h] = this.rect(box, from);
+    const [left, top, wide, high] = this.rect(box, to);
+    const [x0, y0] = [x + (w >> 1), from < 0 ? y : y + h];
+    const [x1, y1] = [left + (wide >> 1), to < 0 ? top + high : top];
+    const bend = Math.max(16, Math.abs(y1 - y0) >> 1);
+    const made = { box, from, to, points: [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], arrow: to >= 0 };
+    this.segments.set(key, made);
+    return made;
+  }
+
+  /** The rectangle of what shows a slot: itself, or the closed box that hides it. @returns {Rect | undefined} */
+  shows(slot) {
+    const hidden = this.hiddenIn[slot];
+    return hidden === -1 ? this.slots.get(slot) : hidden >= 0 ? this.boxes.get(hidden) : undefined;
+  }
+}
+
+/** Cuts edges between slots into the segments that they have in each box. */
+export class Paths {
+  /** @param {any} layout */
+  constructor(layout) {
+    this.boxes = layout.boxes;
+    this.holder = new Int32Array(layout.slots.length).fill(-1);
+    this.slotPlace = new Int32Array(layout.slots.length);
+    this.boxPlace = new Int32Array(layout.boxes.length);
+    layout.boxes.forEach((box, index) => {
+      box.items.forEach((item, place) => {
+        if (item.slot === undefined) this.boxPlace[item.box] = place;
+        else {
+          this.holder[item.slot] = index;
+          this.slotPlace[item.slot] = place;
+        }
+      });
+    });
+    this.depth = new Int32Array(layout.boxes.length).fill(-1);
+    layout.boxes.forEach((_, index) => this.#measure(index));
+  }
+
+  #measure(index) {
+    const path = [];
+    for (let box = index; box >= 0 && this.depth[box] < 0; box = this.boxes[box].parent) path.push(box);
+    for (const box of path.reverse()) this.depth[box] = this.boxes[box].parent < 0 ? 0 : this.depth[this.boxes[box].parent] + 1;
+  }
+
+  /** The boxes around a slot, from the inside out. */
+  around(slot) {
+    const found = [];
+    for (let box = this.holder[slot]; box >= 0; box = this.boxes[box].parent) found.push(box);
+    return found;
+  }
+
+  /** [box, from item, to item] of every segment of an edge; −1 is the box's own border. */
+  segments(producer, consumer) {
+    let [start, end] = [this.holder[producer], this.holder[consumer]];
+    let [tail, head] = [this.slotPlace[producer], this.slotPlace[consumer]];
+    const found = [];
+    while (start !== end && start >= 0 && end >= 0) {
+      if (this.depth[start] >= this.depth[end]) {
+        found.push([start, tail, -1]);
+        [tail, start] = [this.boxPlace[start], this.boxes[start].parent];
+      } else {
+        found.push([end, -1, head]);
+        [head, end] = [this.boxPlace[end], this.boxes[end].parent];
+      }
+    }
+    if (tail !== head && start === end) found.push([start, tail, head]);
+    return found;
+  }
+}

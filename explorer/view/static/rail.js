@@ -1,0 +1,75 @@
+// The chapters of the story, one chip each; passes that changed nothing are folded.
+
+import { html, put, visible } from "./dom.js";
+import { grouped } from "./reason.js";
+
+/** The row of chips. */
+export class Rail {
+  /** @param {import("./story.js").Story} story @param {(chapter: number) => void} onPick */
+  constructor(story, onPick) {
+    this.story = story;
+    this.onPick = onPick;
+    this.unfolded = new Set();
+    this.root = html("nav", { class: "ex-rail", "aria-label": "stages" });
+    this.current = -1;
+    this.#build();
+  }
+
+  /** Mark a chapter as the one that is shown. @param {number} chapter */
+  show(chapter) {
+    if (chapter === this.current) return;
+    this.current = chapter;
+    this.#build();
+    const chip = this.root.querySelector("[aria-current]");
+    if (!chip) return;
+    const [left, right] = [chip.offsetLeft - this.root.offsetLeft, chip.offsetLeft - this.root.offsetLeft + chip.offsetWidth];
+    if (left < this.root.scrollLeft || right > this.root.scrollLeft + this.root.clientWidth) this.root.scrollLeft = left - 60;
+  }
+
+  /** Runs of neighbouring passes without decisions, and everything else alone. */
+  #runs() {
+    const runs = [];
+    this.story.chapters.forEach((chapter, index) => {
+      const quiet = chapter.kind === "pass" && chapter.first === chapter.last;
+      if (quiet && runs.at(-1)?.quiet) runs.at(-1).indices.push(index);
+      else runs.push({ quiet, indices: [index] });
+    });
+    return runs;
+  }
+
+  #build() {
+    const parts = [];
+    for (const { quiet, indices } of this.#runs()) {
+      const open = !quiet || this.unfolded.has(indices[0]) || indices.includes(this.current);
+      const chips = open ? indices.map((index) => this.#chip(index)) : [this.#folded(indices)];
+      for (const chip of chips) parts.push(...(parts.length ? [html("span", { class: "ex-arrow", "aria-hidden": "true" }, "›")] : []), chip);
+    }
+    const hadFocus = this.root.contains(document.activeElement);
+    this.root.replaceChildren(...parts);
+    if (hadFocus) this.root.querySelector("[aria-current]")?.focus();
+  }
+
+  #chip(index) {
+    const chapter = this.story.chapters[index];
+    const { nodes, steps, kernels } = chapter.counts;
+    const parts = [];
+    if (nodes !== undefined) parts.push(grouped(nodes));
+    else if (steps !== undefined) parts.push(`${grouped(steps)} steps`);
+    else if (kernels !== undefined) parts.push(`${grouped(kernels)} kernels`);
+    const chip = html("button", { type: "button", class: "ex-chip", title: visible(chapter.purpose), click: () => this.onPick(index) }, html("b", {}, visible(chapter.name)), html("small", {}, parts.join(" · ")));
+    if (chapter.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${chapter.applied} applied` }, `${grouped(chapter.applied)}✓`));
+    if (chapter.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${chapter.declined} declined` }, `${grouped(chapter.declined)}✗`));
+    chip.classList.toggle("ex-idle", chapter.kind === "pass" && chapter.applied === 0);
+    put(chip, "aria-current", index === this.current && "step");
+    return chip;
+  }
+
+  #folded(indices) {
+    const names = indices.map((index) => visible(this.story.chapters[index].name)).join(", ");
+    const unfold = () => {
+      this.unfolded.add(indices[0]);
+      this.#build();
+    };
+    return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names}`, "aria-label": `${indices.length} passes changed nothing: ${names}`, click: unfold }, `+${indices.length}`);
+  }
+}

@@ -1,0 +1,190 @@
+"""The explorer in a notebook: a widget that steps through a recording, and a picture and text where no widget lives."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import anywidget
+import traitlets
+
+from explorer.record import Recording, Stage
+from explorer.view.bundle import script, stylesheet
+from explorer.view.payload import THEMES, payload
+from explorer.view.svg import svg
+from explorer.view.text import text
+
+
+class GraphView(anywidget.AnyWidget):
+    """Shows a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
+
+    Its traits are linked with every browser that shows it, and can be linked with other widgets.
+    """
+
+    _esm = script()
+    _css = stylesheet()
+
+    payload = traitlets.Dict().tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel that ran"""
+    stage = traitlets.Unicode("").tag(sync=True)
+    """the name of the stage that the step is in; setting it goes to the stage's first step"""
+    selected = traitlets.Int(-1).tag(sync=True)
+    """the id of the selected node, −1 for none"""
+    theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
+    open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
+    """the open boxes of the layout; None leaves the choice to the layout"""
+
+    def __init__(
+        self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
+    ) -> None:
+        self.recording = recording
+        self._height = height
+        self._ends = _ends(recording)
+        step = _step_at(recording, self._ends, position)
+        super().__init__(
+            payload=payload(recording, theme=theme, position=position, height=height),
+            step=step,
+            stage=recording.stages[self._stage_at(step)].name if recording.stages else "",
+            theme=theme,
+            **traits,
+        )
+
+    @property
+    def last_step(self) -> int:
+        """The number of the last step."""
+        return self._ends[-1] if self._ends else 0
+
+    def update(self, recording: Recording) -> None:
+        """Show a newer recording of the same plan, after its run for instance; step, stage and selection stay."""
+        self.recording, self._ends = recording, _ends(recording)
+        here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
+        with self.hold_sync():
+            self.payload = payload(
+                recording, theme=self.theme, position=self.payload["options"]["position"], height=self._height
+            )
+            self.step, self.selected = here
+
+    def focus(self, node: int) -> None:
+        """Select a node, open the boxes around it, and bring it into sight at a step at which it exists."""
+        self.selected = node
+        self.send({"kind": "focus", "node": node})
+
+    def from_line(self, line: int | str, cell: str | None = None) -> list[int]:
+        """Return the nodes recorded at a line, given by its number or a part of its text, and select the first."""
+        sources = self.recording.sources
+        rows = {
+            row
+            for row, source in enumerate(sources)
+            if (source.line == line if isinstance(line, int) else line in source.text)
+            and (cell is None or source.where == cell)
+        }
+        found = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
+        if not found:
+            known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
+            raise ValueError(
+                f"no node was recorded at {line!r}; the first lines of this recording are {known or 'none'}"
+            )
+        self.focus(found[0])
+        return found
+
+    def first_nan(self) -> int | None:
+        """Return the first computed node whose value has a NaN, and select it; None where there is none.
+
+        Raises ValueError where the recording holds no values.
+        """
+        run, schedule = self.recording.run, self.recording.schedule
+        if run is None or schedule is None or not run.values:
+            raise ValueError('this recording holds no values: record the run with record="values"')
+        for step in run.steps:
+            for node in schedule.kernels[step.kernel].nodes:
+                if node in run.values and run.values[node].nan:
+                    self.focus(node)
+                    return node
+        return None
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The live widget, and for readers without one a picture and the canonical text."""
+        found = super()._repr_mimebundle_(**options)
+        if found is None:
+            return None
+        data, metadata = found
+        static = {"image/svg+xml": svg(self.recording, theme=self.theme), "text/plain": text(self.recording)}
+        return {**data, **static}, metadata
+
+    @traitlets.validate("step")
+    def _check_step(self, proposal: dict[str, Any]) -> int:
+        step: int = proposal["value"]
+        if not 0 <= step <= self.last_step:
+            raise traitlets.TraitError(f"step {step} is outside this recording: it has steps 0 to {self.last_step}")
+        return step
+
+    @traitlets.validate("stage")
+    def _check_stage(self, proposal: dict[str, Any]) -> str:
+        stage: str = proposal["value"]
+        names = [row.name for row in self.recording.stages]
+        if stage not in names and (stage or names):
+            raise traitlets.TraitError(f"stage {stage!r} is not one of {', '.join(names) or 'none'}")
+        return stage
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: dict[str, Any]) -> int:
+        node: int = proposal["value"]
+        if not -1 <= node < len(self.recording.nodes):
+            last = len(self.recording.nodes) - 1
+            raise traitlets.TraitError(
+                f"node {node} is not in this recording: it has nodes 0 to {last}, −1 selects none"
+            )
+        return node
+
+    @traitlets.observe("step")
+    def _follow_step(self, change: dict[str, Any]) -> None:
+        if self.recording.stages and not self._is_inside(change["new"], self.stage):
+            self.stage = self.recording.stages[self._stage_at(change["new"])].name
+
+    @traitlets.observe("stage")
+    def _follow_stage(self, change: dict[str, Any]) -> None:
+        if change["new"] and not self._is_inside(self.step, change["new"]):
+            index = [row.name for row in self.recording.stages].index(change["new"])
+            start = self._ends[index - 1] if index else 0
+            self.step = min(start + 1, self._ends[index])
+
+    def _stage_at(self, step: int) -> int:
+        return next(index for index, end in enumerate(self._ends) if step <= end)
+
+    def _is_inside(self, step: int, name: str) -> bool:
+        """Tell whether a stage of that name has the step; one without steps shares the last one before it."""
+        for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
+            if row.name == name and (step == start if start == end else start < step <= end):
+                return True
+        return False
+
+
+def _ends(recording: Recording) -> list[int]:
+    """The last step of every stage: its decisions, the kernels that the order picked, the kernels that ran."""
+    ends: list[int] = []
+    last = 0
+    ordered = False
+    for stage in recording.stages:
+        last += stage.last - stage.first
+        if stage.kind == "schedule" and not ordered:
+            ordered = True
+            last += len(recording.schedule.kernels) if recording.schedule else 0
+        elif stage.kind == "run":
+            last += len(recording.run.steps) if recording.run else 0
+        ends.append(last)
+    return ends
+
+
+def _step_at(recording: Recording, ends: list[int], position: int) -> int:
+    """The step at which so many decisions are taken."""
+    if position == 0:
+        return 0
+    for stage, (start, _) in zip(recording.stages, pairwise([0, *ends]), strict=True):
+        if _holds(stage, position - 1):
+            return start + position - stage.first
+    raise ValueError(f"position {position} is outside this recording: it has positions 0 to {recording.end}")
+
+
+def _holds(stage: Stage, decision: int) -> bool:
+    return stage.first <= decision < stage.last
