@@ -1,6 +1,8 @@
 """Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter."""
 
-from typing import Any
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
 from explorer.core import registry as _registry
@@ -30,6 +32,10 @@ from explorer.plan.batching import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
 
+if TYPE_CHECKING:
+    from explorer.formats.pnnx.operators import file_operator, layer_types
+    from explorer.net import Net
+
 __version__ = "0.1.0"
 
 
@@ -46,19 +52,39 @@ def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
     return showing.explain(plan, what)
 
 
+def open(path: str | os.PathLike[str]) -> "Net":
+    """The net in a model's file, chosen by its ending: ``x.pnnx.param`` with ``x.pnnx.bin`` beside it.
+
+    Weights are read when they are needed. Raises FileError that names file, line, rule and fix.
+    """
+    from explorer.formats import open as open_file
+
+    return open_file(path)
+
+
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 
+_LATER = {
+    "Net": "explorer.net",
+    "file_operator": "explorer.formats.pnnx.operators",
+    "layer_types": "explorer.formats.pnnx.operators",
+}
+"""Names of what only users of model files need, imported when it is asked for."""
+
+
 def __getattr__(name: str) -> Any:
     """The recording function of an operation: ``ex.exp``, ``ex.softmax``, and those that users declare."""
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     if name in _registry.functions:
         return _registry.functions[name]
     raise AttributeError(f"module 'explorer' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_registry.functions})
+    return sorted({*globals(), *_LATER, *_registry.functions})
 
 
 __all__ = [
@@ -77,6 +103,7 @@ __all__ = [
     "Handle",
     "Link",
     "Matrix",
+    "Net",
     "OperandError",
     "Operation",
     "OperationRedefined",
@@ -97,10 +124,13 @@ __all__ = [
     "eval_register",
     "evaluate",
     "explore",
+    "file_operator",
     "function",
     "grad",
     "integers",
     "kernels",
+    "layer_types",
+    "open",
     "real",
     "scope",
     "tensor",

@@ -7,6 +7,7 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.structure import flatten
+from explorer.net import Net
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recorder import expressions
@@ -45,6 +46,8 @@ def explore(what: Any, *, run: bool = True, record: str = "values", plan: dict[s
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
     every value.
     """
+    if isinstance(what, Net):
+        return what.explore(**options)
     if isinstance(what, Recording):
         return GraphView(what, **options)
     if isinstance(what, EvalPlan):

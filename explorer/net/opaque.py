@@ -24,9 +24,11 @@ class Opaque(Operation):
     unbatchable = "an operator that cannot be computed has no batching rule"
 
     def infer(self, *types: AnyType) -> AnyType:
+        """The types that the file notes."""
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
     def kernel(self, out: Any, *operands: Any) -> Any:
+        """Refuses to run."""
         raise OperandError(
             f"operator type {self.kind}: {self.reason}",
             rule="an operator runs when its type is known and its operands fit",
@@ -34,8 +36,10 @@ class Opaque(Operation):
         )
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
+        """None that are known of."""
         return 0
 
     @property
     def label(self) -> str:
+        """The file's type, marked."""
         return f"{self.kind} (cannot run)"

@@ -61,7 +61,7 @@ class Erf(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        exact = x.astype(np.float64)
+        exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
         found = np.copysign(1.0, exact)
         found[np.isnan(exact)] = np.nan
@@ -77,7 +77,7 @@ class Erf(Elementwise):
             if far.any():
                 s = size[far]
                 found[far] *= 1 - np.exp(-s * s - 0.5625 + _ratio(above, below, 1 / (s * s))) / s
-        out[...] = found
+        out[...] = found.reshape(out.shape)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
