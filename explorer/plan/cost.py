@@ -28,7 +28,7 @@ _PRODUCTS = ("matmul", "conv2d", "conv2d_image_gradient", "conv2d_filter_gradien
 
 
 def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFERENCE, call: bool = True) -> float:
-    """µs that one operation takes as a kernel of its own; without ``call``, what it adds to a kernel that runs anyway."""
+    """µs that an operation takes as a kernel of its own; without ``call``, what it adds to one that runs anyway."""
     operation = node.operation
     if not operands:
         return 0.0
@@ -36,5 +36,5 @@ def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFEREN
         return prices.view
     moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
     rate = prices.product_flops if operation.name in _PRODUCTS else prices.flops
-    work = operation.flops(node.type, *[operand.type for operand in operands]) / rate  # type: ignore[arg-type]
+    work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
     return (prices.call if call else 0.0) + max(work, moved / prices.bandwidth)

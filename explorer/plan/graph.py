@@ -189,7 +189,16 @@ class Graph:
     ) -> Choice:
         kind = type(link)
         choice = Choice(
-            len(self.chapters), kind.__name__, applied, code, reason, facts, subjects, produced, chain, location_of(kind)
+            len(self.chapters),
+            kind.__name__,
+            applied,
+            code,
+            reason,
+            facts,
+            subjects,
+            produced,
+            chain,
+            location_of(kind),
         )
         self.choices.append(choice)
         return choice
@@ -209,7 +218,9 @@ class Graph:
                 self.added.append((decision, node))
                 self.ranks[node.uid] = rank
 
-    def chapter(self, name: str, kind: str, purpose: str, first: int, started: float, counts: dict[str, int] | None = None) -> None:
+    def chapter(
+        self, name: str, kind: str, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
+    ) -> None:
         """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
         micros = (time.perf_counter() - started) * 1e6
         self.chapters.append(
@@ -234,15 +245,12 @@ def _key(value: Any) -> Any:
 
 
 def result_bytes(node: Expr) -> int:
-    """Bytes that a node's result needs: none for a view, a leaf or an item."""
-    operation = node.operation
-    if operation.view or not node.operands and not operation.flops(node.type):
-        return node.type.nbytes if not operation.view else 0
-    return node.type.nbytes
+    """Bytes that a node's result needs: none for a view, which leaves and items are too."""
+    return 0 if node.operation.view else node.type.nbytes
 
 
 def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
     """Arithmetic of a node."""
     if isinstance(node.type, TupleType) and not node.operation.takes_tuples:
         return 0
-    return node.operation.flops(node.type, *[operand.type for operand in operands])  # type: ignore[arg-type]
+    return node.operation.flops(node.type, *[operand.type for operand in operands])

@@ -34,7 +34,9 @@ class Options:
                 raise UnknownNameError(name, kind="pass", known=PASSES)
             if name in _NEEDED:
                 raise OperandError(
-                    f"a plan without {name}", rule=f"{' and '.join(_NEEDED)} make the schedule", fix="leave out another pass"
+                    f"a plan without {name}",
+                    rule=f"{' and '.join(_NEEDED)} make the schedule",
+                    fix="leave out another pass",
                 )
 
     def with_(self, **changes: Any) -> Options:
@@ -82,7 +84,11 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     began, first = time.perf_counter(), len(graph.choices)
     buffers = Buffers()
     buffers.run(schedule, graph)
-    counts = {"buffers": len(schedule.buffers), "peak": schedule.peak, "peak_without_reuse": schedule.peak_without_reuse}
+    counts = {
+        "buffers": len(schedule.buffers),
+        "peak": schedule.peak,
+        "peak_without_reuse": schedule.peak_without_reuse,
+    }
     graph.chapter(buffers.name, "schedule", _purpose(buffers), first, began, counts)
     return Planned(graph, schedule, options, (time.perf_counter() - started) * 1e6)
 

@@ -1,4 +1,4 @@
-"""Links: members of a chain of responsibility. The first that applies ends the chain; every refusal before it is kept."""
+"""Links: members of a chain of responsibility. The first that applies ends it; every refusal before it is kept."""
 
 from __future__ import annotations
 
@@ -59,10 +59,14 @@ class Link(ABC):
         roots = getattr(cls, "roots", ())
         if not roots or not all(isinstance(root, type) and issubclass(root, Operation) for root in roots):
             raise DeclarationError(
-                f"link {cls.__name__} without roots", rule="a link names the operations that it looks at", fix="roots = (Log,)"
+                f"link {cls.__name__} without roots",
+                rule="a link names the operations that it looks at",
+                fix="roots = (Log,)",
             )
         if not (cls.__doc__ or "").strip():
-            raise DeclarationError(f"link {cls.__name__} without a docstring", rule="a link says in one line what it does")
+            raise DeclarationError(
+                f"link {cls.__name__} without a docstring", rule="a link says in one line what it does"
+            )
         made = cls()
         for index, held in enumerate(Link.chain):
             if (type(held).__module__, type(held).__qualname__) == (cls.__module__, cls.__qualname__):

@@ -6,6 +6,13 @@ from dataclasses import dataclass, field
 
 from explorer.core.expr import Expr
 
+ALIGNMENT = 64
+
+
+def rounded(size: int) -> int:
+    """A number of bytes, rounded up to whole cache lines."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
 
 @dataclass(eq=False, slots=True)
 class Kernel:

@@ -79,7 +79,9 @@ class EvalPlan:
         """Ask for the value of an expression; returns the handle that will give it."""
         if not isinstance(expr, Expr):
             raise OperandError(
-                f"register of a {type(expr).__name__}", rule="a plan evaluates expressions", fix="wrap it: ex.tensor(value)"
+                f"register of a {type(expr).__name__}",
+                rule="a plan evaluates expressions",
+                fix="wrap it: ex.tensor(value)",
             )
         handle = Handle(expr)
         self._handles.append(handle)
@@ -89,7 +91,9 @@ class EvalPlan:
     def prepare(self) -> EvalPlan:
         """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan."""
         if not self._handles:
-            raise StateError("a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)")
+            raise StateError(
+                "a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)"
+            )
         self._planned = plan([handle.expr for handle in self._handles], self.options)
         self._program, self._times, self._values, self._recording = None, None, {}, None
         self._fresh = True
@@ -108,7 +112,7 @@ class EvalPlan:
             if not self._fresh:
                 self.prepare()
             program = self._compile()
-            program.bind({node.uid: value for node, value in (inputs or {}).items()})
+            program.bind(inputs or {})
             watch = _Watch(program) if self.record == "values" else None
             times = EXECUTORS[self.executor](program, watch)
             if watch is not None:
@@ -132,7 +136,9 @@ class EvalPlan:
     def planned(self) -> Planned:
         """The plan itself: schedule and story; raises StateError before prepare() or eval()."""
         if self._planned is None:
-            raise StateError("a plan that was not made yet", rule="a plan is made by prepare() or eval()", fix="plan.prepare()")
+            raise StateError(
+                "a plan that was not made yet", rule="a plan is made by prepare() or eval()", fix="plan.prepare()"
+            )
         return self._planned
 
     @property
@@ -143,7 +149,12 @@ class EvalPlan:
             run = None
             if self._times is not None and self.record != "off":
                 run = recorder.measured(planned, self.executor, self._times)
-            options = {"without": list(self.options.without), "record": self.record, "executor": self.executor, "costs": "reference"}
+            options = {
+                "without": list(self.options.without),
+                "record": self.record,
+                "executor": self.executor,
+                "costs": "reference",
+            }
             self._recording = recorder.build(planned, self.title, options, run, self._values)
         return self._recording
 
@@ -180,7 +191,9 @@ class _Watch:
             program, inputs = self.program, self.program.planned.graph.inputs
             made: dict[int, Any] = {}
             for node in kernel.nodes[:-1]:
-                operands = [made[o.uid] if o.uid in made else program.values[program.slots[o.uid]] for o in inputs[node.uid]]
+                operands = [
+                    made[o.uid] if o.uid in made else program.values[program.slots[o.uid]] for o in inputs[node.uid]
+                ]
                 made[node.uid] = node.operation.compute(*operands)
                 self.found[node.uid] = summarize(made[node.uid])
 

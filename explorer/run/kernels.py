@@ -11,7 +11,7 @@ from explorer.core.expr import Expr
 from explorer.core.function import Item
 from explorer.core.operation import Operation, kernel_of
 from explorer.core.types import Array, TensorType, TupleType
-from explorer.plan.schedule import Kernel
+from explorer.plan.schedule import Kernel, rounded
 
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
@@ -27,62 +27,107 @@ def allocate(kind: Any) -> Any:
     return np.empty(kind.shape, kind.dtype)
 
 
+def placed(kind: TensorType | TupleType, block: Array) -> Any:
+    """A result's memory inside a block; the parts of several outputs lie one after the other, each aligned."""
+    if isinstance(kind, TensorType):
+        return np.ndarray(kind.shape, kind.dtype, buffer=block)
+    parts, offset = [], 0
+    for part in kind.parts:
+        parts.append(np.ndarray(part.shape, part.dtype, buffer=block, offset=offset))
+        offset += rounded(part.nbytes)
+    return tuple(parts)
+
+
+def settle(out: Any, made: Any) -> Any:
+    """``out`` with the result in it, also where a kernel returned other memory than it was given."""
+    if made is out or made is None:
+        return out
+    if isinstance(out, tuple):
+        return tuple([settle(part, other) for part, other in zip(out, made, strict=True)])
+    np.copyto(out, made, casting="same_kind")
+    return out
+
+
 def single(operation: Operation, sources: list[int], kind: Any, out: Any) -> Runner:
     """One operation; ``out`` is the planned memory, None for a view or for fresh memory at each run."""
-    kernel = kernel_of(operation, _device(kind))
+    kernel = kernel_of(operation, device_of(kind))
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
         return lambda values: values[source][index]
     if operation.view:
+        if len(sources) == 1:
+            (only,) = sources
+            return lambda values: kernel(None, values[only])
         return lambda values: kernel(None, *[values[source] for source in sources])
-    if out is None:
-        return lambda values: kernel(allocate(kind), *[values[source] for source in sources])
-    if len(sources) == 1:
-        (first,) = sources
-        return lambda values: kernel(out, values[first])
-    if len(sources) == 2:
-        first, second = sources
-        return lambda values: kernel(out, values[first], values[second])
-    return lambda values: kernel(out, *[values[source] for source in sources])
+
+    def run(values: Values) -> Any:
+        memory = allocate(kind) if out is None else out
+        made = kernel(memory, *[values[source] for source in sources])
+        return memory if made is memory else settle(memory, made)
+
+    def run_one(values: Values) -> Any:
+        made = kernel(out, values[first])
+        return out if made is out else settle(out, made)
+
+    def run_two(values: Values) -> Any:
+        made = kernel(out, values[first], values[second])
+        return out if made is out else settle(out, made)
+
+    if out is None or len(sources) not in (1, 2):
+        return run
+    first, second = sources[0], sources[-1]
+    return run_one if len(sources) == 1 else run_two
 
 
-def _device(kind: Any) -> Any:
+def device_of(kind: Any) -> Any:
+    """The device of a type; of its first part for several outputs."""
     return kind.parts[0].device if isinstance(kind, TupleType) else kind.device
 
 
 class Fused:
     """Elementwise operations, after a product or none, that run block by block over the rows of the result."""
 
-    def __init__(self, kernel: Kernel, operands: Callable[[Expr], tuple[Expr, ...]], slots: dict[int, int], out: Array | None) -> None:
-        self.kind: Any = kernel.result.type
-        assert isinstance(self.kind, TensorType)
-        self.out = out
+    def __init__(
+        self, kernel: Kernel, operands: Callable[[Expr], tuple[Expr, ...]], slots: dict[int, int], out: Array | None
+    ) -> None:
+        kind = kernel.result.type
+        assert isinstance(kind, TensorType)
+        self.kind, self.out = kind, out
         nodes = kernel.nodes
         self.anchor = None if nodes[0].operation.elementwise else nodes[0]
-        self.anchored = [slots[operand.uid] for operand in operands(nodes[0])] if self.anchor is not None else []
+        self.failed: Expr | None = None
+        """the operation that raised, in the last run"""
         steps = nodes if self.anchor is None else nodes[1:]
-        # the product is made in the result's memory unless the last write would destroy what it still reads
-        self.shares = self.anchor is not None and self.anchor.dtype == self.kind.dtype and (
-            steps[-1].operation.reuses_operand or all([operand is not self.anchor for operand in operands(steps[-1])])
-        )
-        self.reads = [slots[read.uid] for read in kernel.reads if self._used(read, steps, operands)]
-        places: dict[int, int] = {}
-        for read in kernel.reads:
-            if self._used(read, steps, operands):
-                places[read.uid] = len(places)
+        used = {operand.uid for step in steps for operand in operands(step)}
+        reads = [read for read in kernel.reads if read.uid in used]
+        self.reads = [slots[read.uid] for read in reads]
+        places = {read.uid: place for place, read in enumerate(reads)}
         if self.anchor is not None:
-            places[self.anchor.uid] = len(places)
+            self.anchored = [slots[operand.uid] for operand in operands(self.anchor)]
+            self.product = kernel_of(self.anchor.operation, self.anchor.device)
+            # the product is made in the result's memory unless the last write would destroy what it still reads
+            self.shares = self.anchor.dtype == kind.dtype and (
+                steps[-1].operation.reuses_operand or all(o is not self.anchor for o in operands(steps[-1]))
+            )
+            places[self.anchor.uid] = len(reads)
         self.inputs = len(places)
-        self.program: list[tuple[Callable[..., Any], list[int], int]] = []
+        self.program: list[tuple[Callable[..., Any], list[int], int, Expr]] = []
         self.registers: list[np.dtype[Any]] = []
         self._assign(steps, operands, places)
+        self.rows = kind.shape[0] if kind.shape else 1
+        per_row = kind.nbytes // self.rows if self.rows else 0
+        self.step = max(1, BLOCK_BYTES // per_row) if per_row else self.rows
+        self.flat = per_row > BLOCK_BYTES
+        """whether one row is more than a block: rows are joined and cut elsewhere where the operands allow it"""
+        self.cut = [read.shape[:1] == kind.shape[:1] and read.ndim == kind.rank for read in reads]
+        self.cut += [True] * (self.anchor is not None)
+        shape = (min(self.step, self.rows), *kind.shape[1:]) if kind.shape else ()
+        self.scratch = [np.empty(0 if self.flat else shape, dtype) for dtype in self.registers]
 
-    @staticmethod
-    def _used(read: Expr, steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]]) -> bool:
-        return any([operand is read for step in steps for operand in operands(step)])
-
-    def _assign(self, steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]], places: dict[int, int]) -> None:
-        """Give every intermediate a register; a register is used again when its value is read for the last time."""
+    def _assign(
+        self, steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]], places: dict[int, int]
+    ) -> None:
+        """Give every intermediate a register; one is used again when its value is read for the last time."""
         last: dict[int, int] = {}
         for index, step in enumerate(steps):
             for operand in operands(step):
@@ -93,7 +138,7 @@ class Fused:
         for index, step in enumerate(steps):
             reads = operands(step)
             sources = [held[operand.uid] for operand in reads]
-            dying = {o.uid: o for o in reads if last[o.uid] == index and o.uid in held and held[o.uid] > self.inputs}
+            dying = {o.uid: o for o in reads if last[o.uid] == index and held[o.uid] > self.inputs}
             target = 0
             if index == final:
                 target = self.inputs
@@ -113,30 +158,65 @@ class Fused:
                 if held[operand.uid] != target:
                     free.setdefault(operand.dtype, []).append(held[operand.uid])
             held[step.uid] = target
-            self.program.append((kernel_of(step.operation, step.device), sources, target))
+            self.program.append((kernel_of(step.operation, step.device), sources, target, step))
 
     def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
         kind = self.kind
         out = np.empty(kind.shape, kind.dtype) if self.out is None else self.out
-        operands = [values[slot] for slot in self.reads]
+        operands: list[Array] = [values[slot] for slot in self.reads]
         if self.anchor is not None:
-            product = out if self.shares else np.empty(kind.shape, self.anchor.dtype)
-            self.anchor.operation.kernel(product, *[values[slot] for slot in self.anchored])
-            operands.append(product)
-        rows = kind.shape[0] if kind.shape else 1
-        per_row = kind.nbytes // rows if rows else 0
-        step = max(1, BLOCK_BYTES // per_row) if per_row else rows
-        if step >= rows:
-            self._block(operands, out, kind.shape)
+            operands.append(self._anchor(out, values))
+        if self.flat and self._flatten(operands, out):
             return out
-        cut = [array.ndim == len(kind.shape) and array.shape[0] == rows for array in operands]
+        if self.step >= self.rows:
+            scratch = [np.empty(kind.shape, d) for d in self.registers] if self.flat else self.scratch
+            self._block([*operands, out, *scratch])
+            return out
+        rows, step = self.rows, self.step
+        scratch = [np.empty((step, *kind.shape[1:]), d) for d in self.registers] if self.flat else self.scratch
         for start in range(0, rows, step):
             stop = min(start + step, rows)
-            pieces = [array[start:stop] if yes else array for array, yes in zip(operands, cut, strict=True)]
-            self._block(pieces, out[start:stop], (stop - start, *kind.shape[1:]))
+            pieces = [array[start:stop] if yes else array for array, yes in zip(operands, self.cut, strict=True)]
+            if stop - start < step:
+                scratch = [register[: stop - start] for register in scratch]
+            self._block([*pieces, out[start:stop], *scratch])
         return out
 
-    def _block(self, operands: list[Array], out: Array, shape: tuple[int, ...]) -> None:
-        places = [*operands, out, *[np.empty(shape, dtype) for dtype in self.registers]]
-        for kernel, sources, target in self.program:
-            kernel(places[target], *[places[source] for source in sources])
+    def _anchor(self, out: Array, values: Values) -> Array:
+        assert self.anchor is not None
+        product = out if self.shares else np.empty(self.kind.shape, self.anchor.dtype)
+        try:
+            settle(product, self.product(product, *[values[slot] for slot in self.anchored]))
+        except Exception:
+            self.failed = self.anchor
+            raise
+        return product
+
+    def _flatten(self, operands: list[Array], out: Array) -> bool:
+        """Run over all elements as one row, where every operand is dense and whole, or one number."""
+        for array in operands:
+            if not (array.ndim == 0 or (array.shape == out.shape and array.flags.c_contiguous)):
+                return False
+        flat, whole = [array.reshape(-1) if array.ndim else array for array in operands], out.reshape(-1)
+        step = max(1, BLOCK_BYTES // out.itemsize)
+        scratch = [np.empty(step, dtype) for dtype in self.registers]
+        for start in range(0, out.size, step):
+            piece = whole[start : start + step]
+            if piece.size < step:
+                scratch = [register[: piece.size] for register in scratch]
+            self._block([*[a[start : start + step] if a.ndim else a for a in flat], piece, *scratch])
+        return True
+
+    def _block(self, places: list[Array]) -> None:
+        step = self.program[0]
+        try:
+            for step in self.program:
+                kernel, sources, target, _ = step
+                out = places[target]
+                made = kernel(out, *[places[source] for source in sources])
+                if made is not out:
+                    settle(out, made)
+        except Exception:
+            self.failed = step[3]
+            raise

@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import StateError
+from explorer.core.errors import ExplorerError, OperandError, RunError, StateError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
 from explorer.core.tensor import Tensor
-from explorer.core.types import Array, TensorType, TupleType
-from explorer.plan.planner import Options, Planned, plan
+from explorer.core.types import Array
+from explorer.plan.closed import plan_closed
+from explorer.plan.planner import Planned
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Fused, Runner, Values, single
+from explorer.run.kernels import Fused, Runner, Values, device_of, placed, single
 
 
 class Program:
-    """Runners in scheduled order over a table of values."""
+    """Runners in scheduled order over a table of values; one thread at a time may run it."""
 
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
@@ -26,16 +27,20 @@ class Program:
         self.slots: dict[int, int] = {}
         self.values: Values = []
         self.parameters: list[Expr] = []
+        self._closed: dict[int, Program] = {}
+        """programs of the bodies of closed calls"""
         for leaf in schedule.leaves:
             self._add(leaf, self._leaf(leaf))
         for kernel in schedule.kernels:
             self._add(kernel.result, None)
-        blocks = [np.empty(0, np.uint8) if not size else _device(schedule.kernels).new(size) for size in schedule.buffers]
+        self.blocks: list[Array] = self._blocks()
         self.runners: list[tuple[Runner, int]] = [
-            (self._runner(kernel, blocks), self.slots[kernel.result.uid]) for kernel in schedule.kernels
+            (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
         self.results = [self.slots[root.uid] for root in schedule.roots]
-        self.temporary = [slot for (_, slot), kernel in zip(self.runners, schedule.kernels, strict=True) if kernel.buffer < 0]
+        self.temporary = [self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0]
+        self.borrowed = self._borrowed()
+        """slots of results that share the memory of a parameter's value, which is not ours"""
 
     def _add(self, node: Expr, value: Any) -> None:
         self.slots[node.uid] = len(self.values)
@@ -50,71 +55,128 @@ class Program:
         value: Array = leaf.operation.kernel(None)
         return value
 
-    def _runner(self, kernel: Kernel, blocks: list[Array]) -> Runner:
+    def _blocks(self) -> list[Array]:
+        schedule = self.planned.schedule
+        if not schedule.buffers:
+            return []
+        device = device_of(schedule.kernels[0].result.type)
+        return [device.new(size) for size in schedule.buffers]
+
+    def _runner(self, kernel: Kernel) -> Runner:
         result = kernel.result
         kind = result.type
-        out: Any = None
-        if kernel.buffer >= 0 and isinstance(kind, TensorType):
-            out = np.ndarray(kind.shape, kind.dtype, buffer=blocks[kernel.buffer])
+        out = placed(kind, self.blocks[kernel.buffer]) if kernel.buffer >= 0 else None
         operands = self.planned.graph.inputs
         if len(kernel.nodes) > 1:
             return Fused(kernel, lambda node: operands[node.uid], self.slots, out)
         sources = [self.slots[operand.uid] for operand in operands[result.uid]]
         if isinstance(result.operation, Call):
-            return _call(result.operation.body, sources, self.planned.options)
+            return self._call(result.operation.body, sources)
         return single(result.operation, sources, kind, out)
 
-    def bind(self, inputs: Mapping[int, Array]) -> None:
-        """Give the parameters their values, by uid; raises StateError for one that has none."""
+    def _borrowed(self) -> set[int]:
+        base = {parameter.uid for parameter in self.parameters}
+        for kernel in self.planned.schedule.kernels:
+            if kernel.result.operation.view and kernel.reads and kernel.reads[0].uid in base:
+                base.add(kernel.result.uid)
+        return {self.slots[root.uid] for root in self.planned.schedule.roots if root.uid in base}
+
+    def bind(self, inputs: Mapping[Expr, Any]) -> None:
+        """Give the parameters their values; raises StateError for one that has none, OperandError for a wrong one."""
+        given = {node.uid: value for node, value in inputs.items()}
+        for node in inputs:
+            if not isinstance(node.operation, Parameter):
+                raise OperandError(f"a value for {node!r}", rule="values are given to parameters")
         for parameter in self.parameters:
-            if parameter.uid not in inputs:
+            if parameter.uid not in given:
                 raise StateError(
                     f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
                     rule="every parameter that a result needs is given a value",
                     fix="evaluate a call of the function, or give the net all its inputs",
                 )
-            self.values[self.slots[parameter.uid]] = inputs[parameter.uid]
+            self.values[self.slots[parameter.uid]] = _fitting(parameter, given[parameter.uid])
 
     def take(self) -> list[Any]:
         """The results of the run, read-only; the table forgets all that is not in planned memory."""
-        found = [self.values[slot] for slot in self.results]
-        for value in found:
-            for array in value if isinstance(value, tuple) else (value,):
-                array.flags.writeable = False
+        found = [self._given_away(slot) for slot in self.results]
         self.forget()
         return found
+
+    def _given_away(self, slot: int) -> Any:
+        value = self.values[slot]
+        if isinstance(value, tuple):
+            return tuple([_read_only(part) for part in value])
+        return _read_only(np.array(value) if slot in self.borrowed else value)
 
     def forget(self) -> None:
         """Drop the values of a run that are not in planned memory."""
         for slot in self.temporary:
             self.values[slot] = None
+        for parameter in self.parameters:
+            self.values[self.slots[parameter.uid]] = None
+
+    def _call(self, body: Body, sources: list[int]) -> Runner:
+        """A call that stayed closed: its body is planned once and run with the operands' values."""
+        planned, inputs = plan_closed(body, self.planned.options)
+        inner = self._closed.get(id(body))
+        if inner is None:
+            inner = self._closed[id(body)] = Program(planned)
+        places = [
+            (inner.slots[node.uid], source)
+            for node, source in zip(inputs, sources, strict=True)
+            if node.uid in inner.slots
+        ]
+        several = len(body.outputs) > 1
+
+        def run(values: Values) -> Any:
+            table = inner.values
+            for place, source in places:
+                table[place] = values[source]
+            at = 0
+            try:
+                for runner, slot in inner.runners:
+                    table[slot] = runner(table)
+                    at += 1
+            except RunError:
+                raise
+            except Exception as error:
+                raise failure(inner, at, error) from error
+            found = inner.take()
+            return tuple(found) if several else found[0]
+
+        return run
 
 
-def _device(kernels: tuple[Kernel, ...]) -> Any:
-    kind = kernels[0].result.type
-    return kind.parts[0].device if isinstance(kind, TupleType) else kind.device
+def failure(program: Program, index: int, error: Exception) -> RunError:
+    """The error of a kernel that failed, with the operation, its operands' types, and the user's line."""
+    kernel = program.planned.schedule.kernels[index]
+    runner = program.runners[index][0]
+    node = (runner.failed if isinstance(runner, Fused) else None) or kernel.result
+    given = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
+    place = node.place
+    where = f" recorded at {place.where} line {place.line}: {place.text}" if place is not None else ""
+    names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
+    fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
+    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    rule, fix = (error.rule, error.fix) if isinstance(error, ExplorerError) else ("", "")
+    return RunError(f"{node.operation.label} of ({given}){fused}{where}: {told}", rule=rule, fix=fix)
 
 
-def _call(body: Body, sources: list[int], options: Options) -> Runner:
-    """A call that stayed closed: its body is planned once and run with the operands' values."""
-    key = ("program", options)
-    program: Program | None = body.derived.get(key)
-    if program is None:
-        program = body.derived[key] = Program(plan(body.outputs, options))
-    inner = program
-    inputs = (*body.parameters, *body.captured)
-    several = len(body.outputs) > 1
+def _read_only(value: Array) -> Array:
+    array = value.view() if isinstance(value, np.ndarray) else np.asarray(value)
+    array.flags.writeable = False
+    return array
 
-    def run(values: Values) -> Any:
-        given = {node.uid: values[source] for node, source in zip(inputs, sources, strict=True)}
-        table = inner.values
-        for node in inputs:
-            slot = inner.slots.get(node.uid)
-            if slot is not None:
-                table[slot] = given[node.uid]
-        for runner, slot in inner.runners:
-            table[slot] = runner(table)
-        found = [np.array(value) if value.base is not None else value for value in inner.take()]
-        return tuple(found) if several else found[0]
 
-    return run
+def _fitting(parameter: Expr, value: Any) -> Array:
+    """A parameter's value in its dtype; raises OperandError where shape or kind of number differ."""
+    array = np.asarray(value)
+    kind = parameter.tensor_type
+    if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
+        given = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
+        raise OperandError(
+            f"the parameter {parameter.operation.label!r} ({kind}) given {given}",
+            rule="a value has its parameter's shape, and a dtype that converts to the parameter's",
+            fix=f"pass an array of shape {kind.shape}, for instance value.astype('{kind.dtype.name}')",
+        )
+    return array.astype(kind.dtype, copy=False)

@@ -127,7 +127,7 @@ def _kind(node: Expr) -> Kind:
 
 
 def label(node: Expr) -> str:
-    """What pictures call a node: a tensor's name or the variable it was assigned to, a call's function, else the operation."""
+    """What pictures call a node: a tensor's name or the variable it was assigned to, else the operation or function."""
     if isinstance(node, Tensor):
         if node.name:
             return node.name
@@ -142,7 +142,13 @@ def _text(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else str(value)
 
 
-def build(planned: Planned, title: str, options: Mapping[str, Any], run: Run | None = None, values: Mapping[int, Summary] | None = None) -> Recording:
+def build(
+    planned: Planned,
+    title: str,
+    options: Mapping[str, Any],
+    run: Run | None = None,
+    values: Mapping[int, Summary] | None = None,
+) -> Recording:
     """The recording of a plan, with its run where there was one; ``values`` are summaries by uid."""
     tables = _Tables()
     recording, graph = tables.recording, planned.graph
@@ -153,7 +159,8 @@ def build(planned: Planned, title: str, options: Mapping[str, Any], run: Run | N
             nodes.gone[ids[node.uid]] = decision
     recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
     recording.groups = [
-        Group(cluster.decision, cluster.kind, cluster.label, tuple([ids[node.uid] for node in cluster.members])) for cluster in graph.clusters
+        Group(cluster.decision, cluster.kind, cluster.label, tuple([ids[node.uid] for node in cluster.members]))
+        for cluster in graph.clusters
     ]
     recording.decisions = [
         Decision(
@@ -178,7 +185,15 @@ def build(planned: Planned, title: str, options: Mapping[str, Any], run: Run | N
         run.values = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
         recording.run = run
         recording.stages.append(
-            Stage("run", "run", recording.end, recording.end, {"steps": len(run.steps)}, "The schedule, executed and measured.", run.micros)
+            Stage(
+                "run",
+                "run",
+                recording.end,
+                recording.end,
+                {"steps": len(run.steps)},
+                "The schedule, executed and measured.",
+                run.micros,
+            )
         )
     return recording
 
@@ -252,7 +267,9 @@ def _stage(chapter: Chapter, tables: _Tables) -> Stage:
         "bytes": sum([0 if node.operation.view else node.type.nbytes for node in operations]),
         **chapter.counts,
     }
-    return Stage(chapter.name, chapter.kind, chapter.first, chapter.last, counts, chapter.purpose, round(chapter.micros, 1))
+    return Stage(
+        chapter.name, chapter.kind, chapter.first, chapter.last, counts, chapter.purpose, round(chapter.micros, 1)
+    )
 
 
 def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:

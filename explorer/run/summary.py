@@ -37,7 +37,9 @@ def summarize(value: Array) -> Summary:
         flat.size - fine.size - nan,
         histogram,
         _thumbnail(numbers, least, most),
-        np.array2string(value, precision=4, separator=", ", threshold=SHOWN, floatmode="maxprec") if value.size <= SHOWN else "",
+        np.array2string(value, precision=4, separator=", ", threshold=SHOWN, floatmode="maxprec")
+        if value.size <= SHOWN
+        else "",
     )
 
 

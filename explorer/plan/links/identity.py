@@ -1,5 +1,7 @@
 """Operations that have nothing to do: their operand stands for them."""
 
+# ruff: noqa: D102  # match() is documented once, by Link
+
 from __future__ import annotations
 
 from explorer.core.expr import Expr
@@ -8,7 +10,7 @@ from explorer.ops.elementwise import Absolute, Relu
 from explorer.ops.joining import Stack
 from explorer.ops.movement import BroadcastTo, Cast, Reshape, Transpose
 from explorer.ops.parts import Member
-from explorer.ops.reduce import Reduction
+from explorer.ops.reduce import Max, Mean, Min, Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import constant, is_known_nonnegative, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
@@ -45,7 +47,7 @@ class NeutralNumber(Link):
 class NothingToDo(Link):
     """A permutation in order, a reshape to the same shape, a reduction over no axis: the operand itself."""
 
-    roots = (Transpose, Reshape, BroadcastTo, Cast, *Reduction.__subclasses__())
+    roots = (Transpose, Reshape, BroadcastTo, Cast, Sum, Mean, Max, Min)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (x,) = graph.operands(node)
@@ -54,7 +56,7 @@ class NothingToDo(Link):
         operation = node.operation
         if isinstance(operation, Transpose) and operation.axes != tuple(range(len(operation.axes))):
             return None
-        if isinstance(operation, Reduction) and operation.axes and any(x.shape[axis] != 1 for axis in operation.axes):
+        if isinstance(operation, (Sum, Mean, Max, Min)) and any(x.shape[axis] != 1 for axis in operation.axes):
             return None
         return Applied(x, "{operation} has nothing to do here", {"operation": operation.name}, "nothing_to_do")
 

@@ -1,14 +1,14 @@
 """Pairs that undo each other, where what lies between them is provable."""
 
-from __future__ import annotations
+# ruff: noqa: D102  # match() is documented once, by Link
 
-import numpy as np
+from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.ops.elementwise import Exp, Log, Negative, Reciprocal, Sqrt, Square, absolute
 from explorer.ops.movement import Cast, Reshape, Transpose
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import is_known_nonnegative, is_known_positive, producer
+from explorer.plan.links.match import is_known_nonnegative, is_known_positive, is_real, keeps_digits, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
@@ -22,9 +22,11 @@ class LogOfExp(Link):
         if producer(y, Exp) is None:
             return None
         (x,) = graph.operands(y)
-        if x.type is not node.type:
+        if x.type is not node.type or not is_real(node):
             return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
-        return Applied(x, "{outer} undoes {inner}: exp maps every number into log's domain", {"outer": node, "inner": y}, "log_exp")
+        return Applied(
+            x, "{outer} undoes {inner}: exp maps every number into log's domain", {"outer": node, "inner": y}, "log_exp"
+        )
 
 
 class ExpOfLog(Link):
@@ -61,7 +63,9 @@ class SqrtOfSquare(Link):
         if x.dtype.kind == "c" or x.type is not node.type:
             return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
         if is_known_nonnegative(x):
-            return Applied(x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "sqrt_square")
+            return Applied(
+                x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "sqrt_square"
+            )
         return Applied(absolute(x), "√(x²) is |x|, also where {inner} overflows", {"inner": y}, "sqrt_square_absolute")
 
 
@@ -78,8 +82,14 @@ class SquareOfSqrt(Link):
         if x.type is not node.type:
             return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
         if not is_known_nonnegative(x):
-            return Declined("domain", "{x} is not known to be ≥ 0, and √ of a negative number is NaN", {"x": x, "known": x.operation.range})
-        return Applied(x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "square_sqrt")
+            return Declined(
+                "domain",
+                "{x} is not known to be ≥ 0, and √ of a negative number is NaN",
+                {"x": x, "known": x.operation.range},
+            )
+        return Applied(
+            x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "square_sqrt"
+        )
 
 
 class Involution(Link):
@@ -111,7 +121,12 @@ class TransposeOfTranspose(Link):
         axes = tuple([inner.axes[axis] for axis in outer.axes])
         if axes == tuple(range(len(axes))):
             return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "transpose_pair")
-        return Applied(Transpose(axes)(x), "{outer} of {inner} is one permutation of the axes", {"outer": node, "inner": y}, "transposes")
+        return Applied(
+            Transpose(axes)(x),
+            "{outer} of {inner} is one permutation of the axes",
+            {"outer": node, "inner": y},
+            "transposes",
+        )
 
 
 class ReshapeOfReshape(Link):
@@ -126,7 +141,12 @@ class ReshapeOfReshape(Link):
         (x,) = graph.operands(y)
         if x.shape == node.shape:
             return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "reshape_pair")
-        return Applied(Reshape(node.shape)(x), "of {inner} and {outer} only the last matters", {"outer": node, "inner": y}, "reshapes")
+        return Applied(
+            Reshape(node.shape)(x),
+            "of {inner} and {outer} only the last matters",
+            {"outer": node, "inner": y},
+            "reshapes",
+        )
 
 
 class WideningRoundTrip(Link):
@@ -141,8 +161,12 @@ class WideningRoundTrip(Link):
         (x,) = graph.operands(y)
         if x.dtype != node.dtype:
             return None
-        if not np.can_cast(x.dtype, y.dtype, "safe"):
-            return Declined("lossy", "{inner} loses digits: {given} to {wanted}", {"inner": y, "given": str(x.dtype), "wanted": str(y.dtype)})
+        if not keeps_digits(x.dtype, y.dtype):
+            return Declined(
+                "lossy",
+                "{inner} loses digits: {given} to {wanted}",
+                {"inner": y, "given": str(x.dtype), "wanted": str(y.dtype)},
+            )
         return Applied(x, "{inner} loses nothing and {outer} takes it back", {"outer": node, "inner": y}, "cast_pair")
 
 

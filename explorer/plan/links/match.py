@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
 from explorer.core.tensor import Tensor
 from explorer.core.types import Number
+from explorer.ops.movement import BroadcastTo, Reshape
 from explorer.ops.structured import Full, Zero
 from explorer.plan.graph import Graph
 
 _Operation = TypeVar("_Operation", bound=Operation)
-
-_RANGES = {"real": 0, "nonnegative": 1, "unit": 1, "positive": 2}
 
 
 def producer(node: Expr, kind: type[_Operation]) -> _Operation | None:
@@ -24,27 +25,45 @@ def producer(node: Expr, kind: type[_Operation]) -> _Operation | None:
 
 def constant(node: Expr, graph: Graph) -> Number | None:
     """The one value of all elements of a described constant, looking through views; None for anything else."""
-    while node.operation.name in ("broadcast_to", "reshape"):
+    while isinstance(node.operation, (BroadcastTo, Reshape)):
         (node,) = graph.operands(node)
     if isinstance(node.operation, Full):
         return node.operation.value
     return 0 if isinstance(node.operation, Zero) else None
 
 
+def is_real(node: Expr) -> bool:
+    """Whether the elements are floating and not complex: the numbers for which the usual identities hold."""
+    return node.dtype.kind == "f"
+
+
 def is_known_positive(node: Expr) -> bool:
-    """Whether every element is > 0 whatever the operands hold."""
+    """Whether every element is > 0 in exact arithmetic, whatever the operands hold (NaN aside)."""
     operation = node.operation
     if isinstance(operation, Full):
         return not isinstance(operation.value, complex) and operation.value > 0
-    return operation.range == "positive"
+    return operation.range == "positive" and is_real(node)
 
 
 def is_known_nonnegative(node: Expr) -> bool:
-    """Whether every element is ≥ 0 whatever the operands hold (NaN aside)."""
+    """Whether every element is ≥ 0 whatever the operands hold (NaN aside).
+
+    Signed integers wrap around: the square of one, or its absolute value, can be negative.
+    """
     operation = node.operation
     if isinstance(operation, Full):
         return not isinstance(operation.value, complex) and operation.value >= 0
-    return operation.range != "real"
+    return node.dtype.kind in "bu" or (operation.range != "real" and is_real(node))
+
+
+def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
+    """Whether a dtype holds every value of another exactly; NumPy calls int64 to float64 safe, which loses digits."""
+    if not np.can_cast(narrow, wide, "safe"):
+        return False
+    if narrow.kind in "iu" and wide.kind in "fc":
+        digits = 8 * narrow.itemsize - (narrow.kind == "i")
+        return digits <= np.finfo(wide).nmant + 1
+    return True
 
 
 def same(a: Expr, b: Expr, graph: Graph) -> bool:
@@ -61,12 +80,12 @@ def same(a: Expr, b: Expr, graph: Graph) -> bool:
             if left.storage is not right.storage:
                 return False
             continue
-        operands = graph.operands(left), graph.operands(right)
-        if budget < 0 or left.operation is not right.operation or len(operands[0]) != len(operands[1]) or not operands[0]:
-            if left.operation is right.operation and not left.operands and left.type is right.type and not isinstance(left, Tensor):
-                if left.operation.name == "parameter":
-                    return False
-                continue
+        if budget < 0 or left.operation is not right.operation:
             return False
-        pending.extend(zip(*operands, strict=True))
+        first, second = graph.operands(left), graph.operands(right)
+        if len(first) != len(second):
+            return False
+        if not first and not isinstance(left.operation, (Full, Zero)):
+            return False
+        pending.extend(zip(first, second, strict=True))
     return True

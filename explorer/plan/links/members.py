@@ -1,5 +1,7 @@
 """What batching leaves behind: sums over all members of one value are reductions, and sums of products are products."""
 
+# ruff: noqa: D102  # match() is documented once, by Link
+
 from __future__ import annotations
 
 from explorer.core.expr import Expr
@@ -73,6 +75,12 @@ class SumOfProducts(Link):
         a, b = graph.operands(product)
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0]:
             return Declined("rank", "{product} shares an operand between its members", {"product": product})
+        if product.dtype != node.dtype:
+            return Declined(
+                "dtype",
+                "{product} is {given}, its sum {wanted}",
+                {"product": product, "given": str(product.dtype), "wanted": str(node.dtype)},
+            )
         if graph.consumers(product) > 1:
             return Declined("other_consumers", "the single products of {product} are read too", {"product": product})
         members, rows, inner = a.shape
@@ -80,7 +88,8 @@ class SumOfProducts(Link):
         right = reshape(b, (members * inner, b.shape[2]))
         return Applied(
             left @ right,
-            "the sum of {members} products is one product over a longer axis: {saved_bytes} of single products are never written",
+            "the sum of {members} products is one product over a longer axis:"
+            " {saved_bytes} of single products are never written",
             {"members": members, "saved_bytes": product.type.nbytes},
             "sum_of_products",
         )

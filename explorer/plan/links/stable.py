@@ -1,16 +1,76 @@
-"""Compositions that overflow as written and have a stable form: stability comes from planning, not from twins of layers."""
+"""Compositions that overflow as written, and their stable forms: stability comes from planning, not twins of layers."""
+
+# ruff: noqa: D102  # match() is documented once, by Link
 
 from __future__ import annotations
 
 from explorer.core.expr import Expr
-from explorer.ops.arithmetic import Add, Divide, Multiply
-from explorer.ops.base import reshape
-from explorer.ops.elementwise import Exp, Log, Log1p, Sigmoid, SigmoidGradient, softplus
-from explorer.ops.loss import LogSoftmax, LogSumExp, NllLoss, NllLossGradient, Softmax, SoftmaxGradient
+from explorer.ops.arithmetic import Add, Divide, Subtract
+from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, Sigmoid, softplus
+from explorer.ops.loss import LogSoftmax, LogSumExp, NllLoss, Softmax
+from explorer.ops.movement import broadcast_to, cast
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import constant, producer, same
+from explorer.plan.links.match import constant, is_real, producer, same
+from explorer.plan.links.quotient import Total, is_one_plus
 from explorer.plan.rule import Answer, Applied, Declined, Link
+
+
+def as_node(value: Expr, node: Expr) -> Expr:
+    """A value in the dtype and shape of the node that it will stand for."""
+    return broadcast_to(cast(value, node.dtype), node.shape)
+
+
+class QuotientOfExponentials(Link):
+    """exp(x) / Σ exp(x) is softmax(x): the largest element is taken out before it overflows."""
+
+    roots = (Divide,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        powers, divisor = graph.operands(node)
+        if producer(powers, Exp) is None or not is_real(node):
+            return None
+        total = divisor
+        while total.operation.name in ("broadcast_to", "reshape"):
+            (total,) = graph.operands(total)
+        reduction = producer(total, Sum)
+        if reduction is None or not reduction.axes or powers.shape != node.shape:
+            return None
+        if not Total(powers, reduction, graph).is_aligned(divisor):
+            return Declined(
+                "other_sum", "{divisor} is not the sum of {powers} beside it", {"divisor": divisor, "powers": powers}
+            )
+        (x,) = graph.operands(powers)
+        return Applied(
+            as_node(Softmax(reduction.axes)(x), node),
+            "{powers} over its own sum is one softmax, which takes the largest element out before it overflows",
+            {"powers": powers, "axes": list(reduction.axes)},
+            "softmax",
+        )
+
+
+class QuotientOfOnePlusExp(Link):
+    """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows."""
+
+    roots = (Divide, Reciprocal)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        divisor = operands[-1]
+        if producer(divisor, Add) is None or divisor.shape != node.shape or not is_real(node):
+            return None
+        a, b = graph.operands(divisor)
+        powers = b if constant(a, graph) == 1 else a
+        if producer(powers, Exp) is None or not is_one_plus(powers, graph)(divisor):
+            return None
+        x = cast(graph.operands(powers)[0], node.dtype)
+        if len(operands) == 1 or constant(operands[0], graph) == 1:
+            reason = "1 / (1 + {powers}) is a sigmoid of the negative exponent: no power overflows"
+            return Applied(Sigmoid()(-x), reason, {"powers": powers}, "sigmoid")
+        if same(operands[0], powers, graph):
+            reason = "{powers} / (1 + {powers}) is a sigmoid: no power overflows"
+            return Applied(Sigmoid()(x), reason, {"powers": powers}, "sigmoid")
+        return None
 
 
 class LogOfSoftmax(Link):
@@ -21,11 +81,11 @@ class LogOfSoftmax(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
         softmax = producer(y, Softmax)
-        if softmax is None:
+        if softmax is None or not is_real(node):
             return None
         (x,) = graph.operands(y)
         return Applied(
-            LogSoftmax(softmax.axes)(x),
+            as_node(LogSoftmax(softmax.axes)(x), node),
             "{outer} of {inner} is one log-softmax, finite where {inner} underflows to 0",
             {"outer": node, "inner": y, "axes": list(softmax.axes)},
             "log_softmax",
@@ -33,18 +93,26 @@ class LogOfSoftmax(Link):
 
 
 class LogOfSigmoid(Link):
-    """log(sigmoid(x)) is −softplus(−x): finite where sigmoid underflows to 0."""
+    """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x): finite where they underflow to 0."""
 
     roots = (Log,)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
-        if producer(y, Sigmoid) is None:
+        complement = producer(y, Subtract) is not None
+        if complement:
+            one, y = graph.operands(y)
+            if constant(one, graph) != 1 or y.shape != node.shape:
+                return None
+        if producer(y, Sigmoid) is None or not is_real(node):
             return None
         (x,) = graph.operands(y)
-        return Applied(
-            -softplus(-x), "log of {inner} is −softplus(−x), finite where {inner} underflows to 0", {"inner": y}, "log_sigmoid"
-        )
+        x = cast(x, node.dtype)
+        if complement:
+            reason = "log of 1 − {inner} is −softplus(x), finite where {inner} rounds to 1"
+            return Applied(-softplus(x), reason, {"inner": y}, "log_one_minus_sigmoid")
+        reason = "log of {inner} is −softplus(−x), finite where {inner} underflows to 0"
+        return Applied(-softplus(-x), reason, {"inner": y}, "log_sigmoid")
 
 
 class LogSumExponentials(Link):
@@ -58,13 +126,13 @@ class LogSumExponentials(Link):
         if reduction is None:
             return None
         (powers,) = graph.operands(total)
-        if producer(powers, Exp) is None:
+        if producer(powers, Exp) is None or not is_real(node):
             return None
         (x,) = graph.operands(powers)
         if not reduction.axes:
             return Declined("no_axis", "{total} sums over no axis", {"total": total})
         return Applied(
-            LogSumExp(reduction.axes, reduction.keepdims)(x),
+            as_node(LogSumExp(reduction.axes, reduction.keepdims)(x), node),
             "log of the sum of {powers} is one logsumexp, which takes the largest element out before it overflows",
             {"powers": powers},
             "logsumexp",
@@ -85,12 +153,17 @@ class LogOfOnePlusExp(Link):
             powers = b if constant(a, graph) == 1 else a if constant(b, graph) == 1 else None
         else:
             powers = None
-        if powers is None or producer(powers, Exp) is None:
+        if powers is None or producer(powers, Exp) is None or not is_real(node):
             return None
         (x,) = graph.operands(powers)
         if powers.shape != node.shape:
             return Declined("broadcast", "{powers} is broadcast before the logarithm", {"powers": powers})
-        return Applied(softplus(x), "log(1 + {powers}) is softplus, x itself where {powers} overflows", {"powers": powers}, "softplus")
+        return Applied(
+            softplus(cast(x, node.dtype)),
+            "log(1 + {powers}) is softplus, x itself where {powers} overflows",
+            {"powers": powers},
+            "softplus",
+        )
 
 
 class NllOfSoftmax(Link):
@@ -101,139 +174,14 @@ class NllOfSoftmax(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         truth, prediction = graph.operands(node)
         softmax = producer(prediction, Softmax)
-        if softmax is None:
+        if softmax is None or not is_real(node):
             return None
         (x,) = graph.operands(prediction)
+        truth = cast(truth, node.dtype)
         return Applied(
-            -((truth * LogSoftmax(softmax.axes)(x)).sum() / truth.sum()),
-            "the negative log likelihood of {inner} is taken from its logits by log-softmax: finite where {inner} underflows to 0",
+            as_node(-((truth * LogSoftmax(softmax.axes)(x)).sum() / truth.sum()), node),
+            "the negative log likelihood of {inner} is taken from its logits by log-softmax:"
+            " finite where {inner} underflows to 0",
             {"inner": prediction, "axes": list(softmax.axes)},
             "nll_log_softmax",
         )
-
-
-class GradientOfNllOfSoftmax(Link):
-    """softmax-gradient ∘ NLL-gradient is (s·Σ t − t)·g / Σ t: no division by a probability (MetaNN forgets 1 / Σ t)."""
-
-    roots = (SoftmaxGradient,)
-
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        upstream, y = graph.operands(node)
-        if producer(upstream, NllLossGradient) is None:
-            return None
-        g, truth, prediction = graph.operands(upstream)
-        if not same(prediction, y, graph):
-            return Declined(
-                "other_output", "{upstream} divides by another value than the softmax {y}", {"upstream": upstream, "y": y}
-            )
-        axes = node.operation.axes  # type: ignore[attr-defined]
-        return Applied(
-            (y * Sum(axes, True)(truth) - truth) * (g / truth.sum()),
-            "the gradients of softmax and NLL together are (s·Σ t − t)·g / Σ t: no division by a probability that may be 0",
-            {"upstream": upstream, "softmax": y},
-            "softmax_nll_gradient",
-        )
-
-
-class GradientOfLogOfSoftmax(Link):
-    """softmax-gradient of g / s is g − s·Σ g: no division by a probability."""
-
-    roots = (SoftmaxGradient,)
-
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        upstream, y = graph.operands(node)
-        if producer(upstream, Divide) is None:
-            return None
-        g, divisor = graph.operands(upstream)
-        if not same(divisor, y, graph):
-            return None
-        if g.shape != y.shape:
-            return Declined("broadcast", "{g} is broadcast against the softmax", {"g": g})
-        axes = node.operation.axes  # type: ignore[attr-defined]
-        return Applied(
-            g - y * Sum(axes, True)(g),
-            "the gradient of the log of {y} is g − s·Σ g: no division by a probability that may be 0",
-            {"y": y},
-            "log_softmax_gradient",
-        )
-
-
-class GradientOfLogOfSigmoid(Link):
-    """sigmoid-gradient of g / s is g·(1 − s): no division by a probability."""
-
-    roots = (SigmoidGradient,)
-
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        upstream, y = graph.operands(node)
-        if producer(upstream, Divide) is None:
-            return None
-        g, divisor = graph.operands(upstream)
-        if not same(divisor, y, graph):
-            return None
-        return Applied(
-            _like(g * (1 - y), node),
-            "the gradient of the log of {y} is g·(1 − s): no division by a probability that may be 0",
-            {"y": y},
-            "log_sigmoid_gradient",
-        )
-
-
-def _like(value: Expr, node: Expr) -> Expr:
-    return reshape(value, node.shape)
-
-
-class GradientOfLogSumExp(Link):
-    """(g / Σ eˣ)·eˣ is g·softmax(x): neither eˣ nor its sum is computed."""
-
-    roots = (Multiply,)
-
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        quotient, powers = graph.operands(node)
-        if producer(powers, Exp) is None:
-            quotient, powers = powers, quotient
-        if producer(powers, Exp) is None:
-            return None
-        spread = quotient
-        while spread.operation.name in ("broadcast_to", "reshape"):
-            (spread,) = graph.operands(spread)
-        if producer(spread, Divide) is None:
-            return None
-        g, total = graph.operands(spread)
-        reduction = producer(total, Sum)
-        if reduction is None or not same(graph.operands(total)[0], powers, graph):
-            return None
-        (x,) = graph.operands(powers)
-        kept = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(x.shape)])
-        if g.shape != total.shape or node.shape != x.shape:
-            return Declined("broadcast", "{g} is broadcast against the sum", {"g": g})
-        return Applied(
-            reshape(g, kept) * Softmax(reduction.axes)(x),
-            "(g / Σ {powers})·{powers} is g·softmax: neither the power nor its sum is computed",
-            {"powers": powers},
-            "logsumexp_gradient",
-        )
-
-
-class GradientOfSoftplus(Link):
-    """(g / (1 + eˣ))·eˣ is g·sigmoid(x): eˣ is not computed."""
-
-    roots = (Multiply,)
-
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        for quotient, powers in (graph.operands(node), graph.operands(node)[::-1]):
-            if producer(powers, Exp) is None or producer(quotient, Divide) is None:
-                continue
-            g, divisor = graph.operands(quotient)
-            if producer(divisor, Add) is None:
-                continue
-            a, b = graph.operands(divisor)
-            other = b if constant(a, graph) == 1 else a if constant(b, graph) == 1 else None
-            if other is not None and same(other, powers, graph):
-                (x,) = graph.operands(powers)
-                return Applied(
-                    _like(g * Sigmoid()(x), node),
-                    "(g / (1 + {powers}))·{powers} is g·sigmoid: {powers} may overflow and is not computed",
-                    {"powers": powers},
-                    "softplus_gradient",
-                )
-        return None

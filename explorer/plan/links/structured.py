@@ -1,5 +1,7 @@
 """Rules that use the structure of zeros and constants."""
 
+# ruff: noqa: D102  # match() is documented once, by Link
+
 from __future__ import annotations
 
 from explorer.core.expr import Expr
@@ -25,7 +27,9 @@ class ProductWithZero(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         for factor in graph.operands(node):
             if producer(factor, Zero) is not None:
-                return Applied(_zero(node), "a factor is the structured zero: nothing is multiplied", {}, "zero_product")
+                return Applied(
+                    _zero(node), "a factor is the structured zero: nothing is multiplied", {}, "zero_product"
+                )
         return None
 
 
@@ -52,13 +56,19 @@ class SumWithZero(Link):
         if not zeros:
             return None
         kept = [term for term in terms if producer(term, Zero) is None]
-        if isinstance(node.operation, Subtract):
-            if len(kept) == 1 and kept[0] is terms[1]:
-                new = -kept[0]
-            else:
-                new = kept[0] if kept else _zero(node)
+        if not kept:
+            new = _zero(node)
+        elif len(kept) > 1:
+            new = add_n(*kept)
+        elif kept[0].type is node.type:
+            new = -kept[0] if isinstance(node.operation, Subtract) and kept[0] is terms[1] else kept[0]
         else:
-            new = kept[0] if len(kept) == 1 else add_n(*kept) if kept else _zero(node)
+            new = kept[0]
         if new.type is not node.type:
             return Declined("type", "without the zero the result would be {type}", {"type": repr(new.type)})
-        return Applied(new, "{count} of {terms} terms is the structured zero", {"count": len(zeros), "terms": len(terms)}, "zero_term")
+        return Applied(
+            new,
+            "{count} of {terms} terms is the structured zero",
+            {"count": len(zeros), "terms": len(terms)},
+            "zero_term",
+        )

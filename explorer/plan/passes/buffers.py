@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr
-from explorer.core.types import TensorType
+from explorer.core.function import Call
+from explorer.core.types import TupleType
 from explorer.plan.graph import Graph
-from explorer.plan.schedule import Kernel, Schedule
-
-_BLOCK = 64
+from explorer.plan.schedule import Kernel, Schedule, rounded
 
 
 class Reuse:
@@ -23,7 +23,7 @@ class InPlace:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Assign results to blocks by their live ranges; roots get memory of their own, views none."""
+    """Assign results to blocks by their live ranges; roots and closed calls have memory of their own, views none."""
 
     name = "buffers"
 
@@ -34,7 +34,9 @@ class Buffers:
         last: dict[int, int] = {}
         for index, kernel in enumerate(schedule.kernels):
             result = kernel.result
-            base[result.uid] = base.get(kernel.reads[0].uid, kernel.reads[0]) if result.operation.view and kernel.reads else result
+            base[result.uid] = (
+                base.get(kernel.reads[0].uid, kernel.reads[0]) if result.operation.view and kernel.reads else result
+            )
             for read in kernel.reads:
                 last[base.get(read.uid, read).uid] = index
         kept = {base[uid].uid for uid in roots if uid in base}
@@ -54,37 +56,41 @@ class Buffers:
             result = kernel.result
             if kernel.bytes:
                 total += kernel.bytes + kernel.workspace
-                if result.uid not in kept:
-                    operand = self._in_place(kernel, dying, base)
-                    if operand is not None:
-                        kernel.reuses = operand
-                        kernel.buffer = owner[operand.uid].buffer
-                        in_place.append(result)
-                    else:
-                        kernel.buffer = self._take(_rounded(kernel.bytes), sizes, free, story)
-                        live += kernel.bytes
-                    story[kernel.buffer].append(result)
-                    if result.uid not in last:
-                        kernel.frees.append(result)
+                operand = self._in_place(kernel, dying, base, owner) if result.uid not in kept else None
+                if operand is not None:
+                    kernel.reuses = operand
+                    kernel.buffer = owner[operand.uid].buffer
+                    in_place.append(result)
                 else:
                     live += kernel.bytes
+                    if result.uid not in kept and not isinstance(result.operation, Call):
+                        kernel.buffer = self._take(_size(result), sizes, free, story)
+                if kernel.buffer >= 0:
+                    story[kernel.buffer].append(result)
+                if result.uid not in last and result.uid not in kept:
+                    kernel.frees.append(result)
             kernel.live = live + kernel.workspace
             peak = max(peak, kernel.live)
             for node in kernel.frees:
                 if node is not kernel.reuses:
                     block = owner[node.uid].buffer
-                    bisect.insort(free, (sizes[block], block))
+                    if block >= 0:
+                        bisect.insort(free, (sizes[block], block))
                     live -= owner[node.uid].bytes
         schedule.buffers, schedule.peak, schedule.peak_without_reuse = tuple(sizes), peak, total
         self._tell(graph, sizes, story, in_place, owner)
 
-    def _in_place(self, kernel: Kernel, dying: list[Expr] | tuple[Expr, ...], base: dict[int, Expr]) -> Expr | None:
+    def _in_place(
+        self, kernel: Kernel, dying: Sequence[Expr], base: dict[int, Expr], owner: dict[int, Kernel]
+    ) -> Expr | None:
+        """The dying operand in whose place the result can be written: no other operand is a view of it."""
         result = kernel.result
-        if not dying or not all([node.operation.elementwise for node in kernel.nodes]) or not result.operation.reuses_operand:
+        if not dying or not result.operation.reuses_operand or not kernel.nodes[0].operation.elementwise:
             return None
-        for read in kernel.reads:
-            if read.type is result.type and type(read.type) is TensorType and any(read is node for node in dying):
-                if sum([base.get(other.uid, other) is read for other in kernel.reads]) == 1:
+        for read in dying:
+            if read.type is result.type and owner[read.uid].buffer >= 0:
+                readers = [other for other in kernel.reads if base.get(other.uid, other) is read]
+                if len(readers) == 1 and readers[0] is read:
                     return read
         return None
 
@@ -119,5 +125,7 @@ class Buffers:
             )
 
 
-def _rounded(size: int) -> int:
-    return -(-size // _BLOCK) * _BLOCK
+def _size(node: Expr) -> int:
+    """Bytes of the block that a result needs."""
+    kind = node.type
+    return sum([rounded(part.nbytes) for part in kind.parts]) if isinstance(kind, TupleType) else rounded(kind.nbytes)

@@ -18,14 +18,19 @@ class Dedup:
     name = "dedup"
 
     def run(self, graph: Graph) -> None:
-        """Number the values, operands first: equal operation, equal operand numbers, equal storage give equal numbers."""
+        """Number the values, operands first: equal operation and operand numbers, or storage, give equal numbers."""
         numbers: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
         merged: dict[int, list[Expr]] = {}
         for node in graph.live:
             operands = graph.inputs[node.uid]
-            if operands:
-                key: Any = (node.operation, *[survivor[operand.uid] for operand in operands])
+            count = len(operands)
+            if count == 1:
+                key: Any = (node.operation, survivor[operands[0].uid])
+            elif count == 2:
+                key = (node.operation, survivor[operands[0].uid], survivor[operands[1].uid])
+            elif count:
+                key = (node.operation, *[survivor[operand.uid] for operand in operands])
             elif isinstance(node, Tensor):
                 key = node.storage
             else:
@@ -48,7 +53,12 @@ class Dedup:
                 self,
                 "merged",
                 "{first} is computed once for {count} equal expressions: {saved_flops} and {saved_bytes} are saved",
-                {"first": first, "count": len(copies) + 1, "saved_flops": saved, "saved_bytes": result_bytes(first) * len(copies)},
+                {
+                    "first": first,
+                    "count": len(copies) + 1,
+                    "saved_flops": saved,
+                    "saved_bytes": result_bytes(first) * len(copies),
+                },
                 copies,
                 (first,),
             )

@@ -12,11 +12,12 @@ ANCHORS = ("matmul", "conv2d")
 
 
 class _Group:
+    """Nodes of one kernel, operands first; ``anchor`` says that one of them is a product."""
+
     __slots__ = ("anchor", "members")
 
-    def __init__(self, node: Expr, anchor: bool) -> None:
-        self.members = [node]
-        self.anchor = anchor
+    def __init__(self, members: list[Expr], anchor: bool) -> None:
+        self.members, self.anchor = members, anchor
 
 
 class Epilogue:
@@ -39,52 +40,57 @@ class Fuse:
     def run(self, graph: Graph) -> None:
         """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays."""
         roots = {root.uid for root in graph.roots}
+        users, inputs = graph.users, graph.inputs
         groups: dict[int, _Group] = {}
+        """uid of a group's last member → the group, which the next operation may join"""
+        several: dict[int, _Group] = {}
+        """groups of two or more by identity, in the order in which they began"""
         for node in graph.live:
             operation = node.operation
-            operands = graph.inputs[node.uid]
-            if not operands or operation.view:
+            if operation.view:
                 continue
+            uid = node.uid
             if not operation.elementwise:
                 if operation.name in ANCHORS:
-                    groups[node.uid] = _Group(node, True)
+                    groups[uid] = _Group([node], True)
                 continue
-            own = groups[node.uid] = _Group(node, False)
-            joined: set[int] = set()
-            for operand in operands:
-                if operand.uid in joined or not operand.operands:
-                    continue
-                other = groups.get(operand.uid)
+            operands = inputs[uid]
+            base: _Group | None = None
+            for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
+                source = operand.uid
+                other = groups.get(source)
                 if other is None:
-                    self._explain_producer(node, operand, graph)
+                    if operand.operands or not operand.operation.view:
+                        self._explain_producer(node, operand, graph)
                     continue
-                joined.add(operand.uid)
-                if self._joins(node, operand, sum([o is operand for o in operands]), own, other, roots, graph):
-                    other.members.extend(own.members)
-                    other.anchor = other.anchor or own.anchor
-                    own = groups[node.uid] = other
-        seen: set[int] = set()
-        number = 0
-        for node in graph.live:
-            group = groups.get(node.uid)
-            if group is None or id(group) in seen or len(group.members) < 2:
+                plain = users[source] == 1 and operand.type is node.type and source not in roots and base is None
+                if plain or self._joins(node, operand, base, other, roots, graph):
+                    base = other if base is None else _merged(base, other, several)
+            if base is None:
+                groups[uid] = _Group([node], False)
                 continue
-            seen.add(id(group))
-            number += 1
+            groups[uid] = base
+            base.members.append(node)
+            if len(base.members) == 2:
+                several[id(base)] = base
+        for number, group in enumerate(several.values(), 1):
             self._enter(number, group, graph)
 
     def _joins(
-        self, node: Expr, operand: Expr, reads: int, own: _Group, other: _Group, roots: set[int], graph: Graph
+        self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: Graph
     ) -> bool:
         link = _EPILOGUE if other.anchor else _CHAIN
+        consumers = graph.users[operand.uid]
         if operand.uid in roots:
-            graph.refuse(link, "asked_for", "{operand} is asked for, so it is written anyway", {"operand": operand}, node)
-        elif graph.users[operand.uid] > reads:
+            graph.refuse(
+                link, "asked_for", "{operand} is asked for, so it is written anyway", {"operand": operand}, node
+            )
+        elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
             graph.refuse(
                 link,
                 "other_consumers",
                 "{operand} has {consumers} consumers: fused here, it would be computed again or written anyway",
-                {"operand": operand, "consumers": graph.users[operand.uid]},
+                {"operand": operand, "consumers": consumers},
                 node,
             )
         elif operand.shape != node.shape:
@@ -95,32 +101,55 @@ class Fuse:
                 {"before": _shape(operand), "after": _shape(node)},
                 node,
             )
-        elif own.anchor and other.anchor:
-            graph.refuse(link, "second_product", "the kernel has a product already, and {operand} is another", {"operand": operand}, node)
+        elif base is not None and base.anchor and other.anchor:
+            graph.refuse(
+                link,
+                "second_product",
+                "the kernel has a product already, and {operand} is another",
+                {"operand": operand},
+                node,
+            )
         else:
             return True
         return False
 
     def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
-        kind = "a view, which moves no element" if operand.operation.view else "no elementwise operation and takes no epilogue"
-        graph.refuse(
-            _CHAIN, "producer", "{producer} is " + kind, {"producer": operand.operation.name}, node
-        )
+        what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
+        facts = {"producer": operand.operation.label}
+        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node)
 
     def _enter(self, number: int, group: _Group, graph: Graph) -> None:
-        members = sorted(group.members, key=lambda node: node.operation.elementwise)  # stable: a product comes first
-        saved = sum([node.type.nbytes for node in members[:-1]])
+        members = group.members
+        if group.anchor:
+            members = sorted(members, key=lambda node: node.operation.elementwise)  # stable: the product comes first
         first, last = members[0], members[-1]
         label = " · ".join([node.operation.label for node in members[:4]]) + (" · …" if len(members) > 4 else "")
-        link = _EPILOGUE if group.anchor else _CHAIN
         decision = graph.decide(
-            link,
+            _EPILOGUE if group.anchor else _CHAIN,
             "epilogue" if group.anchor else "chain",
-            "{count} operations from {first} to {last} run as one kernel: {temporaries} temporaries of {saved_bytes} are never written",
-            {"count": len(members), "first": first, "last": last, "temporaries": len(members) - 1, "saved_bytes": saved, "number": number},
+            "{count} operations from {first} to {last} run as one kernel:"
+            " {temporaries} temporaries of {saved_bytes} are never written",
+            {
+                "count": len(members),
+                "first": first,
+                "last": last,
+                "temporaries": len(members) - 1,
+                "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
+                "number": number,
+            },
             members,
         )
         graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+
+def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:
+    """One group of two that do not depend on each other: the longer takes the shorter in."""
+    longer, shorter = (a, b) if len(a.members) >= len(b.members) else (b, a)
+    longer.members.extend(shorter.members)
+    longer.anchor = longer.anchor or shorter.anchor
+    several.pop(id(shorter), None)
+    several.setdefault(id(longer), longer)
+    return longer
 
 
 def _shape(node: Expr) -> str:

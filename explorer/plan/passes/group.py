@@ -77,7 +77,8 @@ class Group:
                 graph.refuse(
                     self,
                     "stacking_costs_more",
-                    "{count} calls of {name} stay separate: stacked they would take {together_us}, separately {separate_us}",
+                    "{count} calls of {name} stay separate:"
+                    " stacked they would take {together_us}, separately {separate_us}",
                     facts,
                     member,
                 )

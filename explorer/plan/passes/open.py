@@ -57,7 +57,8 @@ class Open:
                 number = graph.decide(
                     self,
                     "opened",
-                    "{name} is called in {count} places: opened, its operations can be simplified, merged and fused with their neighbours",
+                    "{name} is called in {count} places:"
+                    " opened, its operations can be simplified, merged and fused with their neighbours",
                     {"name": body.name, "count": calls.get(key, 1)},
                     [],
                     outputs,

@@ -41,7 +41,7 @@ class Order:
         chains = 0
         while ready:
             shown = sorted(ready[:_SHOWN])
-            key, index = ready[0]
+            _, index = ready[0]
             kernel = kernels[index]
             kernel.ready = tuple([kernels[other].result for _, other in shown])
             kernel.ready_count = len(ready)
@@ -74,10 +74,9 @@ class Order:
         for node in graph.live:
             if node.uid in inner:
                 continue
-            if not node.operands:
-                if node.operation.view:
-                    leaves.append(node)
-                    continue
+            if not node.operands and node.operation.view:
+                leaves.append(node)
+                continue
             members = fused.get(node.uid)
             kernel_of[node.uid] = len(kernels)
             kernels.append(self._kernel(node, members, graph))

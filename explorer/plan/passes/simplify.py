@@ -1,4 +1,7 @@
-"""Simplify: at each node a chain of links; the first that recognises a structure replaces it, the tail is to leave it."""
+"""Simplify: at each node a chain of links; the first that recognises a structure replaces it.
+
+The tail of the chain is the general method: the node stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
 from explorer.plan.rule import Applied, Declined, Link
 
+_ENDLESS = 10_000
+"""so many replacements of what replaced one node are taken for a chain of links that never ends"""
+
 
 @dataclass(frozen=True)
 class Simplify:
@@ -23,35 +29,51 @@ class Simplify:
 
     def run(self, graph: Graph) -> None:
         """Sweep until nothing changes."""
+        told = {choice.subjects[0].uid for choice in graph.choices if choice.code == "unreached"}
         for _ in range(self.sweeps):
             before = len(graph.substitutions)
-            self._sweep(graph)
+            self._sweep(graph, told)
             if len(graph.substitutions) == before:
                 return
             graph.refresh()
 
-    def _sweep(self, graph: Graph) -> None:
+    def _sweep(self, graph: Graph, told: set[int]) -> None:
         """Ask the chain at every node, operands first; what a link produces is asked about in turn."""
         chains: dict[type, list[tuple[int, Link]]] = {}
-        numbered = list(enumerate(Link.chain))
         outer = state.scope, state.origin
         try:
             for node in graph.live:
-                pending = [node]
-                while pending:
-                    current = pending.pop()
-                    kind = type(current.operation)
-                    links = chains.get(kind)
-                    if links is None:
-                        links = chains[kind] = [(i, link) for i, link in numbered if issubclass(kind, link.roots)]
-                    if links and current.uid not in graph.replaced:
-                        pending.extend(reversed(self._ask(current, links, graph)))
-                    elif kind is Zero and current.operation.cause:  # type: ignore[attr-defined]
-                        self._unreached(current, graph)
+                kind = type(node.operation)
+                links = chains.get(kind)
+                if links is None:
+                    links = chains[kind] = _links_of(kind)
+                if links:
+                    pending = self._ask(node, links, graph)
+                    if pending:
+                        self._settle(node, pending, graph)
+                elif kind is Zero and node.operation.cause and node.uid not in told:  # type: ignore[attr-defined]
+                    told.add(node.uid)
+                    reason = "the loss does not depend on this input: its gradient is the structured zero"
+                    graph.decide(self, "unreached", reason, {}, [node])
         finally:
             state.scope, state.origin = outer
 
+    def _settle(self, node: Expr, pending: list[Expr], graph: Graph) -> None:
+        pending.reverse()
+        for _ in range(_ENDLESS):
+            if not pending:
+                return
+            current = pending.pop()
+            if current.uid not in graph.replaced:
+                pending.extend(reversed(self._ask(current, _links_of(type(current.operation)), graph)))
+        raise DeclarationError(
+            f"links that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
+            rule=f"a link answers None at what it produced itself; the last one was {graph.choices[-1].link}",
+            fix="let match() tell what is still to be done from what is done",
+        )
+
     def _ask(self, node: Expr, links: list[tuple[int, Link]], graph: Graph) -> list[Expr]:
+        """The nodes that the first link that applies made, in topological order."""
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         before = next_uid()
         for index, link in links:
@@ -63,26 +85,35 @@ class Simplify:
                 continue
             if not isinstance(answer, Applied):
                 raise DeclarationError(
-                    f"link {link.name} answered {answer!r}", rule="a link answers Applied, Declined or None", fix="return one of them"
+                    f"link {link.name} answered {answer!r}",
+                    rule="a link answers Applied, Declined or None",
+                    fix="return one of them",
                 )
             new = graph.resolve(answer.new)
-            if new.type is not node.type:
-                raise DeclarationError(
-                    f"link {link.name} put {new.type} in the place of {node.type}",
-                    rule="what stands for a node has its type",
-                    fix="convert the result, or decline",
-                )
-            fresh = reachable([new], stop=lambda n: n.uid < before)
-            fresh = [n for n in fresh if n.uid >= before and n.uid not in graph.known]
+            fresh = [n for n in reachable([new], stop=lambda n: n.uid < before) if n.uid >= before]
+            fresh = [n for n in fresh if n.uid not in graph.known]
+            _check(link, node, new, fresh, graph)
             decision = graph.decide(link, answer.code, answer.reason, answer.facts, [node], (new,), index)
             graph.introduce(decision, fresh, node)
             graph.substitute(decision, node, new)
             return fresh
         return []
 
-    def _unreached(self, node: Expr, graph: Graph) -> None:
-        if any(choice.code == "unreached" and choice.subjects[0] is node for choice in graph.choices):
-            return
-        graph.decide(
-            self, "unreached", "the loss does not depend on this input: its gradient is the structured zero", {}, [node]
+
+def _links_of(kind: type) -> list[tuple[int, Link]]:
+    return [(index, link) for index, link in enumerate(Link.chain) if issubclass(kind, link.roots)]
+
+
+def _check(link: Link, node: Expr, new: Expr, fresh: list[Expr], graph: Graph) -> None:
+    if new.type is not node.type:
+        raise DeclarationError(
+            f"link {link.name} put {new.type} in the place of {node.type}",
+            rule="what stands for a node has its type",
+            fix="convert the result, or decline",
+        )
+    if new is node or any(operand is node for made in fresh for operand in graph.operands(made)):
+        raise DeclarationError(
+            f"link {link.name} put a value that reads {node!r} in the place of {node!r}",
+            rule="what stands for a node does not read it",
+            fix="build the new value from the node's operands, or answer None",
         )

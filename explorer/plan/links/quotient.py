@@ -1,0 +1,159 @@
+"""Taking a divisor out of a value: the gradients of logarithms divide by what may have underflowed or overflowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from explorer.core.expr import Expr
+from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract
+from explorer.ops.base import reshape
+from explorer.ops.elementwise import Negative
+from explorer.ops.loss import NllLossGradient
+from explorer.ops.movement import BroadcastTo, Reshape, broadcast_to, cast
+from explorer.ops.reduce import Sum
+from explorer.plan.graph import Graph
+from explorer.plan.links.match import constant, producer, same
+
+Test: TypeAlias = Callable[[Expr], bool]
+_DEPTH = 8
+
+
+def is_value(value: Expr, graph: Graph) -> Test:
+    """The divisor ``value`` itself."""
+    return lambda divisor: divisor.shape == value.shape and same(divisor, value, graph)
+
+
+def is_one_minus(value: Expr, graph: Graph) -> Test:
+    """The divisor 1 − ``value``."""
+
+    def test(divisor: Expr) -> bool:
+        if producer(divisor, Subtract) is None or divisor.shape != value.shape:
+            return False
+        one, other = graph.operands(divisor)
+        return constant(one, graph) == 1 and same(other, value, graph)
+
+    return test
+
+
+def is_one_plus(value: Expr, graph: Graph) -> Test:
+    """The divisor 1 + ``value``."""
+
+    def test(divisor: Expr) -> bool:
+        if producer(divisor, Add) is None or divisor.shape != value.shape:
+            return False
+        a, b = graph.operands(divisor)
+        return (constant(a, graph) == 1 and same(b, value, graph)) or (
+            constant(b, graph) == 1 and same(a, value, graph)
+        )
+
+    return test
+
+
+def terms(value: Expr, graph: Graph, depth: int = _DEPTH) -> list[Expr]:
+    """The terms of a sum, of sums of sums too; the value alone where it is none."""
+    if depth and isinstance(value.operation, (Add, AddN)):
+        operands = graph.operands(value)
+        if len(operands) <= 2 * _DEPTH and all(operand.shape == value.shape for operand in operands):
+            return [term for operand in operands for term in terms(operand, graph, depth - 1)]
+    return [value]
+
+
+def numerator(value: Expr, divides: Test, graph: Graph, depth: int = _DEPTH) -> Expr | None:
+    """n where ``value`` is n / d, element by element, for a divisor d that ``divides`` knows; None where it is not."""
+    if not depth:
+        return None
+    operation, operands = value.operation, graph.operands(value)
+    found: Expr | None = None
+    if isinstance(operation, Negative):
+        inner = numerator(operands[0], divides, graph, depth - 1)
+        found = -inner if inner is not None else None
+    elif isinstance(operation, Divide):
+        found = _of_quotient(operands[0], operands[1], value, divides, graph, depth)
+    elif isinstance(operation, Multiply):
+        for factor, other in (operands, operands[::-1]):
+            if factor.shape == value.shape:
+                inner = numerator(factor, divides, graph, depth - 1)
+                if inner is not None:
+                    found = inner * other
+                    break
+    elif isinstance(operation, NllLossGradient):
+        g, truth, prediction = operands
+        if divides(prediction):
+            truth = cast(truth, value.dtype)
+            found = -(truth * (g / truth.sum()))
+    return None if found is None else broadcast_to(found, value.shape)
+
+
+def _of_quotient(n: Expr, d: Expr, value: Expr, divides: Test, graph: Graph, depth: int) -> Expr | None:
+    if divides(d):
+        return n
+    if isinstance(d.operation, Multiply):
+        for factor, other in (graph.operands(d), graph.operands(d)[::-1]):
+            if factor.shape == value.shape and divides(factor):
+                return n / other
+    inner = numerator(n, divides, graph, depth - 1) if n.shape == value.shape else None
+    return inner / d if inner is not None else None
+
+
+class Total:
+    """The sum of ``powers`` over axes, and values divided by it, in any of the shapes that broadcasting needs."""
+
+    def __init__(self, powers: Expr, reduction: Sum, graph: Graph) -> None:
+        self.powers, self.axes, self.graph = powers, reduction.axes, graph
+        self.kept = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
+        self.bare = tuple([size for axis, size in enumerate(powers.shape) if axis not in reduction.axes])
+
+    def is_sum(self, node: Expr) -> bool:
+        """Whether a node is the sum, without its axes or with size 1 there."""
+        reduction = producer(node, Sum)
+        return (
+            reduction is not None
+            and reduction.axes == self.axes
+            and same(self.graph.operands(node)[0], self.powers, self.graph)
+        )
+
+    def is_aligned(self, node: Expr) -> bool:
+        """Whether a node is the sum in a shape whose axes meet those of the powers."""
+        if isinstance(node.operation, BroadcastTo):
+            (node,) = self.graph.operands(node)
+        if node.shape != self.kept:
+            return False
+        while isinstance(node.operation, Reshape):
+            (node,) = self.graph.operands(node)
+        return self.is_sum(node)
+
+    def numerator(self, value: Expr, depth: int = _DEPTH) -> Expr | None:
+        """n, of the value's shape, where the value is n divided by the sum spread to that shape."""
+        operation, operands = value.operation, self.graph.operands(value)
+        if not depth or value.ndim != self.powers.ndim:
+            return None
+        if value.shape == self.kept and value.shape != self.powers.shape:
+            return self._of_kept(value, depth)
+        if isinstance(operation, BroadcastTo):
+            (inner,) = operands
+            found = self._of_kept(inner, depth - 1) if inner.shape == self.kept else None
+            return None if found is None else broadcast_to(found, value.shape)
+        return numerator(value, self.is_aligned, self.graph, depth - 1)
+
+    def _of_kept(self, value: Expr, depth: int) -> Expr | None:
+        found = numerator(value, self.is_aligned, self.graph, depth)
+        if found is not None:
+            return found
+        if isinstance(value.operation, Reshape):
+            (inner,) = self.graph.operands(value)
+            found = self._of_bare(inner, depth - 1) if inner.shape == self.bare else None
+            return None if found is None else reshape(found, self.kept)
+        return self._of_sum(value, depth)
+
+    def _of_bare(self, value: Expr, depth: int) -> Expr | None:
+        found = numerator(value, self.is_sum, self.graph, depth)
+        return found if found is not None else self._of_sum(value, depth)
+
+    def _of_sum(self, value: Expr, depth: int) -> Expr | None:
+        reduction = producer(value, Sum)
+        if reduction is None or reduction.axes != self.axes or not depth:
+            return None
+        (inner,) = self.graph.operands(value)
+        found = self.numerator(inner, depth - 1)
+        return None if found is None else reduction(found)
