@@ -1,0 +1,204 @@
+"""Passes keep values: random graphs, random passes left out, against an interpreter that plans nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.core.function import Call, Item
+from explorer.plan import Options, plan
+from explorer.plan.passes import Group, Open
+from explorer.plan.planner import Planned
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+from tests.plan.programs import programs
+from tests.plan.reference import reference
+
+OPTIONAL = ("simplify", "dedup", "prune", "group", "fuse")
+subsets = st.sets(st.sampled_from(OPTIONAL)).map(lambda chosen: tuple(sorted(chosen)))
+limits = st.sampled_from((0, 20, 60, 500_000))
+
+
+def run(planned: Planned) -> list[Any]:
+    program = Program(planned)
+    run_simple(program)
+    return program.take()
+
+
+def equal(found: Iterable[Any], expected: Iterable[Any]) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.spec("P-2", "P-3", "P-5", "P-6", "P-7", "P-8", "P-9")
+@given(roots=programs(), without=subsets, limit=limits)
+def test_without_simplify_and_group_the_values_are_equal_to_the_last_bit(roots: Any, without: Any, limit: int) -> None:
+    options = Options(without=tuple({*without, "simplify", "group"}), open=Open(limit))
+    assert equal(run(plan(roots, options)), reference(roots))
+
+
+@pytest.mark.spec("P-1", "P-4")
+@given(roots=programs(), without=subsets, limit=limits)
+def test_all_passes_keep_values_but_for_rounding(roots: Any, without: Any, limit: int) -> None:
+    expected, rough = reference(roots), reference(roots, noise=np.random.default_rng(0))
+    for a, b in zip(expected, rough, strict=True):
+        assume(np.isfinite(a).all() and np.allclose(a, b, rtol=1e-9, atol=1e-9))  # no overflow, well conditioned
+    free = Group(prices=_STACKING_IS_FREE)
+    for found, value in zip(
+        run(plan(roots, Options(without=without, open=Open(limit), group=free))), expected, strict=True
+    ):
+        np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7)
+
+
+_STACKING_IS_FREE = Group().prices.__class__(call=1000.0, view=0.0)
+
+
+@pytest.mark.spec("P-7", "P-16")
+@given(roots=programs(), without=subsets, limit=limits)
+def test_the_schedule_is_a_topological_order_and_every_live_node_is_in_one_kernel(
+    roots: Any, without: Any, limit: int
+) -> None:
+    planned = plan(roots, Options(without=without, open=Open(limit)))
+    schedule, graph = planned.schedule, planned.graph
+    there = {leaf.uid for leaf in schedule.leaves}
+    level = dict.fromkeys(there, 0)
+    for kernel in schedule.kernels:
+        inside: set[int] = set()
+        for node in kernel.nodes:
+            for operand in graph.inputs[node.uid]:
+                assert operand.uid in there or operand.uid in inside
+            assert node.uid not in there
+            inside.add(node.uid)
+        outer = {o.uid for node in kernel.nodes for o in graph.inputs[node.uid]} - inside
+        assert outer == {read.uid for read in kernel.reads}
+        assert kernel.level == 1 + max((level[uid] for uid in outer), default=0)
+        level[kernel.result.uid] = kernel.level
+        there |= inside
+    assert there == {node.uid for node in graph.live}
+    assert all(root.uid in there for root in schedule.roots)
+
+
+@pytest.mark.spec("P-8")
+@given(roots=programs(), without=subsets, limit=limits)
+def test_a_value_is_untouched_until_its_last_reader_and_nobody_reads_dead_memory(
+    roots: Any, without: Any, limit: int
+) -> None:
+    planned = plan(roots, Options(without=without, open=Open(limit)))
+    kernels = planned.schedule.kernels
+    last: dict[int, int] = {}
+    for index, kernel in enumerate(kernels):
+        last.update({read.uid: index for read in kernel.reads})
+    last.update({root.uid: len(kernels) for root in planned.schedule.roots})
+    program = Program(planned)
+    values, slots = program.values, program.slots
+    held: dict[int, list[Any]] = {}
+    for index, (kernel, (runner, slot)) in enumerate(zip(kernels, program.runners, strict=True)):
+        needed = [part for uid in held if last[uid] >= index for part in _parts(values[slots[uid]])]
+        for block in program.blocks:
+            if not any(np.may_share_memory(block, part) for part in needed):
+                block.fill(0xFF)  # every float64 in it is NaN now
+        with np.errstate(all="ignore"):
+            values[slot] = runner(values)
+        for uid, copies in held.items():
+            if last[uid] > index:
+                assert equal(_parts(values[slots[uid]]), copies)
+        if kernel.result.uid in last:
+            held[kernel.result.uid] = [np.array(part) for part in _parts(values[slot])]
+    assert equal(program.take(), run(planned))
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+@pytest.mark.spec("P-8", "P-17")
+@given(roots=programs(), limit=limits)
+def test_poisoned_buffers_change_nothing_and_a_second_run_uses_the_same_memory(roots: Any, limit: int) -> None:
+    program = Program(plan(roots, Options(open=Open(limit))))
+    run_simple(program)
+    addresses = _addresses(program)
+    first = [np.array(value) for value in program.take()]
+    for block in program.blocks:
+        block.fill(0xFF)
+    run_simple(program)
+    assert _addresses(program) == addresses
+    assert equal(program.take(), first)
+
+
+def _addresses(program: Program) -> list[int]:
+    kernels = program.planned.schedule.kernels
+    return [
+        part.ctypes.data
+        for k in kernels
+        if k.buffer >= 0
+        for part in _parts(program.values[program.slots[k.result.uid]])
+    ]
+
+
+@pytest.mark.spec("P-15")
+@given(roots=programs(), without=subsets)
+def test_every_elementwise_operation_is_in_its_producers_kernel_or_has_a_coded_reason(roots: Any, without: Any) -> None:
+    planned = plan(roots, Options(without=tuple({*without} - {"fuse"})))
+    kernel_of = {node.uid: k.result.uid for k in planned.schedule.kernels for node in k.nodes}
+    refused: dict[int, set[str]] = {}
+    for choice in planned.graph.choices:
+        if not choice.applied and choice.link in ("ElementwiseChain", "Epilogue"):
+            assert choice.code in {"asked_for", "other_consumers", "shape", "second_product", "producer"}
+            for node in choice.subjects:
+                refused.setdefault(node.uid, set()).add(_about(choice))
+    for node in planned.graph.live:
+        if not node.operation.elementwise or node.operation.view:
+            continue
+        for operand in planned.graph.inputs[node.uid]:
+            if operand.uid not in kernel_of or kernel_of[operand.uid] == kernel_of[node.uid]:
+                continue
+            assert _names(operand) & refused.get(node.uid, set()), (node, operand)
+
+
+def _about(choice: Any) -> str:
+    if choice.code == "shape":
+        return f"from {choice.facts['before']}"
+    return f"#{choice.facts['operand'].uid}" if "operand" in choice.facts else choice.facts["producer"]
+
+
+def _names(operand: ex.Expr) -> set[str]:
+    shape = "" if isinstance(operand.type, tuple) else "×".join(map(str, operand.shape)) or "scalar"
+    return {f"#{operand.uid}", operand.operation.label, f"from {shape}"}
+
+
+@pytest.mark.spec("P-16")
+@given(roots=programs(), without=subsets, limit=limits)
+def test_every_recorded_operation_is_in_a_kernel_or_left_by_a_named_decision(
+    roots: Any, without: Any, limit: int
+) -> None:
+    planned = plan(roots, Options(without=tuple({*without} - {"prune"}), open=Open(limit)))
+    graph = planned.graph
+    scheduled = {node.uid for kernel in planned.schedule.kernels for node in kernel.nodes}
+    decided = {node.uid: number for number, node in graph.removed}
+    for node in [*graph.recorded, *[node for _, node in graph.added]]:
+        if node.operands:
+            assert (node.uid in scheduled) != (node.uid in decided)
+            if node.uid in decided:
+                choice = graph.choices[decided[node.uid]]
+                assert choice.applied
+                assert choice.code
+                assert any(node is subject for subject in choice.subjects) or _is_output(node, choice.subjects)
+    known = {node.uid for node in graph.recorded} | {node.uid for _, node in graph.added}
+    assert scheduled <= known
+    made = {node.uid: graph.choices[number] for number, node in graph.added}
+    for node in graph.live:
+        if node.uid in made:
+            assert made[node.uid].applied
+            assert node.scope is not None or node.code is not None
+
+
+def _is_output(node: ex.Expr, calls: list[ex.Expr]) -> bool:
+    """Whether a node is one output of a call that a decision opened or batched."""
+    return isinstance(node.operation, Item) and any(
+        isinstance(call.operation, Call) and isinstance(node.operands[0].operation, Call) for call in calls
+    )
