@@ -131,7 +131,27 @@ class Expr(NumpyProtocol, Operators):
         if copy is False:
             raise StateError("np.asarray(…, copy=False) of an expression", rule="evaluating makes a new array")
         value = cast("Array", hooks.evaluate(self))
-        return value if dtype is None else value.astype(dtype)
+        return value if dtype is None and not copy else value.astype(dtype or value.dtype)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise StateError(
+            f"writing to elements of {self!r}",
+            rule="an expression is a recorded value and never changes",
+            fix="choose elements with ex.where, or write to the array before ex.tensor(array)",
+        )
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Expr:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise StateError(
+            f"pickling {self!r}",
+            rule="an expression is known by its identity, which a copy in another process would not have",
+            fix="pickle its value (ex.evaluate(x)), or a plan's recording as JSON",
+        )
 
     def __bool__(self) -> bool:
         return bool(self._scalar("bool"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from explorer.core.registry import functions
 
 _UFUNCS = {"true_divide": "divide", "conjugate": "conj"}
 _FUNCTIONS = {"amax": "max", "amin": "min"}
+_PROPERTIES = ("shape", "ndim", "size")
 _REDUCTIONS = {"add": "sum", "maximum": "max", "minimum": "min"}
 
 
@@ -38,9 +40,20 @@ class NumpyProtocol:
     def __array_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Any:
-        name = _FUNCTIONS.get(func.__name__, func.__name__)
+        name = func.__name__
+        if name in _PROPERTIES:
+            return func(np.broadcast_to(np.empty(()), args[0].shape), *args[1:], **kwargs)
+        record = _find(_FUNCTIONS.get(name, name), f"np.{name}")
         given = {key: value for key, value in kwargs.items() if value is not np._NoValue}
-        return _find(name, f"np.{func.__name__}")(*args, **given)
+        known = inspect.signature(record).parameters
+        _refuse_options(f"np.{name}", {key: given.pop(key) for key in list(given) if key not in known})
+        try:
+            inspect.signature(record).bind(*args, **given)
+        except TypeError as error:
+            raise OperandError(
+                f"np.{name} of an expression: {error}", rule=f"ex.{name} takes these arguments"
+            ) from None
+        return record(*args, **given)
 
 
 def _find(name: str, given: str) -> Callable[..., Any]:
@@ -50,7 +63,8 @@ def _find(name: str, given: str) -> Callable[..., Any]:
 
 
 def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
-    given = [key for key, value in options.items() if not (value is None or value is True or value is np._NoValue)]
+    defaults = (None, True, np._NoValue)
+    given = [key for key, value in options.items() if not any(value is default for default in defaults)]
     if given:
         raise OperandError(
             f"{name} of an expression with {', '.join(given)}",

@@ -162,6 +162,9 @@ class Operation(metaclass=_Interning):
         expected = self._operand_count
         if expected is not None and len(types) != expected:
             raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
+        devices = {kind.device.name for kind in types if type(kind) is TensorType}
+        if len(devices) > 1:
+            raise self.refuse(types, f"operands are on one device, these on {' and '.join(sorted(devices))}")
         found = self._types[types] = self.infer(*types)
         return found
 

@@ -81,26 +81,46 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) 
     """
     if isinstance(value, Tensor):
         value = value.array
-    elif isinstance(value, Expr):
+    elif isinstance(value, Expr) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
         raise OperandError(
             f"ex.tensor of {value!r}",
             rule="a tensor holds a value that is there",
-            fix="evaluate it first: ex.evaluate(x)",
+            fix="evaluate it first: ex.evaluate(x); join expressions with ex.stack",
         )
     try:
         array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
-    except (ValueError, TypeError) as error:
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    except (ValueError, TypeError, OverflowError) as error:
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor is a regular array of numbers"
         ) from None
     TensorType(array.shape, array.dtype)
-    if not copy and array.base is not None and array.flags.writeable:
+    if not copy and _is_shared(array):
         raise OperandError(
-            "ex.tensor(view, copy=False) of a writable view",
-            rule="a tensor's storage is read-only, and a view's base could still be written to",
+            "ex.tensor(view, copy=False) of a view of a writable array",
+            rule="a tensor's storage is read-only, and the view's base could still be written to",
             fix="leave copy=False out, or pass the whole array",
         )
     return tensor_of(Storage(array), name)
+
+
+def _holds_expression(values: Any) -> bool:
+    """Whether nested lists hold an expression: NumPy would evaluate it."""
+    return any(
+        isinstance(value, Expr) or (isinstance(value, (list, tuple)) and _holds_expression(value)) for value in values
+    )
+
+
+def _is_shared(array: Array) -> bool:
+    """Whether the memory belongs to another array that can be written to."""
+    if array.base is not None and array.flags.writeable:
+        return True
+    base = array.base
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return True
+        base = base.base
+    return False
 
 
 public(tensor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,26 +30,25 @@ class TensorType:
     """number of elements"""
 
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
-        key = (shape, dtype, device)
+        """The one type of a shape, dtype and device; raises OperandError for sizes or elements that no tensor has."""
         try:
-            return _interned[key]
-        except KeyError:
+            return _interned[shape, dtype, device]
+        except (KeyError, TypeError):
             pass
-        exact = np.dtype(dtype)
+        exact = as_dtype(dtype)
         if exact.hasobject or exact.kind in "SUVMm":
             raise OperandError(
                 f"elements of dtype {exact}",
                 rule="tensors hold booleans, integers, floating or complex numbers",
                 fix="convert the array first, for instance with .astype(np.float32)",
             )
-        canonical = (tuple(int(n) for n in shape), exact, device)
+        canonical = (as_shape(shape, "a type"), exact, device)
         found = _interned.get(canonical)
         if found is None:
             found = object.__new__(cls)
             found.shape, found.dtype, found.device = canonical
             found.size = math.prod(found.shape)
             _interned[canonical] = found
-        _interned[key] = found
         return found
 
     @property
@@ -93,6 +93,7 @@ class TupleType:
     parts: tuple[TensorType, ...]
 
     def __new__(cls, parts: tuple[TensorType, ...]) -> TupleType:
+        """The one type of these outputs."""
         found = _interned_tuples.get(parts)
         if found is None:
             found = _interned_tuples[parts] = object.__new__(cls)
@@ -129,8 +130,42 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
     return tuple(result)
 
 
+def whole(value: Any, what: str) -> int:
+    """A whole number as an int; raises OperandError for anything else, 2.0 included."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise OperandError(f"{what}: {value!r}", rule="this is a whole number", fix="use an int") from None
+
+
+def as_shape(shape: Any, what: str) -> Shape:
+    """Sizes as a tuple of ints; raises OperandError where one is no whole number or negative."""
+    try:
+        sizes = tuple(shape)
+    except TypeError:
+        sizes = (shape,)
+    found = tuple([whole(size, f"{what} of shape {shape!r}") for size in sizes])
+    if any(size < 0 for size in found):
+        raise OperandError(f"{what} of shape {found}", rule="sizes are not negative")
+    return found
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """NumPy's dtype in the machine's byte order; raises OperandError where NumPy knows none."""
+    try:
+        if dtype is None:
+            raise TypeError("None names no dtype")
+        found: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+        return found
+    except (TypeError, ValueError) as error:
+        raise OperandError(
+            f"the dtype {dtype!r}: {error}", rule="a dtype is one of NumPy's", fix="for instance np.float32"
+        ) from None
+
+
 def normalize_axis(axis: int, rank: int, operation: str) -> int:
     """An axis counted from the front; raises OperandError when the rank has no such axis."""
+    axis = whole(axis, f"{operation}: axis")
     if not -rank <= axis < rank:
         raise OperandError(
             f"{operation}: axis {axis} of a tensor of rank {rank}",
@@ -144,7 +179,7 @@ def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str
     """Sorted axes counted from the front, all of them for None; a repeated axis raises OperandError."""
     if axes is None:
         return tuple(range(rank))
-    given = (axes,) if isinstance(axes, int) else tuple(axes)
+    given = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
     found = tuple(sorted(normalize_axis(axis, rank, operation) for axis in given))
     if len(set(found)) != len(found):
         raise OperandError(

@@ -42,7 +42,7 @@ def watch(function: Callable[..., Any]) -> Watched:
 
 def unchanged(watched: Watched) -> bool:
     """Whether every variable still holds the very object that it held."""
-    return all([read() is held for read, held in watched])
+    return all(read() is held for read, held in watched)
 
 
 def _readers(function: FunctionType) -> Iterator[Callable[[], Any]]:

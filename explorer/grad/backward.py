@@ -36,7 +36,7 @@ def backward(outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequ
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
     for node in reversed(nodes):
-        if node.uid not in gradients or not node.operands or node.uid not in wanted:
+        if node.uid not in gradients or not any(operand.uid in wanted for operand in node.operands):
             continue
         operation = node.operation
         if isinstance(operation, Item):
@@ -52,13 +52,17 @@ def backward(outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequ
         else:
             upstream = _total(upstream)
         for operand, gradient in zip(node.operands, operation.gradient(upstream, node, *node.operands), strict=True):
-            if gradient is not None and operand.uid in wanted and _is_real(operand):
+            if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     return [_total(gradients[node.uid]) if node.uid in gradients else None for node in inputs]
 
 
-def _is_real(node: Expr) -> bool:
-    return isinstance(node.type, TupleType) or node.type.dtype.kind in "fc"
+def _has_gradient(node: Expr) -> bool:
+    if isinstance(node.type, TupleType):
+        return True
+    if node.type.dtype.kind == "c":
+        raise OperandError(f"a gradient through {node!r}", rule="gradients are those of real numbers")
+    return node.type.dtype.kind == "f"
 
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
@@ -98,7 +102,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     inputs, structure = flatten(wrt)
     if not inputs or not all(isinstance(node, Expr) for node in inputs):
         raise OperandError("ex.grad for something that is no expression", rule="wrt holds the expressions themselves")
-    if loss.dtype.kind not in "fc":
+    if loss.dtype.kind != "f":
         raise OperandError(
             f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)"
         )
@@ -109,8 +113,8 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
             fix="reduce it first (loss.sum()), or pass seed=…",
         )
     for node in inputs:
-        if node.dtype.kind not in "fc":
-            raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for floating values")
+        if node.dtype.kind != "f":
+            raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for real floating values")
     with scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype) if seed is None else _seed(seed, loss.tensor_type)
         found = backward([loss], [start], inputs)

@@ -57,33 +57,31 @@ def _differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
 
     gradients = [node for node in found if node is not None]
     nodes = reachable(gradients, stop=is_border)
-    used = [index for index, node in enumerate(inputs) if any(node is reached for reached in nodes)]
+    reached = {node.uid for node in nodes}
+    used = [index for index, node in enumerate(inputs) if node.uid in reached]
     residuals = [node for node in nodes if node.uid in forward and node.operands and node.uid not in borders]
     outputs = list(body.outputs)
-    places = []
+    numbers = {output.uid: index for index, output in reversed([*enumerate(outputs)])}
     for node in residuals:
-        at = next((i for i, output in enumerate(outputs) if output is node), len(outputs))
-        if at == len(outputs):
+        if numbers.setdefault(node.uid, len(outputs)) == len(outputs):
             outputs.append(node)
-        places.append(at)
+    places = [numbers[node.uid] for node in residuals]
     structure = flatten(tuple(outputs))[1]
     augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
     stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in (*[inputs[i] for i in used], *residuals)}
     made = rebuild(nodes, {**stand_ins, **{seed.uid: seed for seed in given}}, lambda node: node.scope)
     vjp = None
-    order: list[Expr] = []
+    order = list({node.uid: node for node in gradients}.values())
     if gradients:
         parameters = tuple([stand_ins[inputs[i].uid] for i in used] + [stand_ins[n.uid] for n in residuals] + given)
-        for node in gradients:
-            if not any(node is known for known in order):
-                order.append(node)
         vjp = Call(make_body(inside.name, parameters, (), tuple([made[node.uid] for node in order]), inside))
+    order_of = {node.uid: index for index, node in enumerate(order)}
     return Differentiated(
         Call(augmented),
         tuple(places),
         vjp,
         tuple(used),
-        tuple([None if node is None else next(i for i, n in enumerate(order) if n is node) for node in found]),
+        tuple([None if node is None else order_of[node.uid] for node in found]),
     )
 
 

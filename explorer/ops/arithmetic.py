@@ -9,8 +9,9 @@ import numpy as np
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr
 from explorer.core.registry import function, public
-from explorer.core.types import Array, TensorType
+from explorer.core.types import Array, Number, TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+from explorer.ops.structured import Full, full
 
 PAIRS = (
     Example(real(2, 3), real(2, 3)),
@@ -66,12 +67,22 @@ class Divide(Ufunc):
 
 
 class Power(Ufunc):
-    """a to the power b; for gradients a must be positive where b varies."""
+    """a to the power b; the gradient for b needs a ≥ 0."""
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
 
-    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-        return g * b * a ** (b - 1), g * y * function("log")(a)
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr | None]:
+        if isinstance(b.operation, Full):
+            return g * _power_slope(a, b.operation.value), None
+        lower = where(b == 0, 1, b - 1)  # 0 to the power −1 would make the gradient of x⁰ NaN
+        return g * b * a**lower, where(a == 0, 0, g * y * function("log")(where(a == 0, 1, a)))
+
+
+def _power_slope(a: Expr, exponent: Number) -> Expr:
+    """The derivative of a to a constant power; that of a⁰ is 0, also where a is 0."""
+    if exponent == 2:
+        return 2 * a
+    return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype)
 
 
 class Maximum(Ufunc):
@@ -148,7 +159,6 @@ class Select(Elementwise):
 
     name = "where"
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
-    reuses_operand = False
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind != "b":
@@ -196,8 +206,6 @@ class AddN(Elementwise):
 
     def flops(self, result: Any, *types: TensorType) -> int:
         return (len(types) - 1) * int(result.size)
-
-    reuses_operand = False
 
 
 add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()

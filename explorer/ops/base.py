@@ -23,7 +23,6 @@ class Elementwise(Operation, abstract=True):
     """
 
     elementwise = True
-    reuses_operand = True
     weight: ClassVar[int] = 1
     """flops per element"""
 
@@ -53,6 +52,7 @@ class Elementwise(Operation, abstract=True):
 class Ufunc(Elementwise, abstract=True):
     """An elementwise operation that is one NumPy ufunc."""
 
+    reuses_operand = True
     ufunc: ClassVar[np.ufunc]
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -68,8 +68,10 @@ class Ufunc(Elementwise, abstract=True):
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The floating dtype that a function of real numbers gives for a dtype."""
-    return dtype if dtype.kind in "fc" else np.exp.resolve_dtypes((dtype, None))[-1]
+    """The floating dtype that a function of real numbers gives for a dtype; raises OperandError for complex ones."""
+    if dtype.kind == "c":
+        raise OperandError(f"a function of real numbers of {dtype}", rule="its operands are real numbers")
+    return dtype if dtype.kind == "f" else np.exp.resolve_dtypes((dtype, None))[-1]
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
-from explorer.core.types import AnyType, Array, Shape, TensorType
+from explorer.core.types import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.base import reshape
 from explorer.ops.joining import Stack
 from explorer.ops.parts import Member
@@ -38,6 +39,11 @@ class Convolution(Operation, abstract=True):
         """The attributes that all three share."""
         return self.strides, self.padding, self.dilation, self.groups
 
+    def weights(self, filters: Array) -> Array:
+        """The filters as matrices (1, groups, O / groups, C / groups · h · w)."""
+        rows = filters.shape[0] // self.groups
+        return filters.reshape(1, self.groups, rows, math.prod(filters.shape[1:]))
+
     def result_shape(self, images: Shape, filters: Shape, types: tuple[AnyType, ...]) -> Shape:
         """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
         if len(images) != 4 or len(filters) != 4:
@@ -48,6 +54,9 @@ class Convolution(Operation, abstract=True):
                 f"channels of the images ({images[1]}) = channels of a filter ({filters[1]}) × groups ({self.groups}), "
                 f"and the filters ({filters[0]}) divide among the groups",
             )
+        wrong = self.window(filters).wrong()
+        if wrong:
+            raise self.refuse(types, wrong)
         rows, columns = self.window(filters).output(images[2], images[3])
         if rows < 1 or columns < 1:
             raise self.refuse(types, f"the filter {filters[2]}×{filters[3]} fits into the padded image")
@@ -69,8 +78,8 @@ class Conv2d(Convolution):
 
     def kernel(self, out: Array, images: Array, filters: Array) -> Array:
         columns = self.window(filters.shape).columns(images, self.groups)
-        weights = filters.reshape(1, self.groups, filters.shape[0] // self.groups, -1)
-        np.matmul(weights, columns, out=out.reshape(out.shape[0], self.groups, weights.shape[2], -1))
+        weights = self.weights(filters)
+        np.matmul(weights, columns, out=out.reshape(out.shape[0], *weights.shape[1:3], columns.shape[3]))
         return out
 
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -105,8 +114,8 @@ class Conv2dImageGradient(Convolution):
         return TensorType(self.shape, np.result_type(g.dtype, filters.dtype))
 
     def kernel(self, out: Array, g: Array, filters: Array) -> Array:
-        weights = filters.reshape(1, self.groups, filters.shape[0] // self.groups, -1)
-        upstream = g.reshape(g.shape[0], self.groups, weights.shape[2], -1)
+        weights = self.weights(filters)
+        upstream = g.reshape(g.shape[0], *weights.shape[1:3], g.shape[2] * g.shape[3])
         columns = np.matmul(weights.swapaxes(2, 3), upstream)
         windows = columns.reshape(g.shape[0], self.shape[1], *filters.shape[2:], *g.shape[2:])
         np.copyto(out, self.window(filters.shape).scatter(windows, self.shape))
@@ -145,7 +154,7 @@ class Conv2dFilterGradient(Convolution):
 
     def kernel(self, out: Array, g: Array, images: Array) -> Array:
         columns = self.window(self.shape).columns(images, self.groups)
-        upstream = g.reshape(g.shape[0], self.groups, self.shape[0] // self.groups, -1)
+        upstream = g.reshape(g.shape[0], self.groups, self.shape[0] // self.groups, columns.shape[3])
         np.copyto(out, np.matmul(upstream, columns.swapaxes(2, 3)).sum(axis=0).reshape(self.shape))
         return out
 
@@ -186,7 +195,9 @@ def conv2d(
 ) -> Expr:
     """Cross-correlation of (N, C, H, W) with filters (O, C / groups, h, w) plus a bias (O,): (N, O, H′, W′)."""
     x, filters = as_operands((x, filters))
-    operation = Conv2d(pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), int(groups))
+    operation = Conv2d(
+        pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), whole(groups, "groups")
+    )
     y = operation(x, filters)
     if bias is None:
         return y

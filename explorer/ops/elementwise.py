@@ -143,6 +143,7 @@ class Tanh(Ufunc):
 class Sigmoid(Elementwise):
     """1 / (1 + e⁻ˣ), without overflow; its gradient takes the output: g·y·(1 − y)."""
 
+    reuses_operand = True
     range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -161,6 +162,7 @@ class Sigmoid(Elementwise):
 class SigmoidGradient(Elementwise):
     """g·y·(1 − y) for the output y of a sigmoid."""
 
+    reuses_operand = True
     weight, examples = 3, (Example(real(2, 3), real(2, 3, low=0.1, high=0.9)),)
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
@@ -174,6 +176,7 @@ class SigmoidGradient(Elementwise):
 class Relu(Elementwise):
     """max(x, 0): positive elements are kept, the others become 0; NaN stays."""
 
+    reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -186,6 +189,7 @@ class Relu(Elementwise):
 class Softplus(Elementwise):
     """log(1 + eˣ), without overflow."""
 
+    reuses_operand = True
     range, monotone, weight, examples = "nonnegative", True, 2 * EXPENSIVE, ANY
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ from explorer.core.example import Example, integers
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
-from explorer.core.types import AnyType, Array, TensorType
+from explorer.core.types import AnyType, Array, TensorType, as_dtype, whole
 
 
 class OneHotRows(Operation):
@@ -44,4 +44,4 @@ class OneHotRows(Operation):
 def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
     """A row for each class number in ``labels``: shape (…,) of integers to (…, classes)."""
     (labels,) = as_operands((labels,))
-    return OneHotRows(int(classes), np.dtype(dtype))(labels)
+    return OneHotRows(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)

@@ -16,7 +16,7 @@ from explorer.ops.movement import Transpose
 
 
 class Matmul(Operation):
-    """The product a @ b: (…, n, k) and (…, k, m) give (…, n, m); a vector is a row on the left, a column on the right."""
+    """a @ b: (…, n, k) and (…, k, m) give (…, n, m); a vector is a row on the left and a column on the right."""
 
     linear = True
     examples = (

@@ -12,7 +12,17 @@ from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
-from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
+from explorer.core.types import (
+    AnyType,
+    Array,
+    Shape,
+    TensorType,
+    as_dtype,
+    as_shape,
+    broadcast_shapes,
+    normalize_axis,
+    whole,
+)
 
 
 class Movement(Operation, abstract=True):
@@ -128,7 +138,8 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 def reshape(x: Any, shape: int | Shape) -> Expr:
     """``x`` in another shape; one size may be −1 and is found from the others."""
     (x,) = as_operands((x,))
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple([whole(size, f"reshape to {shape}") for size in given])
     if sizes.count(-1) == 1:
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
@@ -138,14 +149,14 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
         sizes = tuple([x.size // rest if size == -1 else size for size in sizes])
     if any(size < 0 for size in sizes):
         raise OperandError(f"reshape: given the shape {sizes}", rule="sizes are not negative, and at most one is −1")
-    return Reshape(tuple(map(int, sizes)))(x)
+    return Reshape(sizes)(x)
 
 
 @public
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
     """``x`` with its axes in another order, reversed for None."""
     (x,) = as_operands((x,))
-    order = range(x.ndim)[::-1] if axes is None else [normalize_axis(int(axis), x.ndim, "transpose") for axis in axes]
+    order = range(x.ndim)[::-1] if axes is None else [normalize_axis(axis, x.ndim, "transpose") for axis in axes]
     return Transpose(tuple(order))(x)
 
 
@@ -153,14 +164,16 @@ def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
 def broadcast_to(x: Any, shape: Shape) -> Expr:
     """``x`` repeated to a shape that it can be broadcast to; itself when it has that shape."""
     (x,) = as_operands((x,))
-    return x if x.shape == tuple(shape) else BroadcastTo(tuple(shape))(x)
+    sizes = as_shape(shape, "broadcast_to")
+    return x if x.shape == sizes else BroadcastTo(sizes)(x)
 
 
 @public
 def cast(x: Any, dtype: Any) -> Expr:
     """``x`` with its elements converted; itself when it has that dtype."""
     (x,) = as_operands((x,))
-    return x if x.dtype == np.dtype(dtype) else Cast(np.dtype(dtype))(x)
+    kind = as_dtype(dtype)
+    return x if x.dtype == kind else Cast(kind)(x)
 
 
 @public

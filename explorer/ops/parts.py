@@ -109,7 +109,10 @@ def getitem(x: Expr, index: Any) -> Expr:
                 spans.append((0, size, 1))
                 shape.append(size)
         elif isinstance(entry, slice):
-            spans.append(entry.indices(x.shape[axis]))
+            try:
+                spans.append(entry.indices(x.shape[axis]))
+            except (TypeError, ValueError) as error:
+                raise OperandError(f"index {entry!r} of {x.type}: {error}", rule="slices hold ints") from None
             shape.append(len(range(*spans[-1])))
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             spans.append(_position(int(entry), x, axis))

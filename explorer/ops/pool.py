@@ -42,6 +42,14 @@ class Pooling(Operation, abstract=True):
         """(N, C, H′, W′); raises OperandError where no window fits."""
         if x.rank != 4:
             raise self.refuse((x,), "images are (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
+        wrong = self.window.wrong()
+        if wrong:
+            raise self.refuse((x,), wrong)
+        for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
+            if 2 * max(sides) > dilation * (size - 1) + 1:
+                raise self.refuse(
+                    (x,), f"padding {max(sides)} is at most half of the window, so that none is all padding"
+                )
         rows, columns = self.window.output(x.shape[2], x.shape[3])
         if rows < 1 or columns < 1:
             raise self.refuse((x,), f"the window {self.size[0]}×{self.size[1]} fits into the padded image")
@@ -60,6 +68,8 @@ class MaxPool2d(Pooling):
     """The largest pixel of each window; padding never wins."""
 
     def infer(self, x: TensorType) -> TensorType:
+        if x.dtype.kind not in "fiu":
+            raise self.refuse((x,), "pixels are real numbers")
         return x.with_shape(self.result_shape(x))
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -89,8 +99,9 @@ class MaxPool2dGradient(Operation):
     examples = (Example(real(1, 1, 2, 2), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),)
 
     def infer(self, g: TensorType, y: TensorType, x: TensorType) -> TensorType:
-        if g.shape != y.shape:
-            raise self.refuse((g, y, x), "the gradient has the result's shape")
+        pooled = MaxPool2d(self.size, self.strides, self.padding, self.dilation, self.ceil).infer(x)
+        if g.shape != y.shape or pooled.shape != y.shape:
+            raise self.refuse((g, y, x), f"the gradient and the result have the pooling's shape {pooled.shape}")
         return TensorType(x.shape, g.dtype)
 
     def kernel(self, out: Array, g: Array, y: Array, x: Array) -> Array:
@@ -99,9 +110,11 @@ class MaxPool2dGradient(Operation):
         count = y.shape[2], y.shape[3]
         windows = np.zeros((*x.shape[:2], *self.size, *count), g.dtype)
         free = np.ones(y.shape, bool)
+        nan = y != y
         for row in range(self.size[0]):
             for column in range(self.size[1]):
-                chosen = (window.at(padded, row, column, count) == y) & free
+                pixel = window.at(padded, row, column, count)
+                chosen = ((pixel == y) | ((pixel != pixel) & nan)) & free
                 free &= ~chosen
                 np.copyto(windows[:, :, row, column], g, where=chosen)
         np.copyto(out, window.scatter(windows, x.shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, ClassVar
 
@@ -62,6 +63,12 @@ class Reduction(Operation, abstract=True):
         return broadcast_to(reshape(value, kept), x.shape)
 
 
+@functools.cache
+def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
+    return found
+
+
 class Sum(Reduction):
     """The sum over axes; small integers are summed in the platform's integer, as NumPy does."""
 
@@ -70,8 +77,7 @@ class Sum(Reduction):
     examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        summed: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
-        return summed
+        return _sum_dtype(dtype)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g, x),)
@@ -86,9 +92,10 @@ class Mean(Reduction):
         return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        np.add.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
+        exact = np.result_type(out.dtype, np.float32)  # half precision overflows at 65,504
+        total = np.sum(x, axis=self.axes, keepdims=self.keepdims, dtype=exact)
         with np.errstate(invalid="ignore"):
-            np.divide(out, math.prod([x.shape[axis] for axis in self.axes]), out=out)
+            out[...] = np.divide(total, math.prod([x.shape[axis] for axis in self.axes]))
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

@@ -12,7 +12,7 @@ from explorer.core.expr import Expr, record
 from explorer.core.operation import WEAK, Operation
 from explorer.core.registry import public
 from explorer.core.tensor import tensor
-from explorer.core.types import AnyType, Array, Number, Shape, TensorType
+from explorer.core.types import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
 
 
 class Structured(Operation, abstract=True):
@@ -90,19 +90,19 @@ class OneHot(Structured):
 
 def full(shape: Shape, value: Number, dtype: Any = np.float32) -> Expr:
     """A tensor whose elements are all ``value``; stores one number."""
-    kind = np.dtype(dtype)
-    return Full(_converted(value, kind), tuple(shape), kind)()
+    kind = as_dtype(dtype)
+    return Full(_converted(value, kind), as_shape(shape, "full"), kind)()
 
 
 def zeros(shape: Shape, dtype: Any = np.float32) -> Expr:
     """The algebraic zero of a shape; stores nothing."""
-    return Zero(tuple(shape), np.dtype(dtype))()
+    return Zero(as_shape(shape, "zeros"), as_dtype(dtype))()
 
 
 def one_hot_vector(length: int, position: int, value: Number = 1.0, dtype: Any = np.float32) -> Expr:
     """A vector of zeros with ``value`` at ``position`` (from zero); stores three numbers."""
-    kind = np.dtype(dtype)
-    return OneHot(int(length), int(position), _converted(value, kind), kind)()
+    kind = as_dtype(dtype)
+    return OneHot(whole(length, "length"), whole(position, "position"), _converted(value, kind), kind)()
 
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Number:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.types import Array, Shape
+from explorer.core.types import Array, Shape, whole
 
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
@@ -22,6 +22,12 @@ class Window(NamedTuple):
     dilation: Pair = (1, 1)
     ceil: bool = False
     """a last window may stand partly outside, when it starts inside the image or its padding at the front"""
+
+    def wrong(self) -> str:
+        """The rule that the window breaks, empty where it breaks none."""
+        if min(*self.size, *self.strides, *self.dilation) < 1:
+            return "a window's size, strides and dilation are at least 1"
+        return "padding is not negative" if min(map(min, self.padding)) < 0 else ""
 
     def output(self, height: int, width: int) -> Pair:
         """How many windows fit below and beside each other; less than 1 where none fits."""
@@ -64,7 +70,7 @@ class Window(NamedTuple):
         for row in range(self.size[0]):
             for column in range(self.size[1]):
                 found[:, :, row, column] = self.at(padded, row, column, (rows, across))
-        return found.reshape(n, groups, -1, rows * across)
+        return found.reshape(n, groups, c // groups * self.size[0] * self.size[1], rows * across)
 
     def scatter(self, columns: Array, shape: Shape) -> Array:
         """Windows (N, C, h, w, rows, columns) added back to images of ``shape``: the adjoint of reading them."""
@@ -84,17 +90,18 @@ class Window(NamedTuple):
         return padded[..., top : top + shape[2], left : left + shape[3]]
 
 
-def pair(value: int | tuple[int, ...], what: str) -> Pair:
+def pair(value: int | tuple[int, ...] | list[int], what: str) -> Pair:
     """One number for both axes, or one for each."""
-    found = (value, value) if isinstance(value, int) else tuple(map(int, value))
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    found = tuple([whole(number, what) for number in given])
     if len(found) != 2:
         raise OperandError(f"{what} {value!r}", rule="there is one number for rows and columns, or one for each")
     return found[0], found[1]
 
 
-def both_sides(value: int | tuple[Any, ...]) -> Padding:
+def both_sides(value: int | tuple[Any, ...] | list[Any]) -> Padding:
     """Padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
-    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        return (tuple(value[0]), tuple(value[1]))
+    if isinstance(value, (tuple, list)) and value and isinstance(value[0], (tuple, list)) and len(value) == 2:
+        return pair(value[0], "padding"), pair(value[1], "padding")
     rows, columns = pair(value, "padding")
     return (rows, rows), (columns, columns)

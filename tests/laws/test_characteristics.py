@@ -1,0 +1,134 @@
+"""Declared characteristics hold: planning relies on them, so that a wrong one would give wrong numbers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explorer.core.operation import Operation
+from explorer.core.types import Array
+from tests.laws.cases import Case, every_case, floating, operations, parameters
+
+CASES = [case for case in every_case() if case.example.operands]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-300, -1e-300, 700.0, -700.0, 1e4, -1e4, np.inf, -np.inf]
+
+
+def declared(characteristic: str) -> list[Any]:
+    return parameters(case for case in CASES if getattr(case.operation, characteristic))
+
+
+def compute(case: Case, *operands: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(case.operation.compute(*operands))
+
+
+@pytest.mark.spec("M-E9")
+@pytest.mark.parametrize("case", declared("linear"))
+def test_linear_operations_are_linear_in_each_operand(case: Case) -> None:
+    """f(αx + βy) = αf(x) + βf(y) in each floating operand while the others are held."""
+    held, other = case.arrays(seed=1), case.arrays(seed=2)
+    for place in floating(case.example):
+        mixed = [*held]
+        mixed[place] = 2.0 * held[place] - 3.0 * other[place]
+        swapped = [*held]
+        swapped[place] = other[place]
+        if case.operation.name in ("add", "subtract", "add_n"):  # linear in all operands together
+            for index in range(len(held)):
+                mixed[index], swapped[index] = 2.0 * held[index] - 3.0 * other[index], other[index]
+        if case.operation.name in ("stack", "concatenate"):
+            for index in range(len(held)):
+                mixed[index], swapped[index] = 2.0 * held[index] - 3.0 * other[index], other[index]
+        expected = 2.0 * compute(case, *held) - 3.0 * compute(case, *swapped)
+        np.testing.assert_allclose(compute(case, *mixed), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", declared("commutative"))
+def test_commutative_operations_take_operands_in_any_order(case: Case) -> None:
+    arrays = case.arrays()
+    expected = compute(case, *arrays)
+    for order in itertools.permutations(arrays):
+        np.testing.assert_allclose(compute(case, *order), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("case", declared("associative"))
+def test_associative_operations_group_in_any_way(case: Case) -> None:
+    """(a ∘ b) ∘ c = a ∘ (b ∘ c), up to rounding."""
+    first, second, third = (case.arrays(seed=seed)[0] for seed in (1, 2, 3))
+    left = compute(case, compute(case, first, second), third)
+    np.testing.assert_allclose(left, compute(case, first, compute(case, second, third)), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", declared("idempotent"))
+def test_idempotent_operations_change_nothing_the_second_time(case: Case) -> None:
+    """f(f(x)) = f(x); f(x, x) = x for an operation on two operands."""
+    arrays = case.arrays()
+    if len(arrays) == 1:
+        once = compute(case, *arrays)
+        if once.shape == arrays[0].shape:
+            np.testing.assert_array_equal(compute(case, once), once)
+        else:
+            with_axes = np.expand_dims(once, tuple(range(arrays[0].ndim - once.ndim)))
+            repeated = np.broadcast_to(with_axes.flat[0], arrays[0].shape)
+            assert (compute(case, repeated) == with_axes.flat[0]).all()
+    else:
+        np.testing.assert_array_equal(compute(case, arrays[0], arrays[0]), arrays[0])
+
+
+@pytest.mark.parametrize("case", declared("monotone"))
+def test_monotone_operations_never_decrease(case: Case) -> None:
+    """x ≤ y gives f(x) ≤ f(y): in the first operand, over the operation's own domain."""
+    arrays = case.arrays()
+    low, high = (float(bound) for bound in (case.example.operands[0].low, case.example.operands[0].high))
+    points = np.sort(np.random.default_rng(3).uniform(low, high, 200))
+    if not case.operation.elementwise:
+        pytest.fail("only elementwise operations declare monotone, or this law says what it means for others")
+    rest = [np.full((200,), array.flat[0]) for array in arrays[1:]]
+    values = compute(case, points, *rest)
+    assert (np.diff(values) >= 0).all()
+
+
+BOUNDS = {"nonnegative": (0.0, np.inf), "positive": (0.0, np.inf), "unit": (0.0, 1.0)}
+
+
+def ranged() -> list[type[Operation]]:
+    return [kind for kind in operations() if kind.range != "real"]
+
+
+@pytest.mark.parametrize("case", parameters(case for case in CASES if case.operation.range != "real"))
+def test_results_lie_in_the_declared_range(case: Case) -> None:
+    """Every element of the result lies in the declared range, extreme operands included; NaN may appear."""
+    low, high = BOUNDS[case.operation.range]
+    for seed in range(5):
+        values = compute(case, *case.arrays(seed=seed))
+        assert ((values >= low) & (values <= high)).all()
+    shape = case.arrays()[0].shape
+    if len(case.example.operands) == 1:
+        for dtype in (np.float64, np.float32):
+            with np.errstate(all="ignore"):
+                extreme = np.resize(np.array(SPECIAL, dtype), (int(np.prod(shape)) or 1,) if shape else ())
+            values = compute(case, np.resize(extreme, shape))
+            known = values[~np.isnan(values)]
+            assert ((known >= low) & (known <= high)).all()
+
+
+@pytest.mark.parametrize("case", declared("elementwise"))
+def test_elementwise_operations_look_at_one_place(case: Case) -> None:
+    """Changing one element of every operand changes the result at that place only."""
+    arrays = [
+        np.array(np.broadcast_to(array, np.broadcast_shapes(*[a.shape for a in case.arrays()])))
+        for array in case.arrays()
+    ]
+    other = case.arrays(seed=7)
+    expected = compute(case, *arrays)
+    if expected.size < 2:
+        return
+    place = (0,) * expected.ndim
+    for array, fresh in zip(arrays, other, strict=True):
+        array[place] = fresh.flat[0]
+    changed = compute(case, *arrays)
+    mask = np.ones(expected.shape, bool)
+    mask[place] = False
+    np.testing.assert_array_equal(changed[mask], expected[mask])

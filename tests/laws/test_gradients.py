@@ -1,0 +1,121 @@
+"""Gradient equals finite difference: every operation, every floating operand, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.types import Array
+from tests.laws.cases import Case, every_case, floating, parameters
+
+CASES = [case for case in every_case() if not case.operation.nondifferentiable and floating(case.example)]
+STEP = 1e-5
+
+
+def value(case: Case, arrays: list[Array], weights: Array) -> float:
+    return float(np.sum(np.asarray(case.operation.compute(*arrays), np.float64) * weights))
+
+
+def differences(case: Case, arrays: list[Array], place: int, weights: Array) -> Array:
+    """Central differences of Σ weights · result."""
+    found = np.zeros(arrays[place].shape)
+    for index in np.ndindex(found.shape):
+        low, high = ([array.copy() for array in arrays] for _ in range(2))
+        low[place][index] -= STEP
+        high[place][index] += STEP
+        found[index] = (value(case, high, weights) - value(case, low, weights)) / (2 * STEP)
+    return found
+
+
+def weights_of(case: Case) -> Array:
+    kind = case.operation.type_of(case.types)
+    return np.random.default_rng(1).uniform(0.5, 1.5, kind.shape).astype(kind.dtype)
+
+
+@pytest.mark.spec("M-O4", "C-18")
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_gradient_equals_finite_difference(case: Case) -> None:
+    """The gradient of every operation for every floating operand equals central differences."""
+    arrays, weights = case.arrays("float64"), weights_of(case)
+    operands = [ex.tensor(array) for array in arrays]
+    places = floating(case.example)
+    found = ex.evaluate(ex.grad(case.operation(*operands), [operands[place] for place in places], seed=weights))
+    for place, gradient in zip(places, found, strict=True):
+        assert gradient.shape == arrays[place].shape
+        assert gradient.dtype == arrays[place].dtype
+        expected = differences(case, arrays, place, weights)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-7, err_msg=f"operand {place}")
+
+
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_gradients_keep_the_operands_dtype(case: Case) -> None:
+    """float32 operands have float32 gradients, close to those in float64."""
+    weights = weights_of(case)
+    places = floating(case.example)
+    found = {}
+    for dtype in ("float64", "float32"):
+        operands = [ex.tensor(array) for array in case.arrays(dtype)]
+        result = case.operation(*operands)
+        seed = weights.astype(result.dtype)
+        found[dtype] = ex.evaluate(ex.grad(result, [operands[place] for place in places], seed=seed))
+    for exact, rough in zip(found["float64"], found["float32"], strict=True):
+        assert rough.dtype == np.float32
+        np.testing.assert_allclose(rough, exact, rtol=2e-4, atol=2e-5)
+
+
+def twice(case: Case) -> bool:
+    """Whether the operation's gradient can be differentiated: pooling's choice of the largest pixel cannot."""
+    return case.operation.name != "max_pool2d"
+
+
+@pytest.mark.parametrize("case", parameters(filter(twice, CASES)))
+def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
+    """Gradients are expressions, so they have gradients: those equal differences of the first ones."""
+    arrays, weights = case.arrays("float64"), weights_of(case)
+    places = floating(case.example)
+    direction = [np.random.default_rng(2).uniform(-1, 1, arrays[place].shape) for place in places]
+
+    def first(given: list[Array]) -> tuple[list[ex.Expr], ex.Expr]:
+        operands = [ex.tensor(array) for array in given]
+        gradients = ex.grad(case.operation(*operands), [operands[place] for place in places], seed=weights)
+        total = ex.add_n(*[(gradient * along).sum() for gradient, along in zip(gradients, direction, strict=True)])
+        return [operands[place] for place in places], total
+
+    inputs, total = first(arrays)
+    second = ex.evaluate(ex.grad(total, inputs))
+    for position, place in enumerate(places):
+        step = np.random.default_rng(3).uniform(-1, 1, arrays[place].shape)
+        moved = []
+        for sign in (-1, 1):
+            shifted = [array.copy() for array in arrays]
+            shifted[place] = shifted[place] + sign * STEP * step
+            moved.append(float(ex.evaluate(first(shifted)[1])))
+        expected = (moved[1] - moved[0]) / (2 * STEP)
+        found = float(np.sum(second[position] * step))
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6, err_msg=f"operand {place}")
+
+
+@pytest.mark.parametrize("case", parameters([c for c in every_case() if c.operation.nondifferentiable]))
+def test_operations_without_a_gradient_say_why(case: Case) -> None:
+    """A step is constant wherever it has a derivative: its gradient is zero, or asking for it is refused by name."""
+    places = floating(case.example)
+    reason = case.operation.nondifferentiable
+    assert len(reason.split()) >= 4
+    if not places or case.operation.type_of(case.types).dtype.kind != "f":
+        return
+    operands = [ex.tensor(array) for array in case.arrays("float64")]
+    if case.operation.refuses_gradient:
+        with pytest.raises(ex.OperandError, match=reason[:20]):
+            ex.grad(case.operation(*operands).sum(), operands[places[0]])
+        return
+    for gradient in ex.evaluate(ex.grad(case.operation(*operands).sum(), [operands[place] for place in places])):
+        assert not gradient.any()
+
+
+def test_the_gradient_of_max_pooling_is_differentiated_in_its_upstream_only() -> None:
+    """The second gradient of max pooling is refused by name, not silently zero."""
+    x = ex.tensor(np.arange(16.0).reshape(1, 1, 4, 4))
+    first = ex.grad((ex.max_pool2d(x, 2) ** 2).sum(), x)
+    with pytest.raises(ex.OperandError, match="largest"):
+        ex.grad(first.sum(), x)

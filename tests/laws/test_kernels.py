@@ -1,0 +1,156 @@
+"""Laws of types and kernels, over every operation."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.function import Call, Parameter
+from explorer.core.operation import Operation
+from explorer.core.tensor import Stored
+from explorer.core.types import TensorType
+from tests.laws.cases import Case, every_case, operations, parameters
+
+CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]
+COMPUTED = [case for case in CASES if not case.operation.view]
+DTYPES = ("float64", "float32")
+
+
+def run(case: Case, arrays: list[Any], out: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return case.operation.kernel(out, *arrays)
+
+
+def equal(found: Any, expected: Any) -> None:
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == expected.dtype
+
+
+@pytest.mark.spec("M-O2", "M-O4")
+def test_every_operation_is_documented() -> None:
+    for kind in operations():
+        sentence = (kind.__doc__ or "").strip()
+        assert len(sentence) > 2, kind
+        assert sentence.endswith("."), kind
+
+
+def test_examples_cover_every_operation() -> None:
+    """Calls and items take values of other operations; every other operation has an example of its own."""
+    without = {kind.name for kind in operations() if not kind.examples}
+    assert without == {"call", "item"}
+
+
+@pytest.mark.spec("M-O1", "M-O6", "C-18")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_inferred_type_is_the_kernels_type(case: Case, dtype: str) -> None:
+    """The type that is known when an expression is written is the type of the value that its kernel computes."""
+    arrays = case.arrays(dtype)
+    kind = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
+    assert isinstance(kind, TensorType)
+    value = case.operation.compute(*arrays)
+    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+
+
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_the_kernel_alone_decides_what_it_returns(case: Case) -> None:
+    """Computed without an array to write into, the kernel's own choice of dtype and shape is what was inferred."""
+    arrays = case.arrays()
+    value = ex.evaluate(case.operation(*arrays)) if arrays else ex.evaluate(case.operation())
+    kind = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
+    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+    equal(np.asarray(value), np.asarray(case.operation.compute(*arrays)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", parameters(COMPUTED))
+def test_what_memory_held_before_does_not_matter(case: Case, dtype: str) -> None:
+    """A result written over garbage equals one in fresh memory."""
+    arrays = case.arrays(dtype)
+    fresh = case.operation.compute(*arrays)
+    garbage = np.ndarray(fresh.shape, fresh.dtype, buffer=bytearray(b"\xa5" * fresh.nbytes))
+    assert run(case, arrays, garbage) is garbage
+    equal(garbage, fresh)
+
+
+@pytest.mark.parametrize("case", parameters(COMPUTED))
+def test_kernels_leave_their_operands_alone(case: Case) -> None:
+    arrays = case.arrays()
+    before = [array.copy() for array in arrays]
+    for array in arrays:
+        array.flags.writeable = False
+    case.operation.compute(*arrays)
+    for array, held in zip(arrays, before, strict=True):
+        equal(array, held)
+
+
+@pytest.mark.parametrize("case", parameters(COMPUTED))
+def test_kernels_read_operands_in_any_memory_order(case: Case) -> None:
+    """Transposed, reversed and broadcast operands give the values that dense ones give, up to rounding."""
+    arrays = case.arrays()
+    expected = case.operation.compute(*arrays)
+    reordered = [array.copy(order="F") for array in arrays]
+    reversed_ = [np.flip(np.flip(array).copy()) if array.ndim else array for array in arrays]
+    for operands in (reordered, reversed_):
+        np.testing.assert_allclose(case.operation.compute(*operands), expected, rtol=1e-13, atol=1e-13)
+
+
+def reusing() -> list[Any]:
+    found = []
+    for case in CASES:
+        result = case.operation.type_of(case.types)
+        places = [index for index, kind in enumerate(case.types) if kind is result]
+        if case.operation.reuses_operand:
+            found += [pytest.param(case, place, id=f"{case.operation.name}-{place}-{len(found)}") for place in places]
+    return found
+
+
+@pytest.mark.parametrize(("case", "place"), reusing())
+def test_operations_that_reuse_an_operand_may_write_over_it(case: Case, place: int) -> None:
+    expected = case.operation.compute(*case.arrays())
+    arrays = case.arrays()
+    assert run(case, arrays, arrays[place]) is arrays[place]
+    equal(arrays[place], expected)
+
+
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.view]))
+def test_views_own_no_memory(case: Case) -> None:
+    """A view shares its first operand's memory, or is a constant of a few bytes."""
+    arrays = case.arrays()
+    value = case.operation.compute(*arrays)
+    if arrays:
+        assert value.size == 0 or np.shares_memory(value, arrays[0])
+    else:
+        assert value.base is not None or value.size <= 1
+        assert all(stride == 0 for stride in value.strides)
+
+
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_flops_are_counted(case: Case) -> None:
+    flops = case.operation.flops(case.operation.type_of(case.types), *case.types)
+    assert isinstance(flops, int)
+    assert flops >= 0
+
+
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_operations_are_interned_and_rebuilt(case: Case) -> None:
+    """Equal attributes give one object, also through pickle and through its text."""
+    operation: Operation = case.operation
+    assert type(operation)(**case.example.attributes) is operation
+    assert pickle.loads(pickle.dumps(operation)) is operation
+    assert repr(operation).startswith(operation.name + "(")
+
+
+def test_a_call_is_run_by_planning_its_body() -> None:
+    @ex.function
+    def double(x: ex.Expr) -> ex.Expr:
+        return x + x
+
+    call = double(ex.tensor([1.0])).operation
+    assert isinstance(call, Call)
+    with pytest.raises(ex.StateError, match="planning its body"):
+        call.kernel(None)

@@ -1,0 +1,99 @@
+"""An illegal call fails when it is written: an OperandError that names the operation and the operands' types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.core.function import Parameter
+from explorer.core.tensor import Stored
+from explorer.core.types import TensorType, TupleType
+from tests.laws.cases import Case, every_case, parameters
+
+CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]
+ONE_EACH = list({case.operation.name: case for case in CASES}.values())
+DTYPES = ("bool", "int8", "uint8", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128")
+shapes = st.lists(st.integers(0, 4), max_size=5).map(tuple)
+types = st.builds(lambda shape, dtype: TensorType(shape, np.dtype(dtype)), shapes, st.sampled_from(DTYPES))
+
+
+def outcome(case: Case, operands: list[TensorType]) -> Any:
+    """The inferred type, or None where the operands are refused as they must be."""
+    try:
+        return case.operation.type_of(tuple(operands))
+    except ex.OperandError as error:
+        assert error.rule, error
+        return None
+
+
+@pytest.mark.spec("M-O2")
+@settings(max_examples=60)
+@pytest.mark.parametrize("case", parameters(CASES))
+@given(data=st.data())
+def test_illegal_operands_are_refused_when_written(case: Case, data: st.DataObject) -> None:
+    """Any operands at all either have a result type at once, or are refused by an OperandError; nothing else escapes."""
+    operands = data.draw(st.lists(types, max_size=4))
+    outcome(case, operands)
+
+
+@settings(max_examples=60)
+@pytest.mark.parametrize("case", parameters(case for case in CASES if case.example.operands))
+@given(data=st.data())
+def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> None:
+    """Operands near the legal ones: what type inference accepts, the kernel computes, with that very type."""
+    operands = list(case.types)
+    for index, kind in enumerate(operands):
+        dtype = data.draw(st.sampled_from((kind.dtype.name, *DTYPES)))
+        shape = list(kind.shape)
+        change = data.draw(st.sampled_from(("none", "none", "one", "zero", "drop", "add")))
+        if change in ("one", "zero") and shape:
+            shape[data.draw(st.integers(0, len(shape) - 1))] = int(change == "one")
+        elif change == "drop" and shape:
+            shape.pop(data.draw(st.integers(0, len(shape) - 1)))
+        elif change == "add":
+            shape.insert(data.draw(st.integers(0, len(shape))), data.draw(st.integers(0, 3)))
+        operands[index] = TensorType(tuple(shape), np.dtype(dtype))
+    kind = outcome(case, operands)
+    if kind is None:
+        return
+    assert isinstance(kind, TensorType)
+    arrays = [np.ones(operand.shape, operand.dtype) for operand in operands]
+    with np.errstate(all="ignore"):
+        value = case.operation.compute(*arrays)
+    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+
+
+@pytest.mark.spec("M-O2")
+@pytest.mark.parametrize("case", parameters(ONE_EACH))
+def test_the_error_names_the_operation_and_the_types(case: Case) -> None:
+    """An illegal call names the operation, the operands' types and the rule."""
+    pair = TupleType((TensorType((2,)), TensorType((3,))))
+    wrong = (pair,) if case.operation.takes_tuples else (pair, TensorType((7, 5, 1, 3, 2), np.dtype("int8")))
+    with pytest.raises(ex.OperandError) as caught:
+        case.operation.type_of(wrong)
+    message = str(caught.value)
+    assert case.operation.label in message
+    assert repr(pair) in message
+    assert "rule:" in message
+
+
+@pytest.mark.parametrize("case", parameters(case for case in ONE_EACH if case.operation._operand_count is not None))
+def test_a_wrong_number_of_operands_is_refused(case: Case) -> None:
+    count = case.operation._operand_count
+    assert count is not None
+    with pytest.raises(ex.OperandError, match=f"takes {count} operand"):
+        case.operation.type_of((TensorType((2,)),) * (count + 1))
+
+
+@pytest.mark.spec("M-O2")
+def test_numbers_alone_never_enter() -> None:
+    """number + number is Python's own arithmetic: an operation needs a tensor or an expression."""
+    for attempt in (lambda: ex.add(1, 2), lambda: ex.exp(1.0), lambda: ex.softmax(3)):
+        with pytest.raises(ex.OperandError, match="without any tensor"):
+            attempt()
+    assert ex.evaluate(ex.add(np.float32(1), 2)) == 3
