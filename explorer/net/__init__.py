@@ -2,7 +2,8 @@
 
 from explorer.net.context import OperatorContext
 from explorer.net.definition import NetDefinition, OperatorDefinition
-from explorer.net.net import Net, NetState, UnknownType
+from explorer.net.findings import UnknownType
+from explorer.net.net import Net, NetState
 from explorer.net.operator import NetOperator
 from explorer.net.table import OperatorTable
 

@@ -11,15 +11,13 @@ from explorer.core.errors import ExplorerError
 from explorer.core.expr import Expr, Scope, surrounded
 from explorer.core.function import Item
 from explorer.core.origin import Place
+from explorer.net.boxes import box_paths
 from explorer.net.context import OperatorContext
 from explorer.net.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.opaque import Opaque
 from explorer.net.shapes import Lengths, bound_type
 from explorer.net.table import OperatorTable
 from explorer.net.weights import NetWeights
-
-_GENERATED = frozenset(("torch", "F", "Tensor", "aten", "prim", "pnnx"))
-"""first words of names that the exporter made up from a function's name: their dots are no boxes"""
 
 
 @dataclass(slots=True)
@@ -33,6 +31,8 @@ class Build:
     inputs: dict[str, Expr]
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
+    silent: list[Expr] = field(default_factory=list)
+    """opaque operations whose operators have no outputs"""
 
     @property
     def outputs(self) -> dict[str, Expr]:
@@ -59,6 +59,7 @@ class NetBuilder:
 
     def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights) -> None:
         self.definition, self.table, self.weights = definition, table, weights
+        self._paths = box_paths(definition)
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._where = os.path.basename(definition.source) or definition.name
 
@@ -80,14 +81,13 @@ class NetBuilder:
                     if not opaque:
                         raise located from error
                     build.problems[operator.name] = located
-                    results = self._opaque(operator, build.values, lengths, error)
+                    results = self._opaque(operator, build, lengths, error)
             build.values.update(zip(operator.outputs, results, strict=True))
         return build
 
     def scope(self, operator: OperatorDefinition) -> Scope:
         """The innermost box of an operator."""
-        parts = operator.name.split(".")
-        path = (operator.name,) if parts[0] in _GENERATED else tuple(part or "." for part in parts)
+        path = self._paths[operator.name]
         text = operator.arguments.get("expr")
         if isinstance(text, str):
             path = (*path[:-1], f"{path[-1]} = {text}")
@@ -134,13 +134,15 @@ class NetBuilder:
         return results
 
     def _opaque(
-        self, operator: OperatorDefinition, values: Mapping[str, Any], lengths: Lengths, error: ExplorerError
+        self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError
     ) -> tuple[Any, ...]:
         noted = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
         kinds = tuple(kind for kind in noted if kind is not None)
-        operands = tuple(value for blob in operator.inputs if isinstance(value := values[blob], Expr))
+        operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
         weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
         whole = Opaque(operator.type, kinds if len(kinds) == len(noted) else (), error.given)(*operands, *weights)
+        if not noted:
+            build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:
             return (whole,) * len(noted)
         return tuple(Item(index)(whole) for index in range(len(noted)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ from explorer.core.expr import Expr, surrounded
 from explorer.core.function import Parameter
 from explorer.core.hooks import hooks
 from explorer.core.tensor import tensor
-from explorer.core.types import Array, TensorType
+from explorer.core.types import TensorType
 from explorer.net.builder import Build, NetBuilder
 from explorer.net.cut import cut
-from explorer.net.definition import BlobDefinition, NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition import BlobDefinition, NetDefinition, graph_error
+from explorer.net.findings import UnknownType, ends, find, nodes_of, unknown_types
 from explorer.net.given import as_array, named_inputs
 from explorer.net.operator import NetOperator
 from explorer.net.shapes import check_inputs, noted_dtype, shape_text
@@ -41,21 +41,6 @@ class NetState(enum.Enum):
     NEED_INIT = "NeedInit"
     NEED_BUILD = "NeedBuild"
     COMPLETE = "Complete"
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownType:
-    """An operator type that explorer does not know: the operators that have it, and the near known types."""
-
-    type: str
-    operators: tuple[OperatorDefinition, ...]
-    near: tuple[str, ...]
-
-    def __str__(self) -> str:
-        listed = ", ".join(f"{operator.name!r} (line {operator.line})" for operator in self.operators[:8])
-        more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
-        near = f"; near known types: {', '.join(self.near)}" if self.near else ""
-        return f"{self.type}: {listed}{more}{near}"
 
 
 class Net:
@@ -112,15 +97,19 @@ class Net:
 
     def unknown(self) -> list[UnknownType]:
         """All operator types of the net that explorer does not know, each with its operators and near known types."""
-        found: dict[str, list[OperatorDefinition]] = {}
-        for operator in self.definition.operators:
-            if operator.type not in self.table:
-                found.setdefault(operator.type, []).append(operator)
-        return [UnknownType(name, tuple(operators), tuple(self.table.near(name))) for name, operators in found.items()]
+        return unknown_types(self.definition, self.table)
 
     def problems(self) -> dict[str, ExplorerError]:
         """Why operators cannot run, by name: unknown types, operands or arguments that do not fit; reads no weight."""
         return self._look().problems
+
+    def check(self) -> list[str]:
+        """Everything that keeps the net from running, and types that the file notes otherwise; reads all weights."""
+        return find(self._look(), self.table)
+
+    def nodes(self, name: str) -> list[Expr]:
+        """The expressions in ``look()`` of an operator, operand or weight; UnknownNameError lists near names."""
+        return nodes_of(name, self._look(), self._builder)
 
     # -- building --------------------------------------------------------------------------------------------------
 
@@ -244,12 +233,10 @@ class Net:
         check_inputs(self.definition, types)
         with self._lock:
             program, build = self._program(types)
-            program.bind({build.inputs[name].uid: array for name, array in arrays.items()})
+            program.bind({build.inputs[name]: array for name, array in arrays.items()})
             EXECUTORS["simple"](program, None)
             values = program.take()
-        results = {
-            name: _owned(value, arrays.values()) for name, value in zip(self.definition.outputs, values, strict=True)
-        }
+        results = dict(zip(self.definition.outputs, values, strict=True))
         return next(iter(results.values())) if len(results) == 1 else results
 
     def _program(self, types: Mapping[str, TensorType]) -> tuple[Program, Build]:
@@ -281,7 +268,7 @@ class Net:
         opened = any(not isinstance(size, int) for blob in self.inputs.values() for size in blob.shape or ())
         title = f"{self.name} (? = {unknown})" if opened else self.name
         made = EvalPlan(**{"title": title, "record": "off", **options})
-        roots = _ends(build)
+        roots = ends(build)
         if not roots:
             raise OperandError(
                 f"net {self.name!r} holds no tensor that could be drawn",
@@ -326,21 +313,3 @@ def _keep(table: dict[Any, Any], key: Any, value: Any) -> None:
     table[key] = value
     if len(table) > _KEPT:
         del table[next(iter(table))]
-
-
-def _owned(value: Array, inputs: Iterable[Array]) -> Array:
-    """A result that shares no memory with an input, so that nobody changes it from outside."""
-    if any(np.may_share_memory(value, array) for array in inputs):
-        value = value.copy()
-        value.flags.writeable = False
-    return value
-
-
-def _ends(build: Build) -> list[Expr]:
-    """What the net hands out, then what nobody reads: with these every operator is reached."""
-    found = {name: value for name in build.definition.outputs if isinstance(value := build.values[name], Expr)}
-    for name, blob in build.definition.blobs.items():
-        value = build.values[name]
-        if not blob.consumers and blob.producer is not None and isinstance(value, Expr):
-            found.setdefault(name, value)
-    return list(found.values())

@@ -1,0 +1,80 @@
+"""Arrays that commands read and write: ``.npz`` and ``.npy``."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.cli.output import report
+from explorer.core.errors import FileError, UnknownNameError
+from explorer.core.types import Array
+from explorer.net import Net
+
+_PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
+
+
+def file_of(text: str) -> Path:
+    """The file in ``FILE`` or ``FILE:KEY,KEY``."""
+    return _split(text)[0]
+
+
+def _split(text: str) -> tuple[Path, list[str]]:
+    if Path(text).exists() or ":" not in text:
+        return Path(text), []
+    name, _, keys = text.rpartition(":")
+    return Path(name), [key for key in keys.split(",") if key]
+
+
+def read(text: str) -> dict[str, Array]:
+    """The arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy``, by key. Raises FileError for others."""
+    path, keys = _split(text)
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {path.stem: loaded}
+        with loaded:
+            for key in keys:
+                if key not in loaded.files:
+                    raise UnknownNameError(key, kind=f"array of {path}", known=loaded.files)
+            return {key: loaded[key] for key in keys or loaded.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        raise FileError(
+            f"this cannot be read as arrays: {error}", path=str(path), rule="inputs are a .npz or .npy file",
+            fix='write one with np.savez("in.npz", x=array)',
+        ) from None  # fmt: skip
+
+
+def inputs(net: Net, texts: Sequence[str]) -> dict[str, Array]:
+    """The net's inputs from files: by name where the keys are its names, else in order where there are as many."""
+    found = {key: array for text in texts for key, array in read(text).items()}
+    names = list(net.inputs)
+    if all(name in found for name in names):
+        return {name: found[name] for name in names}
+    if len(found) == len(names):
+        report(f"inputs in order: {', '.join(f'{key} as {name!r}' for key, name in zip(found, names, strict=True))}")
+        return dict(zip(names, found.values(), strict=True))
+    raise FileError(
+        f"{len(found)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(list(found)[:12])}",
+        path=", ".join(texts),
+        rule="there is an array for each input, by its name or in order",
+        fix=f"choose arrays: --input {texts[0]}:{','.join(list(found)[: len(names)]) or 'KEY'}",
+    )
+
+
+def npz(arrays: Mapping[str, Any]) -> bytes:
+    """The bytes of a ``.npz`` file; a name that is no plain file name becomes ``output_n``."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for number, (name, array) in enumerate(arrays.items()):
+            kept = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
+            if kept != name:
+                report(f"output {name!r} is written as {kept!r}")
+            with archive.open(f"{kept}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+    return buffer.getvalue()

@@ -1,0 +1,110 @@
+"""``explorer show``: a model's graph and its plan as a page, a picture, text or data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from explorer.cli.output import refuse_inputs, report, stem, write
+from explorer.core.errors import FileError
+from explorer.record import Recording
+
+HELP = "show a model's graph and how it is planned"
+DESCRIPTION = """\
+Show a model's graph and how it is planned: what was merged, fused, refused and why.
+
+The ending of the output chooses its form:
+  .html  a page to step through; it opens from disk (the default, FILE.explorer.html in this folder)
+  .svg   a picture      .dot  for Graphviz      .txt  the decisions as text      .json  the recording
+
+Operators that cannot run are drawn too. Weights are only read when inputs are given.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
+    parser.add_argument("-o", "--output", metavar="OUT", help="where to write, - for text to standard output")
+    parser.add_argument(
+        "--input",
+        metavar="IN[:KEY]",
+        action="append",
+        default=[],
+        help="run the model on arrays of a .npz or .npy file, and show values and times too",
+    )
+    parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of .html and .svg")
+
+
+def _html(recording: Recording, theme: str) -> str:
+    from explorer.view.html import html
+
+    return html(recording, theme=theme)
+
+
+def _svg(recording: Recording, theme: str) -> str:
+    from explorer.view.svg import svg
+
+    return svg(recording, theme=theme)
+
+
+def _dot(recording: Recording, theme: str) -> str:
+    from explorer.view.dot import to_graphviz
+
+    return str(to_graphviz(recording).source)
+
+
+def _text(recording: Recording, theme: str) -> str:
+    from explorer.view.text import text
+
+    return text(recording)
+
+
+def _json(recording: Recording, theme: str) -> str:
+    from explorer.record import to_json
+
+    return json.dumps(to_json(recording), ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+WRITERS: Mapping[str, Callable[[Recording, str], str]] = {
+    ".html": _html,
+    ".svg": _svg,
+    ".dot": _dot,
+    ".txt": _text,
+    ".json": _json,
+}
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Write the view."""
+    from explorer.formats import open
+
+    output = Path(options.output or f"{stem(options.file)}.explorer.html")
+    if options.output != "-":
+        if output.suffix.lower() not in WRITERS:
+            raise FileError(
+                f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
+                path=str(output),
+                rule=f"the ending of the output is one of {', '.join(WRITERS)}",
+                fix=f"write to {output.stem}.html",
+            )
+        from explorer.cli.arrays import file_of
+
+        refuse_inputs(output, [options.file, *map(file_of, options.input)])
+    net = open(options.file)
+    if options.input:
+        from explorer.cli.arrays import inputs
+
+        recording = net.plan(inputs(net, options.input), record="values").eval().recording
+    else:
+        recording = net.look().recording
+    if options.output == "-":
+        sys.stdout.write(_text(recording, options.theme))
+        return 0
+    write(output, WRITERS[output.suffix.lower()](recording, options.theme))
+    for unknown in net.unknown():
+        report(f"cannot run: {unknown}")
+    print(output if options.output else f"{output}: open it in a browser")
+    return 0

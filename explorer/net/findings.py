@@ -1,0 +1,129 @@
+"""What can be told of a net without running it: what keeps it from running, and which nodes a name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.core.errors import ExplorerError, UnknownNameError
+from explorer.core.expr import Expr, Scope
+from explorer.core.graph import reachable
+from explorer.core.types import TupleType
+from explorer.net.builder import Build, NetBuilder
+from explorer.net.definition import NetDefinition, OperatorDefinition
+from explorer.net.opaque import Opaque
+from explorer.net.shapes import disagreement
+from explorer.net.table import OperatorTable
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownType:
+    """An operator type that explorer does not know: the operators that have it, and the near known types."""
+
+    type: str
+    operators: tuple[OperatorDefinition, ...]
+    near: tuple[str, ...]
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{operator.name!r} (line {operator.line})" for operator in self.operators[:8])
+        more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
+        near = f"; near known types: {', '.join(self.near)}" if self.near else ""
+        return f"{self.type}: {listed}{more}{near}"
+
+
+def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[UnknownType]:
+    """All operator types of a definition that a table does not know, in the file's order."""
+    found: dict[str, list[OperatorDefinition]] = {}
+    for operator in definition.operators:
+        if operator.type not in table:
+            found.setdefault(operator.type, []).append(operator)
+    return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in found.items()]
+
+
+def find(build: Build, table: OperatorTable) -> list[str]:
+    """Everything that keeps a net from running, and every operand whose type is another than its file notes."""
+    definition = build.definition
+    found = [f"unknown operator type {unknown}" for unknown in unknown_types(definition, table)]
+    for name, error in build.problems.items():
+        operator = definition.operator(name)
+        if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
+            found.append(str(error))
+    for name, blob in definition.blobs.items():
+        value = build.values[name]
+        if isinstance(value, Expr) and not isinstance(value.type, TupleType) and not _is_opaque(value):
+            contradiction = disagreement(blob, value.type)
+            if contradiction:
+                maker = definition.operator(blob.producer) if blob.producer else None
+                where = f"operator {maker.name!r} (line {maker.line})" if maker else "an input"
+                found.append(f"operand {name!r} of {where}: {contradiction}")
+    return found + _weight_findings(definition)
+
+
+def _weight_findings(definition: NetDefinition) -> list[str]:
+    absent = getattr(definition.weights, "error", None)
+    if absent is not None:
+        return [str(absent())]
+    found = []
+    for operator in definition.operators:
+        for attribute in operator.weights:
+            try:
+                definition.weight(operator.name, attribute)
+            except ExplorerError as error:
+                found.append(str(error))
+    return found
+
+
+def _is_opaque(value: Expr) -> bool:
+    return isinstance(value.operation, Opaque) or any(isinstance(part.operation, Opaque) for part in value.operands)
+
+
+def _is_lost(value: object) -> bool:
+    """Whether nothing is known of a value, because what makes it cannot run and the file notes no type."""
+    return isinstance(value, Expr) and isinstance(value.operation, Opaque) and isinstance(value.type, TupleType)
+
+
+def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
+    """The nodes that an operator, operand or weight stands for, in order of recording; of a weight its tensor.
+
+    Raises UnknownNameError with the near names.
+    """
+    definition = build.definition
+    operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
+    everything = reachable(ends(build))
+    weights = {
+        reference.key: (operator.name, attribute)
+        for operator in definition.operators
+        for attribute, reference in operator.weights.items()
+    }
+    if name not in operators and name not in definition.blobs and name not in weights:
+        raise UnknownNameError(
+            name, kind="operator, operand or weight", known={*operators, *definition.blobs, *weights}
+        )
+    found: list[Expr] = []
+    if name in operators:
+        box = builder.scope(operators[name])
+        found += [node for node in everything if _is_inside(node.scope, box)]
+    value = build.values.get(name)
+    if isinstance(value, Expr) and all(value is not node for node in found):
+        found.append(value)
+    if name in weights:
+        found.append(builder.weights.tensor(*weights[name]))
+    return found
+
+
+def _is_inside(scope: Scope | None, box: Scope) -> bool:
+    while scope is not None:
+        if scope is box:
+            return True
+        scope = scope.parent
+    return False
+
+
+def ends(build: Build) -> list[Expr]:
+    """What the net hands out, then what nobody reads: with these every operator that makes a tensor is reached."""
+    found = {name: value for name in build.definition.outputs if isinstance(value := build.values[name], Expr)}
+    for name, blob in build.definition.blobs.items():
+        value = build.values[name]
+        if not blob.consumers and blob.producer is not None and isinstance(value, Expr):
+            found.setdefault(name, value)
+    return [*found.values(), *build.silent]
