@@ -114,7 +114,7 @@ class Operation(metaclass=_Interning):
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         _check_facets(cls, documented)
-        cls._operand_count = _operand_count(cls)
+        cls._operand_count = cls.count_operands()
         _enter(cls)
 
     def __post_init__(self) -> None:
@@ -149,6 +149,15 @@ class Operation(metaclass=_Interning):
     def __call__(self, *operands: Any) -> Expr:
         """Record this operation on expressions, arrays or numbers."""
         return record(self, as_operands(operands))
+
+    @classmethod
+    def count_operands(cls) -> int | None:
+        """How many operands the operation takes, None for any number: as many as ``infer`` or else ``kernel`` names."""
+        for facet, own in ((cls.infer, 1), (cls.kernel, 2)):
+            parameters = list(inspect.signature(facet).parameters.values())[own:]
+            if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+                return len(parameters)
+        return None
 
     def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
         """The inferred type, remembered for each tuple of operand types."""
@@ -250,13 +259,6 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
 
 WEAK = (float, int, bool, complex)
 """Python's numbers: they take the dtype of the tensors beside them, where it can hold them"""
-
-
-def _operand_count(cls: type[Operation]) -> int | None:
-    parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
-        return None
-    return len(parameters)
 
 
 def _check_facets(cls: type[Operation], documented: bool) -> None:

@@ -69,7 +69,7 @@ class Silu(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
-            np.divide(x, 1 + np.exp(-x), out=out)
+            np.divide(x, 1 + np.exp(np.negative(x, dtype=out.dtype)), out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

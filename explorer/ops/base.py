@@ -55,6 +55,11 @@ class Ufunc(Elementwise, abstract=True):
     reuses_operand = True
     ufunc: ClassVar[np.ufunc]
 
+    @classmethod
+    def count_operands(cls) -> int:
+        """As many as the ufunc takes."""
+        return cls.ufunc.nin
+
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         try:
             return self.ufunc.resolve_dtypes((*dtypes, None))[-1]

@@ -44,10 +44,10 @@ class Convolution(Operation, abstract=True):
         rows = filters.shape[0] // self.groups
         return filters.reshape(1, self.groups, rows, math.prod(filters.shape[1:]))
 
-    def result_shape(self, images: Shape, filters: Shape, types: tuple[AnyType, ...]) -> Shape:
+    def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
         """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
-        if len(images) != 4 or len(filters) != 4:
-            raise self.refuse(types, "images are (N, C, H, W) and filters (O, C / groups, h, w)")
+        if len(images) != 4 or len(filters) != 4 or any(kind.dtype.kind == "b" for kind in types):
+            raise self.refuse(types, "images are (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
                 types,

@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
-from explorer.core.types import Array
+from explorer.core.types import Array, TensorType
 from explorer.ops.arithmetic import where
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc, float_dtype
 
@@ -151,7 +151,7 @@ class Sigmoid(Elementwise):
 
     def kernel(self, out: Array, x: Array) -> Array:
         with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
-            np.exp(np.negative(x, out=out), out=out)
+            np.exp(np.negative(x, out=out, dtype=out.dtype), out=out)
         np.reciprocal(np.add(out, 1, out=out), out=out)
         return out
 
@@ -164,6 +164,9 @@ class SigmoidGradient(Elementwise):
 
     reuses_operand = True
     weight, examples = 3, (Example(real(2, 3), real(2, 3, low=0.1, high=0.9)),)
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(np.result_type(*dtypes))
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
         np.multiply(g * y, 1 - y, out=out)
@@ -178,6 +181,11 @@ class Relu(Elementwise):
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if dtypes[0].kind in "bc":
+            raise self.refuse((TensorType((), dtypes[0]),), "elements are real numbers")
+        return dtypes[0]
 
     def kernel(self, out: Array, x: Array) -> Array:
         return np.maximum(x, 0, out=out)
@@ -196,7 +204,7 @@ class Softplus(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        return np.logaddexp(x, np.zeros((), x.dtype), out=out)
+        return np.logaddexp(x, 0, out=out, dtype=out.dtype)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * sigmoid(x),)

@@ -53,8 +53,8 @@ class EmbeddingGradient(Operation):
     examples = (Example(real(2, 4, 3), integers(2, 4, high=5), shape=(5, 3)),)
 
     def infer(self, g: TensorType, numbers: TensorType) -> TensorType:
-        if g.shape != (*numbers.shape, *self.shape[1:]):
-            raise self.refuse((g, numbers), "g has a row for each number")
+        if numbers.dtype.kind not in "iu" or g.shape != (*numbers.shape, *self.shape[1:]):
+            raise self.refuse((g, numbers), "rows are chosen by whole numbers, and g has a row for each")
         return g.with_shape(self.shape)
 
     def kernel(self, out: Array, g: Array, numbers: Array) -> Array:

@@ -44,6 +44,7 @@ class Softmax(Normalization):
     range = "unit"
 
     def kernel(self, out: Array, x: Array) -> Array:
+        x = x.astype(out.dtype, copy=False)
         np.subtract(x, np.max(x, axis=self.axes, keepdims=True, initial=-np.inf), out=out)
         np.exp(out, out=out)
         np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
@@ -62,11 +63,11 @@ class SoftmaxGradient(Operation):
     def infer(self, g: TensorType, y: TensorType) -> TensorType:
         if g.shape != y.shape:
             raise self.refuse((g, y), "the gradient has the output's shape")
-        return TensorType(y.shape, np.result_type(g.dtype, y.dtype))
+        return TensorType(y.shape, float_dtype(np.result_type(g.dtype, y.dtype)))
 
     def kernel(self, out: Array, g: Array, y: Array) -> Array:
         inner = np.sum(g * y, axis=self.axes, keepdims=True)
-        np.multiply(y, g - inner, out=out)
+        np.multiply(y, np.subtract(g, inner, dtype=out.dtype), out=out)
         return out
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
@@ -86,6 +87,7 @@ class LogSoftmax(Normalization):
     """x − log Σ eˣ over axes, finite for every finite x."""
 
     def kernel(self, out: Array, x: Array) -> Array:
+        x = x.astype(out.dtype, copy=False)
         np.subtract(x, np.max(x, axis=self.axes, keepdims=True, initial=-np.inf), out=out)
         np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
         return out
@@ -107,6 +109,7 @@ class LogSumExp(Operation):
         return kind.with_dtype(float_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
+        x = x.astype(out.dtype, copy=False)
         largest = np.max(x, axis=self.axes, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(largest), largest, 0)
         with np.errstate(divide="ignore"):  # the sum of nothing: log 0 = −∞
@@ -169,7 +172,7 @@ class NllLossGradient(Operation):
     def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives the formula's −∞
             np.divide(truth, prediction, out=out)
-            np.multiply(out, -g / np.sum(truth), out=out)
+            np.multiply(out, np.divide(g, -np.sum(truth, dtype=out.dtype)), out=out)
         return out
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr, Expr]:

@@ -116,6 +116,10 @@ class Cast(Movement):
     )
 
     def infer(self, x: TensorType) -> TensorType:
+        if x.dtype.kind == "c" and self.dtype.kind not in "bc":
+            raise self.refuse(
+                (x,), f"complex elements have no place in {self.dtype}: their imaginary part would be lost"
+            )
         return x.with_dtype(self.dtype)
 
     def kernel(self, out: Array, x: Array) -> Array:

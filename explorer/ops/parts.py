@@ -24,6 +24,10 @@ class Part(Movement):
     def infer(self, x: TensorType) -> TensorType:
         if len(self.spans) != x.rank:
             raise self.refuse((x,), f"there is one index or range for each axis, {len(self.spans)} are given")
+        for span, size in zip(self.spans, x.shape, strict=True):
+            first, last = _ends(span)
+            if not (0 <= first < size and 0 <= last < size) and (isinstance(span, int) or len(range(*span))):
+                raise self.refuse((x,), f"indices and ranges lie inside the axes, {span} not inside one of size {size}")
         return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
 
     def kernel(self, out: None, x: Array) -> Array:
@@ -84,6 +88,14 @@ class Member(Movement):
         return Part(((0, size, 1), self.index, *[(0, n, 1) for n in x.shape[2:]]))(x)
 
 
+def _ends(span: Any) -> tuple[int, int]:
+    """The first and the last index of a span; of an empty one its start and stop."""
+    if isinstance(span, int):
+        return span, span
+    places = range(*span)
+    return (places[0], places[-1]) if places else (span[0], span[1])
+
+
 def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
     """NumPy's index of canonical spans; a negative stop means "through index 0"."""
     return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
@@ -110,10 +122,11 @@ def getitem(x: Expr, index: Any) -> Expr:
                 shape.append(size)
         elif isinstance(entry, slice):
             try:
-                spans.append(entry.indices(x.shape[axis]))
+                span = entry.indices(x.shape[axis])
             except (TypeError, ValueError) as error:
                 raise OperandError(f"index {entry!r} of {x.type}: {error}", rule="slices hold ints") from None
-            shape.append(len(range(*spans[-1])))
+            spans.append(span if len(range(*span)) else (0, 0, 1))
+            shape.append(len(range(*span)))
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             spans.append(_position(int(entry), x, axis))
         else:

@@ -123,9 +123,9 @@ class Logaddexp(Ufunc):
 
 
 class Rsqrt(Elementwise):
-    """1 / √x; ∞ at 0, NaN below."""
+    """1 / √x; ∞ at 0 (−∞ at −0), NaN below."""
 
-    range, weight, examples = "positive", 5, _POSITIVE
+    weight, examples = 5, _POSITIVE
 
     def result_dtype(self, *dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:
         return np.sqrt.resolve_dtypes((*dtypes, None))[-1]

@@ -1,4 +1,4 @@
-"""Every registered operation with each of its examples: what the laws range over. A new operation gains them by itself."""
+"""Every registered operation with each of its examples: what the laws range over, new operations included."""
 
 from __future__ import annotations
 
