@@ -57,7 +57,7 @@ def programs(draw: st.DrawFn, size: int = 24) -> list[ex.Expr]:
         elif kind == 8:
             made = draw(st.sampled_from((x @ weight + row, x * row, (x @ weight) * x, ex.relu(x @ weight) + x)))
         elif kind == 9:
-            axis, kept = draw(st.sampled_from(((0, True), (1, True), (None, True), (0, False)))) if True else (0, True)
+            axis, kept = draw(st.sampled_from(((0, True), (1, True), (None, True), (0, False))))
             made = one() + getattr(x, draw(st.sampled_from(("sum", "mean", "max"))))(axis=axis, keepdims=kept)
         elif kind == 10:
             made = draw(
@@ -77,10 +77,8 @@ def programs(draw: st.DrawFn, size: int = 24) -> list[ex.Expr]:
                 else x + ex.stack([one()[0]] * ROWS)
             )
         else:
-            made = draw(st.sampled_from(("gate", "both", "deep")))
-            made = {"gate": lambda: gate(x, weight), "deep": lambda: deep(x, weight), "both": lambda: both(x, one())}[
-                made
-            ]()
+            called = draw(st.sampled_from((gate, both, deep)))
+            made = called(x, one() if called is both else weight)
         nodes.extend(made if isinstance(made, tuple) else (made,))
     count = draw(st.integers(1, 3))
     return [one() for _ in range(count)]

@@ -9,10 +9,10 @@ from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
 from explorer.ops.elementwise import Absolute, Relu
 from explorer.ops.joining import Stack
 from explorer.ops.movement import BroadcastTo, Cast, Reshape, Transpose
-from explorer.ops.parts import Member
+from explorer.ops.parts import Member, Part
 from explorer.ops.reduce import Max, Mean, Min, Sum
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import constant, is_known_nonnegative, producer
+from explorer.plan.links.match import constant, is_known_nonnegative, member, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
@@ -88,20 +88,19 @@ class AlreadySo(Link):
 class MemberOfStack(Link):
     """A member of a stack is what was stacked there."""
 
-    roots = (Member,)
+    roots = (Member, Part)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        (stacked,) = graph.operands(node)
-        if producer(stacked, Stack) is None:
+        taken = member(node, graph)
+        if taken is None or producer(taken[0], Stack) is None:
             return None
-        index = node.operation.index  # type: ignore[attr-defined]
-        member = graph.operands(stacked)[index]
-        if member.type is not node.type:
-            return Declined(
-                "type", "{member} is {given} before it is stacked", {"member": member, "given": repr(member.type)}
-            )
+        stacked, index = taken
+        value = graph.operands(stacked)[index]
+        if value.type is not node.type:
+            facts = {"value": value, "given": repr(value.type)}
+            return Declined("type", "{value} is {given} before it is stacked", facts)
         return Applied(
-            member,
+            value,
             "member {index} of {stacked} is what was stacked there",
             {"index": index, "stacked": stacked},
             "member_of_stack",
@@ -115,14 +114,15 @@ class StackOfMembers(Link):
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         members = graph.operands(node)
-        if producer(members[0], Member) is None:
+        first = member(members[0], graph)
+        if first is None:
             return None
-        (whole,) = graph.operands(members[0])
+        whole, _ = first
         if whole.type is not node.type:
             return None
-        for index, member in enumerate(members):
-            taken = producer(member, Member)
-            if taken is None or taken.index != index or graph.operands(member)[0] is not whole:
+        for index, other in enumerate(members):
+            taken = member(other, graph)
+            if taken is None or taken[0] is not whole or taken[1] != index:
                 return None
         return Applied(
             whole,

@@ -11,6 +11,7 @@ from explorer.core.operation import Operation
 from explorer.core.tensor import Tensor
 from explorer.core.types import Number
 from explorer.ops.movement import BroadcastTo, Reshape
+from explorer.ops.parts import Member, Part
 from explorer.ops.structured import Full, Zero
 from explorer.plan.graph import Graph
 
@@ -30,6 +31,18 @@ def constant(node: Expr, graph: Graph) -> Number | None:
     if isinstance(node.operation, Full):
         return node.operation.value
     return 0 if isinstance(node.operation, Zero) else None
+
+
+def member(node: Expr, graph: Graph) -> tuple[Expr, int] | None:
+    """The value and index where a node is one member of its first axis, as batching or ``value[index]`` writes it."""
+    operation = node.operation
+    if isinstance(operation, Member):
+        return graph.operands(node)[0], operation.index
+    if isinstance(operation, Part) and operation.spans and isinstance(operation.spans[0], int):
+        (whole,) = graph.operands(node)
+        if operation.spans[1:] == tuple([(0, size, 1) for size in whole.shape[1:]]):
+            return whole, operation.spans[0]
+    return None
 
 
 def is_real(node: Expr) -> bool:

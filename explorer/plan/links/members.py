@@ -9,10 +9,9 @@ from explorer.ops.arithmetic import Add, AddN, add_n
 from explorer.ops.base import reshape
 from explorer.ops.linalg import Matmul
 from explorer.ops.movement import Transpose
-from explorer.ops.parts import Member
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import producer
+from explorer.plan.links.match import member, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
@@ -24,11 +23,11 @@ class SumOfMembers(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         terms = graph.operands(node)
         last = terms[-1]
-        taken = producer(last, Member)
+        taken = member(last, graph)
         if taken is None:
             return None
-        (whole,) = graph.operands(last)
-        if taken.index != whole.shape[0] - 1 and not isinstance(node.operation, AddN):
+        whole, index = taken
+        if index != whole.shape[0] - 1 and not isinstance(node.operation, AddN):
             return None  # not the top of a chain of additions
         found: dict[int, Expr] = {}
         rest: list[Expr] = []
@@ -36,14 +35,9 @@ class SumOfMembers(Link):
         while pending:
             current = pending.pop()
             for term in graph.operands(current):
-                member = producer(term, Member)
-                if (
-                    member is not None
-                    and graph.operands(term)[0] is whole
-                    and member.index not in found
-                    and term.shape == node.shape
-                ):
-                    found[member.index] = term
+                part = member(term, graph)
+                if part is not None and part[0] is whole and part[1] not in found and term.shape == node.shape:
+                    found[part[1]] = term
                 elif (
                     isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1 and term.shape == node.shape
                 ):

@@ -8,10 +8,11 @@ from typing import TypeAlias
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract
 from explorer.ops.base import reshape
-from explorer.ops.elementwise import Negative
+from explorer.ops.elementwise import Negative, Sigmoid, Square
 from explorer.ops.loss import NllLossGradient
 from explorer.ops.movement import BroadcastTo, Reshape, broadcast_to, cast
 from explorer.ops.reduce import Sum
+from explorer.ops.structured import full
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import constant, producer, same
 
@@ -50,8 +51,45 @@ def is_one_plus(value: Expr, graph: Graph) -> Test:
     return test
 
 
+def is_complement(value: Expr, graph: Graph) -> Test:
+    """The divisor 1 − sigmoid(x) where ``value`` is sigmoid(−x): the same number."""
+
+    def test(divisor: Expr) -> bool:
+        if producer(divisor, Subtract) is None or divisor.shape != value.shape or producer(value, Sigmoid) is None:
+            return False
+        one, other = graph.operands(divisor)
+        if constant(one, graph) != 1 or producer(other, Sigmoid) is None:
+            return False
+        return are_opposite(graph.operands(other)[0], graph.operands(value)[0], graph)
+
+    return test
+
+
+def inverts_one_plus(powers: Expr, graph: Graph) -> Test:
+    """1 / (1 + eˣ) as the sigmoid of −x."""
+    (x,) = graph.operands(powers)
+
+    def test(value: Expr) -> bool:
+        sigmoid = producer(value, Sigmoid) is not None and value.shape == powers.shape
+        return sigmoid and are_opposite(graph.operands(value)[0], x, graph)
+
+    return test
+
+
+def are_opposite(a: Expr, b: Expr, graph: Graph) -> bool:
+    """Whether one of two values is written as the negative of the other."""
+    for negative, other in ((a, b), (b, a)):
+        if producer(negative, Negative) is not None and same(graph.operands(negative)[0], other, graph):
+            return True
+    return False
+
+
 def terms(value: Expr, graph: Graph, depth: int = _DEPTH) -> list[Expr]:
     """The terms of a sum, of sums of sums too; the value alone where it is none."""
+    if depth and isinstance(value.operation, Negative):
+        (inner,) = graph.operands(value)
+        found = terms(inner, graph, depth - 1)
+        return [-term for term in found] if len(found) > 1 else [value]
     if depth and isinstance(value.operation, (Add, AddN)):
         operands = graph.operands(value)
         if len(operands) <= 2 * _DEPTH and all(operand.shape == value.shape for operand in operands):
@@ -59,41 +97,54 @@ def terms(value: Expr, graph: Graph, depth: int = _DEPTH) -> list[Expr]:
     return [value]
 
 
-def numerator(value: Expr, divides: Test, graph: Graph, depth: int = _DEPTH) -> Expr | None:
-    """n where ``value`` is n / d, element by element, for a divisor d that ``divides`` knows; None where it is not."""
+def numerator(
+    value: Expr, divides: Test, graph: Graph, depth: int = _DEPTH, inverts: Test | None = None
+) -> Expr | None:
+    """n where ``value`` is n / d, element by element, for a divisor d that ``divides`` knows; None where it is not.
+
+    ``inverts`` knows values that are 1 / d.
+    """
     if not depth:
         return None
     operation, operands = value.operation, graph.operands(value)
+
+    def of(part: Expr) -> Expr | None:
+        return numerator(part, divides, graph, depth - 1, inverts) if part.shape == value.shape else None
+
     found: Expr | None = None
-    if isinstance(operation, Negative):
-        inner = numerator(operands[0], divides, graph, depth - 1)
+    if inverts is not None and inverts(value):
+        found = full((), 1, value.dtype)
+    elif isinstance(operation, Negative):
+        inner = of(operands[0])
         found = -inner if inner is not None else None
+    elif isinstance(operation, Square):
+        inner = of(operands[0])
+        found = inner * operands[0] if inner is not None else None
     elif isinstance(operation, Divide):
-        found = _of_quotient(operands[0], operands[1], value, divides, graph, depth)
+        found = _of_quotient(operands[0], operands[1], value, divides, graph)
+        if found is None:
+            inner = of(operands[0])
+            found = inner / operands[1] if inner is not None else None
     elif isinstance(operation, Multiply):
         for factor, other in (operands, operands[::-1]):
-            if factor.shape == value.shape:
-                inner = numerator(factor, divides, graph, depth - 1)
-                if inner is not None:
-                    found = inner * other
-                    break
-    elif isinstance(operation, NllLossGradient):
-        g, truth, prediction = operands
-        if divides(prediction):
-            truth = cast(truth, value.dtype)
-            found = -(truth * (g / truth.sum()))
+            inner = of(factor)
+            if inner is not None:
+                found = inner * other
+                break
+    elif isinstance(operation, NllLossGradient) and divides(operands[2]):
+        truth = cast(operands[1], value.dtype)
+        found = -(truth * (operands[0] / truth.sum()))
     return None if found is None else broadcast_to(found, value.shape)
 
 
-def _of_quotient(n: Expr, d: Expr, value: Expr, divides: Test, graph: Graph, depth: int) -> Expr | None:
+def _of_quotient(n: Expr, d: Expr, value: Expr, divides: Test, graph: Graph) -> Expr | None:
     if divides(d):
         return n
     if isinstance(d.operation, Multiply):
         for factor, other in (graph.operands(d), graph.operands(d)[::-1]):
             if factor.shape == value.shape and divides(factor):
                 return n / other
-    inner = numerator(n, divides, graph, depth - 1) if n.shape == value.shape else None
-    return inner / d if inner is not None else None
+    return None
 
 
 class Total:

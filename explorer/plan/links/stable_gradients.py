@@ -12,7 +12,16 @@ from explorer.ops.movement import cast
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import is_real, producer, same
-from explorer.plan.links.quotient import Total, is_one_minus, is_one_plus, is_value, numerator, terms
+from explorer.plan.links.quotient import (
+    Total,
+    inverts_one_plus,
+    is_complement,
+    is_one_minus,
+    is_one_plus,
+    is_value,
+    numerator,
+    terms,
+)
 from explorer.plan.links.stable import as_node
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
@@ -117,10 +126,20 @@ class QuotientTimesProbability(Link):
             return None
         for y, quotient in (operands, operands[::-1]):
             if isinstance(y.operation, (Softmax, Sigmoid)) and quotient.shape == y.shape == node.shape:
-                n = numerator(quotient, is_value(y, graph), graph)
-                if n is not None:
+                tests = is_value(y, graph), is_complement(y, graph)
+                found: list[Expr] = []
+                rest: list[Expr] = []
+                for term in terms(quotient, graph):
+                    n = numerator(term, tests[0], graph)
+                    n = numerator(term, tests[1], graph) if n is None else n
+                    if n is None:
+                        rest.append(term * y)
+                    else:
+                        found.append(n)
+                if found:
                     reason = "{y} divides and multiplies: it is positive, but may underflow to 0"
-                    return Applied(as_node(n, node), reason, {"y": y}, "cancelled")
+                    facts = {"y": y, "other_terms": len(rest)}
+                    return Applied(as_node(_total([*found, *rest]), node), reason, facts, "cancelled")
         return None
 
 
@@ -136,11 +155,11 @@ class GradientOfExponentials(Link):
             return None
         (x,) = graph.operands(powers)
         totals = [Total(powers, reduction, graph) for reduction in _sums(quotient, graph)]
-        one_plus = is_one_plus(powers, graph)
+        one_plus, inverse = is_one_plus(powers, graph), inverts_one_plus(powers, graph)
         softmaxed = sigmoided = 0
         found: list[Expr] = []
         for term in terms(quotient, graph):
-            n = numerator(term, one_plus, graph) if term.shape == node.shape else None
+            n = numerator(term, one_plus, graph, inverts=inverse) if term.shape == node.shape else None
             if n is not None:
                 found.append(n * Sigmoid()(x))
                 sigmoided += 1

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.plan.links.asking import applied, close, decision, declined, simplified, values
+
+whole = values((4, 2, 3), low=-2.0)
+members = [whole[index] for index in range(4)]
+
+
+@pytest.mark.spec("P-1", "P-4")
+def test_a_sum_of_all_members_is_one_reduction_however_it_is_written() -> None:
+    rows = _rows()
+    for root in (
+        ex.add_n(*rows),
+        rows[0] + rows[1] + rows[2] + rows[3],
+        ex.add_n(*members),
+        sum(members[1:], members[0]),
+    ):
+        graph = simplified(root)
+        assert "sum_of_members" in applied(graph)
+        assert decision(graph, "sum_of_members").facts["members"] == 4
+        assert close(root)
+
+
+def _rows() -> list[ex.Expr]:
+    from explorer.ops.parts import Member
+
+    return [Member(index)(whole) for index in range(4)]
+
+
+@pytest.mark.spec("P-1", "P-4")
+def test_other_terms_stay_beside_the_reduction() -> None:
+    rows, other = _rows(), values((2, 3))
+    root = ((rows[0] + other) + rows[1] + rows[2]) + rows[3]
+    assert "sum_of_members" in applied(simplified(root))
+    assert close(root)
+    twice = ex.add_n(*rows, rows[2])
+    assert close(twice)
+
+
+@pytest.mark.spec("P-1", "P-4")
+def test_a_sum_of_some_members_is_refused_with_their_number() -> None:
+    rows = _rows()
+    root = ex.add_n(rows[0], rows[3])
+    graph = simplified(root)
+    assert declined(graph) == [("SumOfMembers", "not_all_members")]
+    facts = decision(graph, "not_all_members").facts
+    assert (facts["found"], facts["members"]) == (2, 4)
+    shared = rows[0] + rows[1]
+    assert applied(simplified(ex.add_n(ex.tanh(whole)[0], *members[1:]))) == []
+    both = (shared + rows[2] + rows[3]) + shared
+    assert close(both)
+
+
+@pytest.mark.spec("P-1", "P-4")
+def test_a_sum_of_products_is_one_product() -> None:
+    a, b = values((5, 2, 3)), values((5, 3, 4))
+    root = (a @ b).sum(axis=0)
+    graph = simplified(root)
+    assert "sum_of_products" in applied(graph)
+    assert decision(graph, "sum_of_products").facts == {"members": 5, "saved_bytes": 5 * 2 * 4 * 8}
+    assert close(root)
+
+
+@pytest.mark.spec("P-1", "P-4")
+def test_a_sum_of_products_is_left_where_it_would_change_the_type_or_compute_twice() -> None:
+    a, b = values((5, 2, 3)), values((5, 3, 4))
+    small = ex.tensor(np.ones((5, 2, 3), np.int32)) @ ex.tensor(np.ones((5, 3, 4), np.int32))
+    assert declined(simplified(small.sum(axis=0))) == [("SumOfProducts", "dtype")]
+    assert close(small.sum(axis=0))
+    product = a @ b
+    assert ("SumOfProducts", "other_consumers") in declined(simplified(product.sum(axis=0), product))
+    shared = (a @ values((3, 4))).sum(axis=0)
+    assert declined(simplified(shared)) == [("SumOfProducts", "rank")]
+    assert simplified(product.sum(axis=1)).choices == []
+
+
+@pytest.mark.spec("P-1")
+def test_a_stack_of_all_members_is_the_value_and_of_others_is_not() -> None:
+    rows = _rows()
+    assert applied(simplified(ex.stack(rows))) == ["stack_of_members"]
+    for order in ([1, 0, 2, 3], [0, 1, 2], [0, 1, 2, 3, 3]):
+        root = ex.stack([rows[index] for index in order])
+        assert applied(simplified(root)) == []
+        assert close(root)
