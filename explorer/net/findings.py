@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from explorer.core.errors import ExplorerError, UnknownNameError
 from explorer.core.expr import Expr, Scope
+from explorer.core.function import Item
 from explorer.core.graph import reachable
 from explorer.core.types import TupleType
 from explorer.net.builder import Build, NetBuilder
@@ -74,7 +75,8 @@ def _weight_findings(definition: NetDefinition) -> list[str]:
 
 
 def _is_opaque(value: Expr) -> bool:
-    return isinstance(value.operation, Opaque) or any(isinstance(part.operation, Opaque) for part in value.operands)
+    maker = value.operands[0] if isinstance(value.operation, Item) else value
+    return isinstance(maker.operation, Opaque)
 
 
 def _is_lost(value: object) -> bool:

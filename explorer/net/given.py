@@ -30,7 +30,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     missing = [name for name in wanted if name not in found and name not in named]
     if len(inputs) > len(wanted) or twice or missing:
         given = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
-        what = f"; {missing[0]!r} is missing" if missing else f"; {twice[0]!r} is given twice" if twice else ""
+        what = f"; {twice[0]!r} is given twice" if twice else f"; {missing[0]!r} is missing" if missing else ""
         raise OperandError(
             given + what, rule=f"its inputs are {expected}", fix="give each once, in this order or by name"
         )

@@ -182,7 +182,10 @@ class Net:
 
     def _expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Expr]:
         if not inputs and not named:
-            return {name: self._parameter(name, self._shape(name, None)) for name in self.definition.inputs}
+            return {
+                name: self._parameter(name, self._noted(name, self._shape(name, None)))
+                for name in self.definition.inputs
+            }
         given = named_inputs(self.definition, inputs, named)
         return {name: self._expression(name, value) for name, value in given.items()}
 
@@ -190,15 +193,17 @@ class Net:
         if isinstance(value, Expr):
             return value
         if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
-            return self._parameter(name, value)
+            return self._parameter(name, self._noted(name, value))
         array = as_array(self.definition.blob(name), value)
         with surrounded(None, None):
             return tensor(array, name=name)
 
-    def _parameter(self, name: str, shape: tuple[int, ...]) -> Expr:
-        """The parameter of an input and shape: one node, however often it is asked for."""
+    def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
         dtype = noted_dtype(self.definition.blob(name))
-        kind = TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
+        return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
+
+    def _parameter(self, name: str, kind: TensorType) -> Expr:
+        """The parameter of an input and type: one node, however often it is asked for."""
         key = name, kind
         if key not in self._parameters:
             with surrounded(None, None):
@@ -243,7 +248,7 @@ class Net:
         self._refresh()
         key = tuple(types.values())
         if key not in self._programs:
-            build = self._build({name: self._parameter(name, kind.shape) for name, kind in types.items()})
+            build = self._build({name: self._parameter(name, kind) for name, kind in types.items()})
             _keep(self._programs, key, (Program(plan(list(build.outputs.values()))), build))
         return self._programs[key]
 
@@ -282,7 +287,10 @@ class Net:
         self._refresh()
         key = "look", unknown
         if key not in self._builds:
-            inputs = {name: self._parameter(name, self._shape(name, unknown)) for name in self.definition.inputs}
+            inputs = {
+                name: self._parameter(name, self._noted(name, self._shape(name, unknown)))
+                for name in self.definition.inputs
+            }
             _keep(self._builds, key, self._builder.build(inputs, opaque=True))
         return self._builds[key]
 

@@ -56,7 +56,15 @@ class OperatorTable:
 
     def near(self, type: str) -> list[str]:
         """The known types whose names are most like this one, at most three."""
-        found = difflib.get_close_matches(type, self._builders, n=3, cutoff=0.6)
-        word = type.rpartition(".")[2].rpartition(":")[2].lower()
-        same = [name for name in self._builders if name.rpartition(".")[2].rpartition(":")[2].lower() == word]
-        return list(dict.fromkeys([*sorted(same), *found]))[:3]
+        near = set(difflib.get_close_matches(type, self._builders, n=3, cutoff=0.6))
+        near.update(name for name in self._builders if _word(name) == _word(type))
+
+        def distance(name: str) -> tuple[float, str]:
+            return -difflib.SequenceMatcher(None, type.lower(), name.lower()).ratio(), name
+
+        return sorted(near, key=distance)[:3]
+
+
+def _word(type: str) -> str:
+    """The type without its family: relu of ``nn.ReLU`` and ``aten::relu``."""
+    return type.replace("::", ".").rpartition(".")[2].lower()

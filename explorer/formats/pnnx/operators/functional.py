@@ -10,6 +10,7 @@ from explorer.core.expr import Expr
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.activation import gelu, hardsigmoid, hardswish, leaky_relu, relu6, silu
+from explorer.ops.arithmetic import where
 from explorer.ops.elementwise import relu, sigmoid, softplus, tanh
 from explorer.ops.loss import log_softmax, softmax
 
@@ -48,9 +49,11 @@ def leaky_relu_(op: OperatorContext) -> Expr:
 
 @file_operator("nn.Softplus", "F.softplus")
 def softplus_(op: OperatorContext) -> Expr:
-    """log(1 + e^(βx)) / β."""
-    beta = op.number("beta", 1)
-    return softplus(op.x) if beta == 1 else softplus(op.x * beta) / beta
+    """log(1 + e^(βx)) / β; x itself where βx is above the threshold."""
+    x, beta, threshold = op.x, op.number("beta", 1), op.number("threshold", 20)
+    scaled = x if beta == 1 else x * beta
+    y = softplus(scaled) if beta == 1 else softplus(scaled) / beta
+    return where(scaled > threshold, x, y)
 
 
 @file_operator("nn.Softmax", "F.softmax", "torch.softmax")

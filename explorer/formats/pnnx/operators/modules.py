@@ -70,8 +70,9 @@ def layer_normalization(op: OperatorContext) -> Expr:
 @file_operator("nn.Linear")
 def linear(op: OperatorContext) -> Expr:
     """x · Wᵀ + b."""
+    bias = op.weight("bias") if op.flag("bias", True) else None
     y = op.x @ op.weight("weight").T
-    return y + op.weight("bias") if op.flag("bias", True) else y
+    return y if bias is None else y + bias
 
 
 @file_operator("nn.Embedding")

@@ -176,7 +176,7 @@ def clamp(op: OperatorContext) -> Expr:
 def _enter_comparison(name: str, records: str) -> None:
     @file_operator(f"torch.{name}", f"aten::{name}")
     def comparison(op: OperatorContext) -> Expr:
-        compared: Expr = function(records)(op.x, op.operand(1, "other"))
+        compared: Expr = function(records)(op.x, _value(op, 1, "other"))
         return compared
 
     comparison.__doc__ = f"{records}, element by element."

@@ -1,0 +1,297 @@
+"""Operator types of PNNX files against torch's results, and users' own types."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.errors import DeclarationError
+from explorer.formats.pnnx.expression_tree import ARITY
+from explorer.formats.pnnx.operators import TABLE
+from explorer.formats.pnnx.operators.evaluation import apply
+from explorer.net import Net
+from explorer.net.definition import NetDefinition, OperatorDefinition, WeightReference
+
+reference = np.load(Path(__file__).parents[3] / "assets" / "reference.npz")
+CASES = sorted(key.removesuffix("/arguments") for key in reference if key.endswith("/arguments"))
+TYPES = {
+    "conv2d": "nn.Conv2d",
+    "max_pool2d": "nn.MaxPool2d",
+    "avg_pool2d": "nn.AvgPool2d",
+    "adaptive_avg_pool2d": "nn.AdaptiveAvgPool2d",
+    "batch_norm": "nn.BatchNorm2d",
+    "layer_norm": "nn.LayerNorm",
+    "linear": "nn.Linear",
+    "softmax": "F.softmax",
+    "log_softmax": "F.log_softmax",
+    "gelu": "F.gelu",
+    "silu": "F.silu",
+    "hardswish": "F.hardswish",
+    "hardsigmoid": "F.hardsigmoid",
+    "softplus": "F.softplus",
+}
+WEIGHTS = {
+    "batch_norm": ("running_mean", "running_var", "weight", "bias"),
+    "conv2d": ("weight", "bias"),
+    "linear": ("weight", "bias"),
+    "layer_norm": ("weight", "bias"),
+}
+
+
+def net_of(
+    type: str,
+    inputs: int,
+    arguments: Mapping[str, Any] | None = None,
+    weights: Mapping[str, Any] | None = None,
+    outputs: int = 1,
+    names: Mapping[str, str] | None = None,
+) -> Net:
+    """A net of one operator."""
+    held = {f"op.{name}": np.asarray(array) for name, array in (weights or {}).items()}
+    declared = {
+        name: WeightReference(f"op.{name}", held[f"op.{name}"].shape, held[f"op.{name}"].dtype.name)
+        for name in weights or {}
+    }
+    reads, makes = tuple(f"x{i}" for i in range(inputs)), tuple(f"y{i}" for i in range(outputs))
+    operator = OperatorDefinition(type, "op", reads, makes, arguments or {}, names or {}, declared)
+    return Net(NetDefinition.of("one", [operator], reads, makes, weights=held), TABLE)
+
+
+@pytest.mark.spec("I-6")
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if json.loads(str(reference[f"{c}/arguments"]))["operation"] in TYPES]
+)
+def test_operators_compute_what_torch_computes(case: str) -> None:
+    """Layers of files give torch's results for each of their options."""
+    arguments = json.loads(str(reference[f"{case}/arguments"]))
+    operation = arguments.pop("operation")
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
+    given = [reference[f"{case}/input{i}"] for i in range(6) if f"{case}/input{i}" in reference]
+    weights = dict(zip(WEIGHTS.get(operation, ()), given[1:], strict=False))
+    if operation == "conv2d":
+        plain |= {"kernel_size": given[1].shape[2:], "bias": "bias" in weights}
+    elif operation == "linear":
+        plain["bias"] = "bias" in weights
+    elif operation == "batch_norm":
+        plain["affine"] = "weight" in weights
+    found = net_of(TYPES[operation], 1, plain, weights).run(given[0])
+    np.testing.assert_allclose(found, reference[f"{case}/output"], rtol=1e-12, atol=1e-12)
+
+
+x = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
+image = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+whole = np.array([3, 0, 2])
+
+
+@pytest.mark.spec("I-6")
+@pytest.mark.parametrize(
+    ("type", "arguments", "given", "expected"),
+    [
+        ("nn.ReLU", {}, [x - 12], np.maximum(x - 12, 0)),
+        ("nn.ReLU6", {}, [x - 12], np.clip(x - 12, 0, 6)),
+        ("nn.Sigmoid", {}, [x - 12], 1 / (1 + np.exp(12 - x))),
+        ("nn.LeakyReLU", {"negative_slope": 0.5}, [x - 12], np.where(x > 12, x - 12, (x - 12) / 2)),
+        ("torch.clamp", {"min": 2, "max": None}, [x], np.maximum(x, 2)),
+        ("F.hardtanh", {"min_val": 1.0, "max_val": 7.0}, [x], np.clip(x, 1, 7)),
+        ("torch.flatten", {"start_dim": 1, "end_dim": -1}, [x], x.reshape(2, 12)),
+        ("Tensor.reshape", {"shape": (4, -1)}, [x], x.reshape(4, 6)),
+        ("Tensor.view", {"shape": 24}, [x], x.reshape(24)),
+        ("Tensor.permute", {"dims": (2, 0, 1)}, [x], x.transpose(2, 0, 1)),
+        ("torch.transpose", {"dim0": -1, "dim1": 0}, [x], x.swapaxes(-1, 0)),
+        ("torch.unsqueeze", {"dim": -1}, [x], x[..., None]),
+        ("torch.squeeze", {"dim": 1}, [x[:, :1]], x[:, 0]),
+        ("torch.squeeze", {"dim": 1}, [x], x),
+        ("Tensor.select", {"dim": 1, "index": -1}, [x], x[:, -1]),
+        ("Tensor.slice", {"dim": 2, "start": 1, "end": 99, "step": 2}, [x], x[:, :, 1:99:2]),
+        ("Tensor.slice", {"dim": 0, "start": None, "end": -1, "step": 1}, [x], x[:-1]),
+        ("Tensor.expand", {"sizes": (5, -1, 3, 4)}, [x[:, :1, :1]], np.broadcast_to(x[:, :1, :1], (5, 2, 3, 4))),
+        ("torch.cat", {"dim": 1}, [x, x + 1], np.concatenate([x, x + 1], 1)),
+        ("torch.stack", {"dim": -1}, [x, x + 1], np.stack([x, x + 1], -1)),
+        ("torch.matmul", {}, [x, x.swapaxes(1, 2)], x @ x.swapaxes(1, 2)),
+        ("torch.addmm", {"alpha": 2, "beta": 3}, [x[0], x[0, :, :3], x[1]], 3 * x[0] + 2 * (x[0, :, :3] @ x[1])),
+        ("torch.mean", {"dim": (1, 2), "keepdim": True}, [x], x.mean((1, 2), keepdims=True)),
+        ("torch.sum", {"dim": None, "keepdim": False}, [x], x.sum()),
+        ("torch.amax", {"dim": -1, "keepdim": False}, [x], x.max(-1)),
+        ("torch.gt", {"other": 5}, [x], x > 5),
+        ("torch.eq", {}, [x, x], x == x),
+        ("nn.Upsample", {"mode": "nearest", "scale_factor": (2.0, 3.0)}, [image], image.repeat(2, 2).repeat(3, 3)),
+        ("F.interpolate", {"mode": "nearest", "size": (8, 5)}, [image], image.repeat(2, 2)),
+        ("nn.AdaptiveAvgPool2d", {"output_size": (None, 1)}, [image], image.mean(3, keepdims=True)),
+        ("nn.MaxPool2d", {"kernel_size": (2, 2), "stride": None}, [image], image[:, :, 1::2, 1:4:2]),
+        ("aten::add", {"alpha": 2}, [x, x], 3 * x),
+        ("aten::sub", {}, [x, x], 0 * x),
+        ("nn.Identity", {}, [x], x),
+    ],
+)
+def test_operators_compute_what_numpy_computes(
+    type: str, arguments: dict[str, Any], given: list[Any], expected: Any
+) -> None:
+    found = net_of(type, len(given), arguments).run(*given)
+    assert found.dtype == np.asarray(expected).dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_operators_with_several_outputs() -> None:
+    found = net_of("torch.split", 1, {"split_size_or_sections": (1, 3), "dim": 2}, outputs=2).run(x)
+    assert [array.shape for array in found.values()] == [(2, 3, 1), (2, 3, 3)]
+    found = net_of("torch.chunk", 1, {"chunks": 2, "dim": 1}, outputs=2).run(x)
+    np.testing.assert_array_equal(found["y1"], x[:, 2:])
+    with pytest.raises(ex.OperandError, match="2 values"):
+        net_of("torch.chunk", 1, {"chunks": 2, "dim": 1}, outputs=3).run(x)
+    with pytest.raises(ex.OperandError, match="add up to 4"):
+        net_of("torch.split", 1, {"split_size_or_sections": (1, 2), "dim": 2}, outputs=2).run(x)
+
+
+def test_look_up_and_constants() -> None:
+    table = x.reshape(6, 4)
+    np.testing.assert_array_equal(net_of("nn.Embedding", 1, weights={"weight": table}).run(whole), table[whole])
+    np.testing.assert_array_equal(net_of("pnnx.Attribute", 0, weights={"data": x}).run(), x)
+    with pytest.raises(ex.RunError, match="row 6 of a table with rows 0 … 5"):
+        net_of("nn.Embedding", 1, weights={"weight": table}).run(np.array([6]))
+
+
+def test_padding_that_keeps_the_size() -> None:
+    """ "same" pads an even filter more at the end, as torch does."""
+    filters = np.zeros((1, 3, 2, 3), np.float32)
+    filters[0, 0, 0, 1] = 1
+    arguments = {"kernel_size": (2, 3), "padding": "same", "bias": False, "stride": (1, 1)}
+    found = net_of("nn.Conv2d", 1, arguments, {"weight": filters}).run(image)
+    np.testing.assert_array_equal(found[:, 0], image[:, 0])
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize(
+    ("type", "arguments", "weights", "said"),
+    [
+        (
+            "nn.Conv2d",
+            {"padding_mode": "reflect", "kernel_size": 1},
+            {},
+            r"operator 'op' \(nn.Conv2d\): padding_mode='reflect'",
+        ),
+        ("nn.Conv2d", {"kernel_size": (1, 1, 1)}, {}, "one whole number, or two"),
+        ("nn.Conv2d", {"kernel_size": 1, "bias": False}, {}, "the weight 'weight' is missing; declared: none"),
+        ("nn.Conv2d", {"kernel_size": 1, "bias": False}, {"weight": x[None]}, r"channels of the images \(3\)"),
+        ("nn.Linear", {"bias": 1}, {"weight": x[0]}, "bias=1\n.*bias is True or False"),
+        ("F.softmax", {}, {}, "the argument 'dim' is missing; given: none"),
+        ("F.softmax", {"dim": "one"}, {}, "dim='one'\n.*a whole number"),
+        ("F.softmax", {"dim": 9}, {}, "axis 9"),
+        ("nn.MaxPool2d", {"kernel_size": 2, "return_indices": True}, {}, "return_indices=True"),
+        ("torch.matmul", {}, {}, "1 operands are given\n.*'other'"),
+    ],
+)
+def test_what_an_operator_refuses_names_it(
+    type: str, arguments: dict[str, Any], weights: dict[str, Any], said: str
+) -> None:
+    """What does not fit is refused with the operator's name and type, what was given and the rule."""
+    with pytest.raises(ex.OperandError, match=said) as caught:
+        net_of(type, 1, arguments, weights).build(image)
+    assert str(caught.value).startswith("operator 'op' (")
+
+
+@pytest.mark.spec("I-7")
+@pytest.mark.parametrize("name", sorted(set(ARITY) - {"size"}))
+def test_functions_of_expressions(name: str) -> None:
+    """Every function of pnnx.Expression gives one value for plain numbers and for tensors."""
+    whole_only = name in ("and", "or", "xor", "lshift", "rshift")
+    low = 0.5 if name in ("acos", "asin", "atanh") else 2.5
+    given: list[Any] = [6, 3][: ARITY[name][0]] if whole_only else [low, 1.5][: ARITY[name][0]]
+    plain = apply(name, given)
+    recorded = ex.evaluate(apply(name, [ex.tensor(value) for value in given]))
+    assert float(plain) == pytest.approx(float(recorded), rel=1e-12)
+
+
+@pytest.mark.spec("I-7")
+def test_expressions_become_nodes_in_a_box() -> None:
+    """An expression is expanded to single nodes in a box with its text; twice the same is merged by the plan."""
+    net = net_of("pnnx.Expression", 2, {"expr": "mul(sub(@0,@1),sub(@0,@1))"})
+    y = net.build(x, x + 2)
+    assert y.scope.name == "op = mul(sub(@0,@1),sub(@0,@1))"
+    assert y.operands[0] is not y.operands[1]
+    np.testing.assert_array_equal(net.run(x, x + 2), np.full_like(x, 4))
+    plan = net.plan(x, x + 2)
+    assert [d.code for d in plan.recording.decisions if d.link == "Dedup" and d.verdict == "applied"] == ["merged"]
+
+
+@pytest.mark.spec("I-7")
+def test_misplaced_brackets_are_read_and_said() -> None:
+    net = net_of("pnnx.Expression", 2, {"expr": "add(add(@1,log10(@0)),log1p),@0)"})
+    found = net.run(x + 1, x)
+    np.testing.assert_allclose(found, x + np.log10(x + 1) + np.log1p(x + 1), rtol=1e-6)
+    assert "read as prefix notation" in str(net.build(x, x).scope)
+
+
+def test_plain_expressions_make_no_nodes() -> None:
+    def of(expr: str) -> Any:
+        return TABLE["pnnx.Expression"](_context(expr))
+
+    def _context(expr: str) -> Any:
+        from explorer.net import OperatorContext
+
+        operator = OperatorDefinition("pnnx.Expression", "e", ("x",), ("y",), {"expr": expr})
+        return OperatorContext(operator, (ex.tensor(x),), lambda name: pytest.fail(name))
+
+    assert of("[2,-1,size(@0,2)]") == (2, -1, 4)
+    assert of("floor_divide(mul(size(@0,0),5),3)") == 3
+    assert of("div(1,4)") == 0.25
+    assert of("sqrt(2.0)") == math.sqrt(2)
+    assert of("None") is None
+    with pytest.raises(ex.OperandError, match="sqrt of -1: math domain error"):
+        of("sqrt(-1)")
+    with pytest.raises(ex.OperandError, match="size of 3"):
+        of("size(3,0)")
+    with pytest.raises(ex.OperandError, match="tensors and numbers"):
+        of("add([1],2)")
+
+
+def test_dtypes_are_torchs() -> None:
+    """Whole tensors become 32-bit floats by a float, and take a floating tensor's dtype."""
+    numbers = ex.tensor(whole)
+    assert apply("add", [numbers, 1]).dtype == np.int64
+    assert apply("add", [numbers, 0.5]).dtype == np.float32
+    assert apply("div", [numbers, 2]).dtype == np.float32
+    assert apply("mul", [numbers, ex.tensor(x[0, 0, :3])]).dtype == np.float32
+    assert apply("torch.long", [ex.tensor(x)]).dtype == np.int64
+
+
+@pytest.mark.spec("I-16")
+def test_users_register_file_types() -> None:
+    """A cell registers a layer for a file's type; `layer_types` lists it; what was built before is built anew."""
+    net = net_of("test.Twice", 1)
+    assert [unknown.type for unknown in net.unknown()] == ["test.Twice"]
+    with pytest.raises(ex.OperandError, match=r"test\.Twice(.|\n)*file_operator"):
+        net.run(x)
+    try:
+
+        @ex.file_operator("test.Twice", "test.Double")
+        def twice(op: Any) -> Any:
+            return op.x * op.number("factor", 2)
+
+        assert {"test.Twice", "test.Double"} <= set(ex.layer_types())
+        np.testing.assert_array_equal(net.run(x), 2 * x)
+
+        @ex.file_operator("test.Twice")
+        def thrice(op: Any) -> Any:
+            return op.x * 3
+
+        np.testing.assert_array_equal(net.run(x), 3 * x)
+
+        @ex.file_operator("test.Twice")
+        def broken(op: Any) -> Any:
+            return op.nothing
+
+        with pytest.raises(AttributeError) as caught:
+            net.run(x)
+        assert "while building operator 'op' (test.Twice)" in caught.value.__notes__[0]
+    finally:
+        for name in ("test.Twice", "test.Double"):
+            TABLE._builders.pop(name, None)
+    with pytest.raises(DeclarationError, match="file_operator"):
+        ex.file_operator()

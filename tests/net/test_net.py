@@ -1,0 +1,358 @@
+"""Nets from files: built, run, cut, planned and looked at; every operand by its name."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.net import Net, NetState
+from explorer.net.opaque import Opaque
+
+ASSETS = Path(__file__).parents[2] / "assets"
+LEVELS = ["digits.pnnx.param", "digits_opt1.pnnx.param"]
+reference = np.load(ASSETS / "digits.npz")
+images = reference["images"]
+
+
+def digits(level: str = LEVELS[0]) -> Net:
+    return ex.open(ASSETS / level)
+
+
+def write(folder: Path, *lines: str, operands: int = 0, name: str = "net.param") -> Path:
+    """A file of these operators; the counts are made."""
+    names = {word for line in lines for word in line.split()[4 : 4 + sum(map(int, line.split()[2:4]))]}
+    path = folder / name
+    path.write_text("\n".join(["7767517", f"{len(lines)} {len(names)}", *lines]) + "\n")
+    return path
+
+
+INPUT = "pnnx.Input in 0 1 x #x=(?,3)f32"
+OUTPUT = "pnnx.Output out 1 0 y"
+
+
+@pytest.mark.spec("I-1", "I-3")
+@pytest.mark.parametrize("batch", [1, 5, 12])
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_digits_come_out_as_torch_computes_them(level: str, batch: int) -> None:
+    """A file runs for any batch, at both levels of pnnx, and gives torch's outputs."""
+    found = digits(level).run(images[:batch])
+    assert found.shape == (batch, 10)
+    np.testing.assert_allclose(found, reference["probability"][:batch], atol=1e-5, rtol=0)
+
+
+@pytest.mark.spec("I-3")
+def test_every_operand_is_found_by_its_name() -> None:
+    """Every operand by name has the value that torch computed for it."""
+    net = digits()
+    names = [name for name in net.operands if name != "0"]
+    found = net.cut(outputs=names).run(images[:3])
+    assert list(found) == names
+    for name in names:
+        expected = reference[f"activation/{name}"]
+        np.testing.assert_allclose(found[name], expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_gradients_through_a_file_are_torchs(level: str) -> None:
+    net = digits(level)
+    probability = net.build(images)
+    truth = np.eye(10, dtype=np.float32)[reference["labels"]]
+    loss = -(ex.log(probability) * truth).sum() / len(images)
+    weights = [net["fc1"].weight, net["fc2"].weight]
+    value, *gradients = ex.evaluate([loss, *ex.grad(loss, weights)])
+    assert value == pytest.approx(float(reference["loss"]), abs=1e-6)
+    for gradient, name in zip(gradients, ("fc1", "fc2"), strict=True):
+        np.testing.assert_allclose(gradient, reference[f"gradient/{name}.weight"], atol=1e-5)
+
+
+@pytest.mark.spec("I-2")
+def test_a_net_knows_its_operators_and_operands() -> None:
+    """Operators have name, type, inputs by order and by name, outputs, arguments, weights; operands their readers."""
+    net = digits()
+    conv = net.operators["conv2"]
+    assert (conv.type, conv.inputs, conv.outputs) == ("nn.Conv2d", ("2",), ("3",))
+    assert conv.arguments["kernel_size"] == (3, 3)
+    assert {name: weight.shape for name, weight in conv.weights.items()} == {"bias": (12,), "weight": (12, 8, 3, 3)}
+    assert net["torch.flatten_0"].input_names == {"input": "10"}
+    pooled = net.operands["5"]
+    assert (pooled.producer, pooled.consumers) == ("pool", ("convbn2d_1", "pnnx_expr_0"))
+    assert (pooled.shape, pooled.dtype) == ((None, 12, 4, 4), "float32")
+    assert list(net.inputs) == ["0"]
+    assert list(net.outputs) == ["15"]
+    assert "conv2" in net
+    assert "conv9" not in net
+    with pytest.raises(ex.UnknownNameError, match="conv2"):
+        net["conv22"]
+
+
+@pytest.mark.spec("I-2")
+def test_states_follow_what_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    """NeedInit → NeedBuild → Complete: build inits when needed; building twice says so and returns what there is."""
+    net = digits()
+    assert net.state is NetState.NEED_INIT
+    net.init()
+    assert net.state is NetState.NEED_BUILD
+    first = net.build((2, 1, 8, 8))
+    assert net.state is NetState.COMPLETE
+    with caplog.at_level(logging.INFO, "explorer.net"):
+        assert net.build((2, 1, 8, 8)) is first
+    assert "built already" in caplog.text
+    fresh = digits()
+    fresh.build((1, 1, 8, 8))
+    assert fresh.state is NetState.COMPLETE
+
+
+def test_building_for_the_files_shapes_needs_them_all(tmp_path: Path) -> None:
+    with pytest.raises(ex.OperandError, match=r"\(\?, 1, 8, 8\).*\n.*\n.*net\.build"):
+        digits().build()
+    path = write(tmp_path, "pnnx.Input in 0 1 x #x=(2,3)f32", "nn.ReLU relu 1 1 x y", OUTPUT)
+    assert ex.open(path).build().shape == (2, 3)
+
+
+def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
+    """Inputs by order, keyword or dict; a bare array for one output, a dict by name for several."""
+    path = write(
+        tmp_path,
+        "pnnx.Input a 0 1 x #x=(3)f32",
+        "pnnx.Input b 0 1 0 #0=(3)f32",
+        "pnnx.Expression e 2 1 0 x y expr=sub(@0,@1)",
+        "pnnx.Expression f 1 1 x z expr=neg(@0)",
+        "pnnx.Output o 2 0 y z",
+    )
+    net = ex.open(path)
+    x, other = np.array([1, 2, 3], np.float32), np.array([9, 9, 9], np.float32)
+    for found in (
+        net.run(x, other),
+        net.run({"0": other, "x": x}),
+        net.run(x, **{"0": other}),
+        net.run([1, 2, 3], other),
+    ):
+        assert list(found) == ["y", "z"]
+        np.testing.assert_array_equal(found["y"], [8, 7, 6])
+        np.testing.assert_array_equal(found["z"], [-1, -2, -3])
+    for wrong in ((), (x,), (x, other, x)):
+        with pytest.raises(ex.OperandError, match="'x' \\(3,\\), '0' \\(3,\\)"):
+            net.run(*wrong)
+    with pytest.raises(ex.OperandError, match="given twice"):
+        net.run(x, x=x)
+    with pytest.raises(ex.UnknownNameError, match="known: 0, x"):
+        net.run(x, w=x)
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (np.zeros((1, 1, 8, 9), np.float32), r"input '0'.*float32 \(1, 1, 8, 9\)\n.*float32 \(\?, 1, 8, 8\)"),
+        (np.zeros((1, 8, 8), np.float32), r"input '0'.*\(1, 8, 8\)\n.*expects"),
+        (np.zeros((1, 1, 8, 8)), r"input '0'.*float64 \(1, 1, 8, 8\)\n.*float32.*\n.*astype\('float32'\)"),
+        ("text", r"input '0' is no regular array"),
+        ([[1], [2, 3]], r"input '0' is no regular array"),
+    ],
+)
+def test_wrong_inputs_are_refused_before_anything_is_computed(given: object, said: str) -> None:
+    """A wrong input is refused with its name, what is expected and what was given, before any weight is read."""
+    net = digits()
+    net.weights.tensor = None  # type: ignore[method-assign, assignment]  # whoever builds now fails
+    with pytest.raises(ex.OperandError, match=said):
+        net.run(given)
+
+
+def test_lengths_of_one_name_are_equal(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "pnnx.Input a 0 1 a #a=(%n,3)f32",
+        "pnnx.Input b 0 1 b #b=(%n,3)f32",
+        "pnnx.Expression e 2 1 a b y expr=add(@0,@1)",
+        OUTPUT,
+    )
+    net = ex.open(path)
+    one, two = np.ones((1, 3), np.float32), np.ones((2, 3), np.float32)
+    assert net.run(two, two).shape == (2, 3)
+    with pytest.raises(ex.OperandError, match="input 'a' has n = 1"):
+        net.run(one, two)
+
+
+def test_results_are_the_users_own(tmp_path: Path) -> None:
+    """A second run leaves the first one's results alone, and a net that hands on its input hands on a copy."""
+    net = digits()
+    first = net.run(images[:2])
+    kept = first.copy()
+    net.run(images[2:4])
+    np.testing.assert_array_equal(first, kept)
+    path = write(tmp_path, INPUT, "nn.Dropout d 1 1 x y", OUTPUT)
+    x = np.ones((1, 3), np.float32)
+    found = ex.open(path).run(x)
+    x[:] = 5
+    np.testing.assert_array_equal(found, [[1, 1, 1]])
+
+
+def test_threads_may_run_one_net() -> None:
+    net = digits()
+    expected = [net.run(images[i : i + 1]) for i in range(12)]
+    wrong: list[int] = []
+
+    def work(index: int) -> None:
+        runs = (net.run(images[index : index + 1]) for _ in range(20))
+        wrong.extend(index for found in runs if not np.array_equal(found, expected[index]))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.spec("I-14")
+def test_any_operands_are_ends() -> None:
+    """`net.cut(inputs, outputs)` is the net between any named operands."""
+    net = digits()
+    tail = net.cut(["11"], ["14"])
+    assert list(tail.operators) == ["fc1", "relu3", "fc2"]
+    found = tail.run(reference["activation/11"])
+    np.testing.assert_allclose(found, reference["activation/14"], atol=1e-5)
+    with pytest.raises(ex.OperandError, match="the net's input '0', which convbn2d_0 reads"):
+        net.cut(["11"], ["14", "3"])
+    with pytest.raises(ex.UnknownNameError, match="14"):
+        net.cut(["11"], ["144"])
+    with pytest.raises(ex.OperandError, match="without outputs"):
+        net.cut(["11"], [])
+    assert tail["fc1"].weight is net["fc1"].weight
+
+
+@pytest.mark.spec("I-15")
+def test_weights_are_read_replaced_and_released() -> None:
+    """`net["conv2"].weight` is read, replaced where shape and dtype are right, and released."""
+    net = digits()
+    weight = net["conv2"].weight
+    assert (weight.name, weight.shape, weight.array.flags.writeable) == ("conv2.weight", (12, 8, 3, 3), False)
+    before = net.run(images[:1])
+    net["fc2"].weight = np.zeros((10, 24), np.float32)
+    assert net.state is NetState.NEED_BUILD
+    bias = np.exp(net["fc2"].bias.array)
+    np.testing.assert_allclose(net.run(images[:1])[0], bias / bias.sum(), rtol=1e-5)
+    for wrong in (np.zeros((24, 10), np.float32), np.zeros((10, 24))):
+        with pytest.raises(ex.OperandError, match=r"operator 'fc2'\n.*float32 \(10, 24\)"):
+            net["fc2"].weight = wrong
+    del net["fc2"].weight
+    np.testing.assert_array_equal(net.run(images[:1]), before)
+    del net["conv2"].weight
+    assert weight.storage._held is None
+    np.testing.assert_array_equal(weight.array, digits()["conv2"].weight.array)
+    with pytest.raises(AttributeError, match="known: weight"):
+        net["conv2"].wheight  # noqa: B018
+    with pytest.raises(ex.UnknownNameError, match="known: bias, weight"):
+        net["conv2"].kernel = np.zeros(3)
+
+
+def test_nodes_lead_to_their_line_in_the_file() -> None:
+    net = digits()
+    y = net.operand("9", (1, 1, 8, 8))
+    assert y.place is not None
+    assert (y.place.where, y.place.line) == ("digits.pnnx.param", 12)
+    assert "pnnx_expr_0" in y.place.text
+    assert y.scope is not None
+    assert (y.scope.name, y.scope.kind, str(y.scope)) == (
+        "pnnx_expr_0 = add(@0,@1)",
+        "file",
+        "residual/pnnx_expr_0 = add(@0,@1)",
+    )
+
+
+@pytest.mark.spec("I-4", "I-10")
+def test_a_plan_of_a_net_reuses_buffers_and_is_measured() -> None:
+    """Buffers are reused from live ranges: a run with reuse gives what a run of each operand alone gives."""
+    net = digits()
+    plan = net.plan(images[:3], record="values")
+    schedule = plan.recording.schedule
+    assert schedule is not None
+    assert schedule.peak < schedule.peak_without_reuse
+    plan.eval()
+    assert plan.recording.run is not None
+    assert len(plan.recording.run.steps) == len(schedule.kernels)
+    separate = {name: net.cut(outputs=[name]).run(images[:3]) for name in net.operands if name != "0"}
+    together = net.cut(outputs=list(separate)).run(images[:3])
+    for name, value in separate.items():
+        np.testing.assert_allclose(together[name], value, atol=1e-6)
+
+
+@pytest.mark.spec("I-5")
+def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
+    """One error lists all unknown operators with lines and near types before anything runs; all is drawn."""
+    path = write(
+        tmp_path,
+        INPUT,
+        "nn.Relu r 1 1 x a #a=(?,3)f32",
+        "nn.Relu s 1 1 a b #b=(?,3)f32",
+        "my.Thing t 1 2 b c d #c=(?,3)f32 #d=(?,1)f32",
+        "nn.Sigmoid u 1 1 c e",
+        "odd::one v 1 1 d f",
+        "nn.Tanh w 1 1 f g",
+        "pnnx.Expression e 2 1 e g y expr=mul(@0,@1)",
+        "my.Sink k 1 0 b",
+        OUTPUT,
+    )
+    net = ex.open(path)
+    for ask in (net.init, lambda: net.run(np.zeros((1, 3), np.float32)), lambda: net.build((1, 3))):
+        with pytest.raises(ex.FileError) as caught:
+            ask()
+        said = str(caught.value)
+        assert "4 unknown operator types" in said
+        assert "nn.Relu: 'r' (line 4), 's' (line 5); near known types: nn.ReLU, nn.ReLU6, F.relu" in said
+        assert "my.Thing: 't' (line 6)" in said
+        assert "odd::one: 'v' (line 8)" in said
+    assert [unknown.type for unknown in net.unknown()] == ["nn.Relu", "my.Thing", "odd::one", "my.Sink"]
+    recording = net.look().recording
+    drawn = [recording.nodes.label[node] for node in range(len(recording.nodes))]
+    assert drawn.count("nn.Relu (cannot run)") == 2
+    for label in ("my.Thing (cannot run)", "odd::one (cannot run)", "my.Sink (cannot run)", "sigmoid"):
+        assert label in drawn, label
+    assert net.check()[0].startswith("unknown operator type nn.Relu")
+    assert len(net.check()) == 4
+    sigmoid = net.nodes("u")[0]
+    assert sigmoid.shape == (1, 3)
+
+
+def test_an_opaque_operation_neither_runs_nor_has_a_gradient() -> None:
+    x = ex.tensor(np.ones(3))
+    y = Opaque("my.Thing", (x.tensor_type,), "unknown")(x)
+    with pytest.raises(ex.RunError, match=r"my\.Thing"):
+        ex.evaluate(y + 1)
+    with pytest.raises(ex.OperandError, match="file_operator"):
+        ex.grad(y.sum(), x)
+
+
+def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "alone.pnnx.param"
+    path.write_bytes((ASSETS / LEVELS[0]).read_bytes())
+    net = ex.open(path)
+    assert len(net.look().recording.nodes) == 40
+    with pytest.raises(ex.FileError, match=r"alone\.pnnx\.bin.*absent.*\n.*\n.*put the \.bin"):
+        net.run(images[:1])
+    assert "absent" in net.check()[0]
+
+
+def test_what_disagrees_with_the_files_notes_is_found(tmp_path: Path) -> None:
+    path = write(tmp_path, INPUT, "nn.ReLU r 1 1 x a #a=(?,4)f32", "torch.mean m 1 1 a y dim=(7) #y=(?)f32", OUTPUT)
+    findings = ex.open(path).check()
+    assert findings[0].startswith(f"{path}, line 5: operator 'm' (torch.mean)")
+    assert findings[1:] == ["operand 'a' of operator 'r' (line 4): shape (1, 3) where the file notes (?, 4)"]
+
+
+def test_looking_reads_no_weight_and_says_what_unknown_lengths_are() -> None:
+    net = digits()
+    plan = net.look()
+    assert plan.recording.title == "digits (? = 1)"
+    assert all(node.storage._held is None for name in net.operators for node in net[name].weights.values())
+    view = net.explore()
+    assert view.recording.title == "digits (? = 1)"
+    with_values = net.explore(images[:2])
+    assert with_values.recording.run is not None
+    assert with_values.recording.run.values
+    assert ex.explore(net).recording.title == "digits (? = 1)"
