@@ -49,6 +49,21 @@ class Operators:
     def __rpow__(self, other: Any) -> Expr:
         return _apply("power", other, self)
 
+    def __and__(self, other: Any) -> Expr:
+        return _apply("logical_and", self, other)
+
+    def __rand__(self, other: Any) -> Expr:
+        return _apply("logical_and", other, self)
+
+    def __or__(self, other: Any) -> Expr:
+        return _apply("logical_or", self, other)
+
+    def __ror__(self, other: Any) -> Expr:
+        return _apply("logical_or", other, self)
+
+    def __invert__(self) -> Expr:
+        return _apply("logical_not", self)
+
     def __matmul__(self, other: Any) -> Expr:
         return _apply("matmul", self, other)
 

@@ -87,6 +87,10 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) 
             rule="a tensor holds a value that is there",
             fix="evaluate it first: ex.evaluate(x); join expressions with ex.stack",
         )
+    if isinstance(value, np.ma.MaskedArray):
+        raise OperandError(
+            "ex.tensor of a masked array", rule="a tensor has no mask", fix="fill it first: array.filled(0.0)"
+        )
     try:
         array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
@@ -94,7 +98,12 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) 
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor is a regular array of numbers"
         ) from None
-    TensorType(array.shape, array.dtype)
+    if array.dtype.hasobject or array.dtype.kind in "SUVMm":
+        raise OperandError(
+            f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}",
+            rule="tensors hold booleans, integers, floating or complex numbers",
+            fix="convert the value first, for instance with .astype(np.float32)",
+        )
     if not copy and _is_shared(array):
         raise OperandError(
             "ex.tensor(view, copy=False) of a view of a writable array",

@@ -102,6 +102,10 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     inputs, structure = flatten(wrt)
     if not inputs or not all(isinstance(node, Expr) for node in inputs):
         raise OperandError("ex.grad for something that is no expression", rule="wrt holds the expressions themselves")
+    if not isinstance(loss, Expr):
+        raise OperandError(
+            f"ex.grad of a {type(loss).__name__}", rule="a loss is one expression", fix="sum several losses"
+        )
     if loss.dtype.kind != "f":
         raise OperandError(
             f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)"

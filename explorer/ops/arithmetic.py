@@ -21,6 +21,7 @@ PAIRS = (
 )
 POSITIVE_PAIRS = (Example(real(2, 3, low=0.5, high=2.0), real(3, low=0.5, high=2.0)),)
 APART = (Example(real(2, 3, low=0.5, high=1.0), real(3, low=-1.0, high=0.4)),)
+_TRUTHS = (Example(integers(2, 3, high=2, dtype="bool"), integers(3, high=2, dtype="bool")),)
 _STEPS = "comparisons are constant wherever they have a derivative"
 
 
@@ -154,6 +155,36 @@ class GreaterEqual(Comparison):
     ufunc = np.greater_equal
 
 
+class Logic(Ufunc, abstract=True):
+    """Combines truth values."""
+
+    nondifferentiable = "truth values have no derivative"
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if any(dtype.kind != "b" for dtype in dtypes):
+            types = tuple(TensorType((), dtype) for dtype in dtypes)
+            raise self.refuse(types, "operands are boolean", "compare them first: x != 0")
+        return dtypes[0]
+
+
+class LogicalAnd(Logic):
+    """Whether a and b both hold."""
+
+    ufunc, commutative, associative, idempotent, examples = np.logical_and, True, True, True, _TRUTHS
+
+
+class LogicalOr(Logic):
+    """Whether a or b holds, or both."""
+
+    ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _TRUTHS
+
+
+class LogicalNot(Logic):
+    """Whether a does not hold."""
+
+    ufunc, examples = np.logical_not, (Example(integers(2, 3, high=2, dtype="bool")),)
+
+
 class Select(Elementwise):
     """a where the condition holds, b elsewhere."""
 
@@ -211,5 +242,6 @@ class AddN(Elementwise):
 add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
 maximum, minimum = Maximum(), Minimum()
 equal, not_equal, less, less_equal = Equal(), NotEqual(), Less(), LessEqual()
+logical_and, logical_or, logical_not = LogicalAnd(), LogicalOr(), LogicalNot()
 greater, greater_equal = Greater(), GreaterEqual()
 add_n = AddN()

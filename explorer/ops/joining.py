@@ -84,7 +84,7 @@ class Concatenate(Movement):
 @public
 def stack(arrays: Any, axis: int = 0) -> Expr:
     """Tensors of one shape as the members of a new axis."""
-    stacked = Stack()(*arrays)
+    stacked = Stack()(*_several(arrays, "stack"))
     place = normalize_axis(axis, stacked.ndim, "stack")
     if place == 0:
         return stacked
@@ -94,7 +94,13 @@ def stack(arrays: Any, axis: int = 0) -> Expr:
 @public
 def concatenate(arrays: Any, axis: int = 0) -> Expr:
     """Tensors joined along an axis that they have."""
-    operands = as_operands(tuple(arrays))
-    if not operands:
-        raise OperandError("concatenate: given nothing", rule="there is at least one operand")
+    operands = as_operands(_several(arrays, "concatenate"))
     return Concatenate(normalize_axis(axis, operands[0].ndim, "concatenate"))(*operands)
+
+
+def _several(arrays: Any, operation: str) -> tuple[Any, ...]:
+    if not isinstance(arrays, (tuple, list)) or not arrays:
+        raise OperandError(
+            f"{operation}: given {arrays!r}", rule="there is a list or tuple of operands, with one at least"
+        )
+    return tuple(arrays)
