@@ -151,7 +151,7 @@ def failure(program: Program, index: int, error: Exception) -> RunError:
     """The error of a kernel that failed, with the operation, its operands' types, and the user's line."""
     kernel = program.planned.schedule.kernels[index]
     runner = program.runners[index][0]
-    node = (runner.failed if isinstance(runner, Fused) else None) or kernel.result
+    node = runner.failed if isinstance(runner, Fused) and runner.failed is not None else kernel.result
     given = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
     place = node.place
     where = f" recorded at {place.where} line {place.line}: {place.text}" if place is not None else ""

@@ -18,9 +18,15 @@ SHOWN = 16
 
 def summarize(value: Array) -> Summary:
     """Statistics over the finite elements, counts of NaN and inf, a histogram, a thumbnail of the last two axes."""
+    with np.errstate(all="ignore"):
+        return _summary(value)
+
+
+def _summary(value: Array) -> Summary:
     numbers = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(numbers, np.float64).ravel()
     fine = flat[np.isfinite(flat)]
+    mean, deviation = _moments(fine)
     nan = int(np.isnan(flat).sum())
     least, most = (float(fine.min()), float(fine.max())) if fine.size else (None, None)
     histogram: tuple[int, ...] = ()
@@ -31,8 +37,8 @@ def summarize(value: Array) -> Summary:
         value.dtype.name,
         least,
         most,
-        float(fine.mean()) if fine.size else None,
-        float(fine.std()) if fine.size else None,
+        mean,
+        deviation,
         nan,
         flat.size - fine.size - nan,
         histogram,
@@ -41,6 +47,16 @@ def summarize(value: Array) -> Summary:
         if value.size <= SHOWN
         else "",
     )
+
+
+def _moments(fine: Array) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, both finite: squares of very large or small numbers are taken of scaled ones."""
+    if not fine.size:
+        return None, None
+    largest = float(np.abs(fine).max())
+    scale = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
+    scaled = fine / scale
+    return float(scaled.mean()) * scale, float(scaled.std()) * scale
 
 
 def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[tuple[int, ...], ...]:

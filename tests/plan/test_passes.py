@@ -1,0 +1,245 @@
+"""Each pass by its decisions: codes and facts, and what the graph is after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.function import Call
+from explorer.plan import Options, plan
+from explorer.plan.passes import Open
+from explorer.plan.planner import Planned
+from tests.plan.reference import reference
+from tests.plan.test_values import run
+
+x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
+
+
+def codes(planned: Planned, stage: str, applied: bool = True) -> list[str]:
+    numbers = [number for number, chapter in enumerate(planned.graph.chapters) if chapter.name == stage]
+    return [c.code for c in planned.graph.choices if c.stage in numbers and c.applied is applied]
+
+
+def facts(planned: Planned, code: str) -> dict[str, Any]:
+    (found,) = [choice for choice in planned.graph.choices if choice.code == code]
+    return found.facts
+
+
+@pytest.mark.spec("P-2", "M-E2")
+def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
+    products = [ex.tanh(x) * 2.0 for _ in range(1000)]
+    planned = plan([ex.add_n(*products)])
+    assert len([c for c in planned.graph.choices if c.code == "merged"]) == 2
+    saved = [c.facts for c in planned.graph.choices if c.code == "merged"]
+    assert [f["count"] for f in saved] == [1000, 1000]
+    assert saved[0]["saved_flops"] == 999 * 12 * 10
+    assert saved[0]["saved_bytes"] == 999 * 12 * 8
+    assert sum(node.operation.name == "tanh" for node in planned.graph.live) == 1
+    copies = plan([ex.add_n(*[products[0]] * 1000)])
+    assert not [c for c in copies.graph.choices if c.code == "merged"]
+
+
+@pytest.mark.spec("P-2")
+def test_values_that_only_look_equal_are_not_merged() -> None:
+    zeros = ex.TrivialTensor(0.0, (4,), dtype="float64"), ex.TrivialTensor(-0.0, (4,), dtype="float64")
+    found = plan([1 / zeros[0], 1 / zeros[1]], Options(without=("simplify",)))
+    assert [value.tolist() for value in run(found)] == [[np.inf] * 4, [-np.inf] * 4]
+    other = ex.tensor(np.array(x.array))
+    assert codes(plan([ex.tanh(x) + ex.tanh(other)]), "dedup") == []
+    single = ex.tensor(np.float32(x.array))
+    assert codes(plan([ex.cast(ex.tanh(single), "float64") + ex.tanh(x)]), "dedup") == []
+
+
+@pytest.mark.spec("P-3")
+def test_what_no_root_needs_is_pruned_with_its_count_and_readers() -> None:
+    planned = plan([ex.log(ex.exp(x + 1))])
+    assert codes(planned, "prune") == ["unneeded"]
+    assert facts(planned, "unneeded")["count"] == 1
+    assert [node.operation.name for node in facts(planned, "unneeded")["readers"]] == ["log"]
+
+
+@pytest.mark.spec("P-3")
+def test_the_gradient_of_what_the_loss_does_not_need_is_told() -> None:
+    w = ex.tensor(np.ones(4))
+    planned = plan([ex.grad(x.sum(), w)])
+    assert codes(planned, "simplify") == ["unreached"]
+
+
+@ex.function
+def pair(a: Any, b: Any) -> Any:
+    return ex.tanh(a) + b, ex.exp(a * b)
+
+
+@ex.function
+def outer(a: Any) -> Any:
+    first, second = pair(a, a + 1.0)
+    return first * second
+
+
+@pytest.mark.spec("P-5")
+def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> None:
+    planned = plan([outer(x), outer(x + 1.0)], Options(without=("group",)))
+    opened = [c for c in planned.graph.choices if c.code == "opened"]
+    assert [c.facts["name"] for c in opened] == ["outer", "pair"]
+    assert [len(c.subjects) for c in opened] == [2, 2]
+    assert not any(isinstance(node.operation, Call) for node in planned.graph.live)
+    boxes = [cluster for cluster in planned.graph.clusters if cluster.kind == "function"]
+    assert [box.label for box in boxes] == ["outer", "pair"]
+    np.testing.assert_array_equal(run(planned)[0], reference([outer(x)])[0])
+
+
+@pytest.mark.spec("P-3", "P-5")
+def test_an_output_of_a_function_that_nobody_reads_is_not_computed() -> None:
+    planned = plan([pair(x, x)[0]])
+    assert not any(node.operation.name == "exp" for node in planned.graph.live)
+    assert codes(planned, "prune again") == ["unneeded"]
+
+
+@pytest.mark.spec("P-5")
+@pytest.mark.parametrize("limit", [0, 3, 8, 12, 200])
+def test_a_call_that_is_too_large_to_open_runs_closed_with_the_same_values_and_gradients(limit: int) -> None:
+    hidden = x * 3.0
+
+    @ex.function
+    def inside(a: Any) -> Any:
+        return ex.tanh(a * hidden), a + hidden
+
+    @ex.function
+    def around(a: Any) -> Any:
+        scaled = a * 0.5
+        captured = ex.function(lambda b: b + scaled)
+        first, second = inside(captured(a))
+        return first + captured(second), a
+
+    values = around(x)
+    roots = [*values, ex.grad(values[0].sum(), x), values[0] + values[1]]
+    planned = plan(roots, Options(open=Open(limit)))
+    assert ("too_large" in [c.code for c in planned.graph.choices]) == (limit < 200)
+    for _ in range(2):
+        for found, expected in zip(run(planned), reference(roots), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
+@pytest.mark.spec("P-5")
+def test_a_closed_call_that_gives_back_its_operand_does_not_share_its_memory() -> None:
+    same = ex.function(lambda a, b: (a, b + 1.0))
+    inner = ex.tanh(x)
+    first, second = same(inner, x)
+    root = ex.exp(first) + second + ex.sin(ex.exp(second))
+    planned = plan([root, first], Options(open=Open(0)))
+    np.testing.assert_array_equal(run(planned)[0], reference([root])[0])
+    np.testing.assert_array_equal(run(planned)[1], np.tanh(x.array))
+
+
+@pytest.mark.spec("P-6")
+def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
+    w, b = ex.tensor(np.ones((4, 5))), ex.tensor(np.ones(5))
+    planned = plan([ex.relu(x @ w + b), ex.exp(ex.tanh(x) * ex.sin(x))])
+    assert codes(planned, "fuse") == ["epilogue", "chain"]
+    assert facts(planned, "epilogue")["count"] == 3
+    assert facts(planned, "epilogue")["saved_bytes"] == 2 * 3 * 5 * 8
+    assert (facts(planned, "chain")["count"], facts(planned, "chain")["temporaries"]) == (4, 3)
+    assert [len(kernel.nodes) for kernel in planned.schedule.kernels] == [3, 4]
+
+
+@pytest.mark.spec("P-6", "P-15")
+def test_each_refusal_to_fuse_has_its_code() -> None:
+    w = ex.tensor(np.ones((4, 4)))
+    asked, shared, row = ex.tanh(x), ex.sin(x), ex.cos(x[0])
+    planned = plan(
+        [asked, ex.exp(asked), ex.exp(shared) + ex.log1p(shared), x * row, (x @ w) * (x @ (w + 1.0)), x.sum() + x]
+    )
+    refused = codes(planned, "fuse", applied=False)
+    assert sorted(refused) == ["asked_for", "other_consumers", "producer", "producer", "second_product", "shape"]
+    assert facts(planned, "other_consumers")["consumers"] == 2
+    assert (facts(planned, "shape")["before"], facts(planned, "shape")["after"]) == ("4", "3×4")
+
+
+@pytest.mark.spec("P-6")
+def test_a_sum_that_grows_term_by_term_is_fused_in_linear_time() -> None:
+    total = ex.tanh(x)
+    for _ in range(20_000):
+        total = total + ex.sin(x)
+    planned = plan([total], Options(without=("dedup",)))
+    assert len(planned.schedule.kernels) == 1
+    np.testing.assert_allclose(run(planned)[0], np.tanh(x.array) + 20_000 * np.sin(x.array), rtol=1e-11)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    "shape", [(100_000,), (3, 70_000), (70_000, 3), (2, 3, 20_000), (1, 1), (0, 5), (5, 0), (), (20_000, 1)]
+)
+def test_fused_blocks_cover_every_element(shape: tuple[int, ...]) -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=shape))
+    last = ex.tensor(np.random.default_rng(1).normal(size=shape[-1:]))
+    turned = ex.transpose(ex.tensor(np.random.default_rng(2).normal(size=shape[::-1])))
+    first = ex.tensor(np.random.default_rng(3).normal(size=(1, *shape[1:])[: len(shape)]))
+    roots = [ex.tanh(a * 2.0 - 1.0) * a, ex.tanh(a * last) - last, ex.tanh(a - turned) * turned, ex.exp(a) * first - a]
+    planned = plan(roots)
+    assert all(len(kernel.nodes) > 1 for kernel in planned.schedule.kernels if kernel.nodes[-1].operation.elementwise)
+    for found, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.spec("P-7")
+def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_is_kept() -> None:
+    late, early = ex.tensor(np.ones((3, 3))), ex.tensor(np.ones((3, 3)))
+    first, second, third = early @ early, late @ late, early @ late
+    planned = plan([third @ (second @ first)])
+    kernels = planned.schedule.kernels
+    assert [kernel.result.uid for kernel in kernels] == sorted(kernel.result.uid for kernel in kernels)
+    assert [kernel.level for kernel in kernels] == [1, 1, 1, 2, 3]
+    assert [(kernel.ready_count, kernel.why) for kernel in kernels] == [
+        (3, "earliest"), (2, "earliest"), (2, "earliest"), (1, "only"), (1, "only")
+    ]  # fmt: skip
+    assert [len(kernel.ready) for kernel in kernels] == [3, 2, 2, 1, 1]
+    assert all(any(kernel.result is node for node in kernel.ready) for kernel in kernels)
+
+
+@pytest.mark.spec("P-7")
+def test_a_run_of_single_child_kernels_is_one_chain() -> None:
+    a = ex.tensor(np.ones((3, 3)))
+    left, right = ((a @ a) @ a) @ a, (a + 1.0) @ a
+    planned = plan([left @ right])
+    chains = [kernel.chain for kernel in planned.schedule.kernels]
+    assert len(set(chains)) == 3
+    assert max(chains.count(chain) for chain in chains) == 3
+
+
+@pytest.mark.spec("P-8")
+def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place() -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=(50, 50)))
+    y = a
+    for _ in range(10):
+        y = ex.tanh(y @ a)
+    planned = plan([y], Options(without=("fuse",)))
+    assert codes(planned, "buffers") == ["reused", "reused", "in_place"]
+    schedule = planned.schedule
+    assert len(schedule.buffers) == 2
+    assert facts(planned, "in_place") == {"count": 9, "saved_bytes": 9 * 20_000}
+    assert (schedule.peak, schedule.peak_without_reuse) == (40_000, 20 * 20_000)
+    assert max(kernel.live for kernel in schedule.kernels) == schedule.peak
+    np.testing.assert_array_equal(run(planned)[0], reference([y])[0])
+
+
+@pytest.mark.spec("P-8")
+def test_no_operand_is_overwritten_while_a_view_of_it_is_read() -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=(4, 4)))
+    hidden = a @ a
+    roots = [(hidden + ex.transpose(hidden)) @ a, (hidden[::-1] * hidden) @ a]
+    for without in ((), ("fuse",), ("fuse", "simplify")):
+        for found, expected in zip(run(plan(roots, Options(without=without))), reference(roots), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.spec("P-9")
+def test_options_are_checked() -> None:
+    with pytest.raises(ex.UnknownNameError, match="fusing"):
+        Options(without=("fusing",))
+    with pytest.raises(ex.OperandError, match="order"):
+        Options(without=("order",))
+    with pytest.raises(ex.UnknownNameError, match="opne"):
+        Options().with_(opne=Open(3))

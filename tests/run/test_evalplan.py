@@ -1,0 +1,304 @@
+"""EvalPlan: register, prepare, evaluate, read; what a user can do wrong, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.function import Parameter
+from explorer.plan.passes import Open
+
+
+class Broken(ex.Elementwise):
+    """x, unless it holds a negative number."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3, low=0.0)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x < 0).any():
+            raise ValueError("a negative number")
+        if (x > 1e6).any():
+            raise KeyboardInterrupt
+        np.copyto(out, x)
+        return out
+
+
+broken = Broken()
+a = ex.tensor(np.arange(6.0).reshape(2, 3), name="a")
+
+
+@pytest.mark.spec("M-E1")
+def test_three_ways_to_a_value() -> None:
+    y = ex.tanh(a) @ ex.transpose(a)
+    expected = np.tanh(a.array) @ a.array.T
+    assert np.array_equal(ex.evaluate(y), expected)
+    plan = ex.EvalPlan()
+    handle = plan.register(y)
+    assert plan.eval() is plan
+    assert np.array_equal(handle.data(), expected)
+    waiting = y.eval_register()
+    ex.default_plan().eval()
+    assert np.array_equal(waiting.data(), expected)
+
+
+@pytest.mark.spec("M-E1")
+def test_a_handle_asked_before_eval_raises_and_says_so() -> None:
+    plan = ex.EvalPlan()
+    handle = plan.register(a + 1.0)
+    assert "waiting" in repr(handle)
+    with pytest.raises(ex.StateError, match=r"plan\.eval\(\)"):
+        handle.data()
+    plan.prepare()
+    with pytest.raises(ex.StateError, match="before its evaluation"):
+        handle.data()
+    plan.eval()
+    assert "evaluated" in repr(handle)
+
+
+@pytest.mark.spec("M-E1")
+def test_eval_empties_the_registrations_and_a_second_one_does_nothing() -> None:
+    plan = ex.EvalPlan()
+    first = plan.register(a + 1.0)
+    plan.eval()
+    value = first.data()
+    plan.eval()
+    assert first.data() is value
+    second = plan.register(a + 2.0)
+    plan.eval()
+    assert np.array_equal(first.data(), a.array + 1)
+    assert np.array_equal(second.data(), a.array + 2)
+
+
+@pytest.mark.spec("M-E1")
+def test_nothing_registered_evaluates_to_nothing_and_cannot_be_prepared() -> None:
+    plan = ex.EvalPlan()
+    assert plan.eval() is plan
+    with pytest.raises(ex.StateError, match="nothing registered"):
+        plan.prepare()
+    with pytest.raises(ex.StateError, match="not made yet"):
+        plan.recording  # noqa: B018
+    with pytest.raises(ex.OperandError, match=r"ex\.tensor"):
+        plan.register(np.ones(3))  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("P-11", "M-E1")
+def test_a_failing_kernel_is_named_with_types_and_line_and_leaves_the_plan_usable() -> None:
+    plan = ex.EvalPlan()
+    other = plan.register(a + 1.0)
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    handle = plan.register(broken(a - 3.0).sum())
+    with pytest.raises(ex.RunError) as caught:
+        plan.eval()
+    message = str(caught.value)
+    for part in ("broken of (2×3 float64)", f"test_evalplan.py line {line}", "broken(a - 3.0)", "a negative number"):
+        assert part in message
+    assert isinstance(caught.value.__cause__, ValueError)
+    for each in (handle, other):
+        with pytest.raises(ex.StateError):
+            each.data()
+    again = plan.register(broken(a))
+    plan.eval()
+    assert np.array_equal(again.data(), a.array)
+
+
+@pytest.mark.spec("P-11")
+def test_the_operation_that_failed_is_named_inside_a_fused_kernel_and_a_closed_call() -> None:
+    chain = ex.tanh(ex.exp(broken(ex.sin(a - 3.0))) * 2.0)
+    with pytest.raises(ex.RunError, match=r"^broken of \(2×3 float64\) \(in the kernel sin · broken · exp"):
+        ex.evaluate(chain, without=["simplify"])
+    inside = ex.function(lambda x: ex.tanh(broken(x)).sum())
+    with pytest.raises(ex.RunError, match=r"^broken of \(2×3 float64\)") as caught:
+        ex.evaluate(inside(a - 3.0) + 1.0, open=Open(0))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert ex.evaluate(inside(a), open=Open(0)) == np.tanh(a.array).sum()
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_an_interrupt_leaves_the_plan_usable(limit: int) -> None:
+    stop = ex.function(lambda x: ex.tanh(broken(x) * 2.0))
+    plan = ex.EvalPlan(open=Open(limit))
+    handle = plan.register(stop(a * 1e7))
+    with pytest.raises(KeyboardInterrupt):
+        plan.eval()
+    with pytest.raises(ex.StateError):
+        handle.data()
+    handle = plan.register(stop(a))
+    plan.eval()
+    assert np.array_equal(handle.data(), np.tanh(a.array * 2))
+
+
+def test_a_plan_that_cannot_be_made_empties_the_registrations_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ex.EvalPlan()
+    plan.register(a + 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("explorer.run.evalplan.plan", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            plan.eval()
+    assert plan.eval() is plan
+    handle = plan.register(a + 1.0)
+    plan.eval()
+    assert np.array_equal(handle.data(), a.array + 1)
+
+
+def test_evaluate_takes_nested_containers_and_leaves_the_rest() -> None:
+    y = a * 2.0
+    found = ex.evaluate({"y": y, "more": [y, (a, 3, "text")], "none": None})
+    assert found["more"][1][1:] == (3, "text")
+    assert found["none"] is None
+    for value in (found["y"], found["more"][0]):
+        assert np.array_equal(value, a.array * 2)
+    assert ex.evaluate([]) == []
+    assert ex.evaluate(7) == 7
+
+
+@pytest.mark.spec("M-E1", "M-D11")
+def test_leaves_duplicates_and_views_can_be_asked_for() -> None:
+    y = ex.tanh(a)
+    plan = ex.EvalPlan()
+    roots = [
+        a,
+        y,
+        y,
+        y[0],
+        ex.transpose(y),
+        a[1],
+        ex.transpose(a),
+        ex.ZeroTensor((2,)),
+        ex.TrivialTensor(3.0, (2, 2)),
+        y + 0,
+    ]
+    roots.append(ex.BiasVector(3, 1, 2.0))
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    t = np.tanh(a.array)
+    expected = [a.array, t, t, t[0], t.T, a.array[1], a.array.T, np.zeros(2), np.full((2, 2), 3.0), t, [0, 2, 0]]
+    for handle, value, root in zip(handles, expected, roots, strict=True):
+        assert np.array_equal(handle.data(), value)
+        assert handle.data().dtype == root.dtype
+        assert not handle.data().flags.writeable
+
+
+@pytest.mark.spec("P-8")
+def test_results_are_read_only_and_untouched_by_later_runs() -> None:
+    plan = ex.EvalPlan()
+    held = []
+    for factor in range(1, 5):
+        y = ex.tanh(a * float(factor)) @ ex.transpose(a)
+        handles = [plan.register(y), plan.register(y[0]), plan.register(ex.exp(y))]
+        plan.eval()
+        held.append(([h.data() for h in handles], [np.array(h.data()) for h in handles]))
+    for values, copies in held:
+        for value, copy in zip(values, copies, strict=True):
+            assert np.array_equal(value, copy)
+            with pytest.raises(ValueError, match="read-only"):
+                value[...] = 0
+
+
+@pytest.mark.spec("M-D8")
+def test_the_users_own_array_is_neither_frozen_nor_shared() -> None:
+    mine = np.arange(3.0)
+    tensor = ex.tensor(mine)
+    value = ex.evaluate(tensor)
+    mine[0] = 99
+    assert value[0] == 0
+    x = Parameter(ex.TensorType((3,), "float64"), "x")()
+    plan = ex.EvalPlan()
+    handles = [plan.register(x), plan.register(x[::-1]), plan.register(x + 1.0)]
+    plan.eval({x: mine})
+    before = [np.array(handle.data()) for handle in handles]
+    mine[...] = -1
+    for handle, value in zip(handles, before, strict=True):
+        assert np.array_equal(handle.data(), value)
+
+
+@pytest.mark.spec("P-17")
+def test_parameters_need_a_value_of_their_type() -> None:
+    x = Parameter(ex.TensorType((3,), "float32"), "speed")()
+    y = ex.tanh(x * 2.0)
+    plan = ex.EvalPlan()
+
+    def given(value: Any) -> Any:
+        handle = plan.register(y)
+        plan.eval({x: value})
+        return handle.data()
+
+    np.testing.assert_allclose(given(np.ones(3)), np.tanh(np.full(3, 2, np.float32)))
+    assert given([1, 2, 3]).dtype == np.float32
+    for wrong in (np.ones(4), 1.0, np.ones((1, 3)), np.ones(3) * 1j):
+        with pytest.raises(ex.OperandError, match="speed"):
+            given(wrong)
+    plan.register(y)
+    with pytest.raises(ex.StateError, match="'speed'"):
+        plan.eval()
+    plan.register(y)
+    with pytest.raises(ex.OperandError, match="given to parameters"):
+        plan.eval({a: np.ones(3)})
+    assert plan.eval() is plan
+
+
+def test_each_thread_has_a_default_plan_and_two_plans_run_side_by_side() -> None:
+    seen: list[Any] = []
+    shared = ex.function(lambda x: ex.tanh(x @ x) + ex.exp(ex.tanh(x)))
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            seen.append(ex.default_plan())
+            for round_ in range(20):
+                x = ex.tensor(np.random.default_rng(seed * 100 + round_).normal(size=(40, 40)))
+                plan = ex.EvalPlan(open=Open(0))
+                handle, other = plan.register(shared(x)), (x * 2.0).eval_register()
+                plan.eval()
+                ex.default_plan().eval()
+                expected = np.tanh(x.array @ x.array) + np.exp(np.tanh(x.array))
+                np.testing.assert_allclose(handle.data(), expected, rtol=1e-12)
+                assert np.array_equal(other.data(), x.array * 2)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len({id(plan) for plan in [*seen, ex.default_plan()]}) == 5
+
+
+def test_options_are_checked() -> None:
+    for wrong in ({"record": "all"}, {"executor": "fast"}, {"without": ["fusing"]}, {"fused": 3}):
+        with pytest.raises(ex.ExplorerError, match="known"):
+            ex.EvalPlan(**wrong)
+
+
+@pytest.mark.spec("P-17")
+def test_prepare_tells_the_plan_before_the_run_and_eval_adds_measurements_to_it() -> None:
+    plan = ex.EvalPlan(title="demo")
+    plan.register(ex.log(ex.exp(a)))
+    before = plan.prepare().recording
+    assert before.run is None
+    assert before.title == "demo"
+    assert [stage.kind for stage in before.stages][-1] == "schedule"
+    assert "log_exp" in plan.explain()
+    after = plan.eval().recording
+    assert after.run is not None
+    assert after.fingerprint == before.fingerprint
+    assert len(after.run.steps) == len(after.schedule.kernels)  # type: ignore[union-attr]
+    assert after.stages[-1].kind == "run"
+
+
+def test_registering_after_prepare_plans_again() -> None:
+    plan = ex.EvalPlan()
+    first = plan.register(a + 1.0)
+    plan.prepare()
+    second = plan.register(a + 2.0)
+    plan.eval()
+    assert np.array_equal(first.data(), a.array + 1)
+    assert np.array_equal(second.data(), a.array + 2)
