@@ -73,7 +73,7 @@ export class Camera {
 }
 
 function shift(low, high, room) {
-  const edge = Math.min(24, room / 10);
+  const edge = Math.min(6, room / 10);
   if (low >= edge && high <= room - edge) return 0;
   return low < edge || high - low > room - 2 * edge ? edge - low : room - edge - high;
 }

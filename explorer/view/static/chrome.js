@@ -69,7 +69,7 @@ export function saying(trace, story, moment) {
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
   const counts = chapter.kind === "record" ? `${grouped(chapter.counts.nodes ?? trace.count)} nodes` : "";
   const nothing = chapter.kind === "pass" && chapter.first === chapter.last ? "changed nothing" : "";
-  return { place: counts, verdict: "", fragments: [plain([visible(chapter.purpose), nothing].filter(Boolean).join(": "))] };
+  return { place: counts || nothing, verdict: "", fragments: [plain(visible(chapter.purpose))] };
 }
 
 function kernelSaying(trace, moment, plain) {

@@ -67,7 +67,7 @@ export function listenToKeys(view) {
     Home: () => view.go(0),
     End: () => view.go(view.story.end),
     p: () => view.play(),
-    "/": () => view.search.open(),
+    "/": () => view.shell.search.open(),
     f: () => view.fit(),
     e: () => view.openAll(true),
     c: () => view.openAll(false),
@@ -85,7 +85,7 @@ export function listenToKeys(view) {
   };
   for (const arrow of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]) onCanvas[arrow] = () => view.walk(arrow);
   view.root.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (isForeign(event) || event.defaultPrevented) return;
     const typing = event.target.matches("input, select, textarea");
     const action = (view.stage.contains(event.target) && !typing && onCanvas[event.key]) || (!typing || SLIDER.has(event.key) ? anywhere[event.key] : undefined);
     if (!action) return;
@@ -96,3 +96,21 @@ export function listenToKeys(view) {
 }
 
 const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
+
+/** Keys with modifiers belong to the page: JupyterLab runs and saves with them. */
+function isForeign(event) {
+  return event.ctrlKey || event.metaKey || event.altKey || (event.shiftKey && event.key === "Enter");
+}
+
+/**
+ * Keep JupyterLab's single-key commands (a, b, x, …) away while the focus is inside; returns what ends it.
+ * Lumino matches its selectors from the focused element upwards, so that this element must carry the mark.
+ * @param {import("./view.js").View} view
+ */
+export function holdKeys(view) {
+  const mark = (event) => {
+    if (event.target instanceof Element && view.root.contains(event.target)) event.target.toggleAttribute("data-lm-suppress-shortcuts", !isForeign(event));
+  };
+  window.addEventListener("keydown", mark, true);
+  return () => window.removeEventListener("keydown", mark, true);
+}

@@ -22,22 +22,26 @@ export class Minimap {
     }
   }
 
+  /** Take the colours of the theme; asking for them costs a layout, so that it is done once a theme. */
+  paint() {
+    const colours = getComputedStyle(this.root);
+    this.strong = colours.getPropertyValue("--ex-accent");
+    this.soft = colours.getPropertyValue("--ex-edge");
+  }
+
   /** @param {import("./place.js").Placement} placement @param {import("./scene.js").Scene} scene */
   draw(placement, scene) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);
     this.left = (WIDE - this.size[0] * this.factor) / 2;
     this.top = (HIGH - this.size[1] * this.factor) / 2;
-    const colours = getComputedStyle(this.root);
-    this.strong = colours.getPropertyValue("--ex-accent");
     const pen = this.#pen(this.picture);
     const attention = new Set(scene.attention);
     const drawn = [];
     for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) drawn.push([rect, scene.boxes.get(box)?.changed]);
     for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, attention.has(slot)]);
-    const soft = colours.getPropertyValue("--ex-edge");
     for (const [[x, y, w, h], strong] of drawn) {
-      pen.fillStyle = strong ? this.strong : soft;
+      pen.fillStyle = strong ? this.strong : this.soft;
       pen.fillRect(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor));
     }
     this.refresh();
@@ -55,8 +59,9 @@ export class Minimap {
   refresh() {
     if (!this.factor) return;
     const [x, y, w, h] = this.camera.sight();
-    this.root.hidden = x <= 1 && y <= 1 && x + w >= this.size[0] - 1 && y + h >= this.size[1] - 1;
-    if (this.root.hidden) return;
+    const whole = x <= 1 && y <= 1 && x + w >= this.size[0] - 1 && y + h >= this.size[1] - 1;
+    this.root.classList.toggle("ex-unseen", whole);
+    if (whole) return;
     const pen = this.#pen(this.root);
     pen.drawImage(this.picture, 0, 0, WIDE, HIGH);
     pen.strokeStyle = this.strong;

@@ -20,9 +20,16 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./place.js").Rect} rect */
+  /**
+   * Say where the slot stands. Coordinates are absolute: a transform a node would make the browser keep a paint
+   * layer's worth of state for each.
+   * @param {import("./place.js").Rect} rect
+   */
   place([x, y]) {
-    put(this.root, "transform", `translate(${x} ${y})`);
+    if (this.at && this.at[0] === x && this.at[1] === y) return;
+    this.at = [x, y];
+    this.key = "";
+    this.node = -1;
   }
 
   /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {string} halo */
@@ -31,7 +38,8 @@ export class SlotView {
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
-    const [x, y, wide, high] = this.slot.at[place];
+    const [left, top, wide, high] = this.slot.at[place];
+    const [x, y] = [this.at[0] + left, this.at[1] + top];
     const isLeaf = mark.flags.includes("leaf");
     if (this.node !== mark.node) this.#outline(x, y, wide, high, isLeaf);
     this.node = mark.node;
@@ -53,10 +61,7 @@ export class SlotView {
   }
 
   #outline(x, y, wide, high, isLeaf) {
-    put(this.shape, "x", x);
-    put(this.shape, "y", y);
-    put(this.shape, "width", wide);
-    put(this.shape, "height", high);
+    outline(this.shape, x, y, wide, high);
     put(this.shape, "rx", isLeaf ? high / 2 : 8);
     for (const [text, down] of [[this.name, high / 2 - 3], [this.second, high / 2 + 11]]) {
       put(text, "x", x + wide / 2);
@@ -119,16 +124,26 @@ export class SlotView {
   }
 }
 
+function outline(shape, x, y, wide, high) {
+  put(shape, "x", x);
+  put(shape, "y", y);
+  put(shape, "width", wide);
+  put(shape, "height", high);
+}
+
 function pill(name, high) {
-  return svg("g", { class: name }, svg("rect", { height: high, rx: high / 2, y: -high / 2 }), svg("text", { y: 3.5 }));
+  return svg("g", { class: name }, svg("rect", { height: high, rx: high / 2 }), svg("text"));
 }
 
 function fillPill(element, text, x, y) {
   const wide = Math.round(11 + 6.4 * text.length);
-  put(element, "transform", `translate(${x} ${y})`);
-  put(element.firstChild, "width", wide);
-  say(element.lastChild, text);
-  put(element.lastChild, "x", wide / 2);
+  const [shape, label] = element.children;
+  put(shape, "x", x);
+  put(shape, "y", y - shape.getAttribute("height") / 2);
+  put(shape, "width", wide);
+  say(label, text);
+  put(label, "x", x + wide / 2);
+  put(label, "y", y + 3.5);
 }
 
 /** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
@@ -142,7 +157,7 @@ export class BoxView {
     this.name = svg("text", { class: open ? "ex-title" : "ex-name" });
     this.second = svg("text", { class: "ex-second" });
     this.sign = svg("path", { class: "ex-sign" });
-    this.news = svg("text", { class: "ex-news" });
+    this.news = pill("ex-tag", 14);
     const parts = open ? [this.shape, this.name, this.sign] : [this.under, this.shape, this.name, this.second, this.sign, this.news];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
@@ -151,29 +166,18 @@ export class BoxView {
 
   /** @param {import("./place.js").Rect} rect */
   place([x, y, wide, high]) {
-    put(this.root, "transform", `translate(${x} ${y})`);
-    for (const shape of this.open ? [this.shape] : [this.shape, this.under]) {
-      put(shape, "width", wide);
-      put(shape, "height", high);
-    }
+    this.at = [x, y];
+    this.key = "";
+    outline(this.shape, x, y, wide, high);
+    outline(this.under, x + 5, y + 5, wide, high);
     const [name, detail] = this.box.text;
     say(this.name, name);
     say(this.second, detail);
-    if (this.open) {
-      put(this.name, "x", 28);
-      put(this.name, "y", 18);
-      put(this.sign, "d", "M12 14h8");
-    } else {
-      put(this.under, "x", 5);
-      put(this.under, "y", 5);
-      put(this.name, "x", wide / 2);
-      put(this.name, "y", 21);
-      put(this.second, "x", wide / 2);
-      put(this.second, "y", 36);
-      put(this.sign, "d", `M${wide - 17} 11h8m-4 -4v8`);
-      put(this.news, "x", 3);
-      put(this.news, "y", -4);
-    }
+    put(this.name, "x", this.open ? x + 28 : x + wide / 2);
+    put(this.name, "y", this.open ? y + 18 : y + 21);
+    put(this.second, "x", x + wide / 2);
+    put(this.second, "y", y + 36);
+    put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
     put(this.root, "aria-label", visible(`${this.box.kind} ${name}, ${detail}`));
   }
 
@@ -183,6 +187,8 @@ export class BoxView {
     if (key === this.key) return;
     this.key = key;
     put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
-    if (!this.open) say(this.news, mark?.active ? "at work inside" : mark?.changed ? `${mark.changed} changed inside` : "");
+    const news = mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : "";
+    this.news.classList.toggle("ex-none", news === "");
+    if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
   }
 }

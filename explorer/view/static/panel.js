@@ -16,7 +16,8 @@ export class Panel {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./scene.js").Director} director @param {Actions} actions */
   constructor(trace, story, director, actions) {
     Object.assign(this, { trace, story, director, actions });
-    this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why" });
+    this.scrolled = false;
+    this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
   }
 
   /** @param {import("./story.js").Moment} moment @param {number} selected a node, −1 for none */
@@ -24,7 +25,8 @@ export class Panel {
     this.moment = moment;
     const parts = selected >= 0 ? this.#node(selected) : this.#moment();
     this.root.replaceChildren(...parts.filter(Boolean));
-    this.root.scrollTop = 0;
+    if (this.scrolled) this.root.scrollTop = 0;
+    this.scrolled = false;
   }
 
   /** A node's name that selects it. */

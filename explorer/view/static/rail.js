@@ -51,17 +51,21 @@ export class Rail {
 
   #chip(index) {
     const chapter = this.story.chapters[index];
-    const { nodes, steps, kernels } = chapter.counts;
-    const parts = [];
-    if (nodes !== undefined) parts.push(grouped(nodes));
-    else if (steps !== undefined) parts.push(`${grouped(steps)} steps`);
-    else if (kernels !== undefined) parts.push(`${grouped(kernels)} kernels`);
-    const chip = html("button", { type: "button", class: "ex-chip", title: visible(chapter.purpose), click: () => this.onPick(index) }, html("b", {}, visible(chapter.name)), html("small", {}, parts.join(" · ")));
+    const size = this.#size(index);
+    const chip = html("button", { type: "button", class: "ex-chip", title: visible(chapter.purpose), click: () => this.onPick(index) }, html("b", {}, visible(chapter.name)), size && html("small", {}, size));
     if (chapter.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${chapter.applied} applied` }, `${grouped(chapter.applied)}✓`));
     if (chapter.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${chapter.declined} declined` }, `${grouped(chapter.declined)}✗`));
     chip.classList.toggle("ex-idle", chapter.kind === "pass" && chapter.applied === 0);
     put(chip, "aria-current", index === this.current && "step");
     return chip;
+  }
+
+  /** How large the graph is after a stage, where that is news. */
+  #size(index) {
+    const { counts, kind } = this.story.chapters[index];
+    if (kind === "run") return counts.steps === undefined ? "" : `${grouped(counts.steps)} steps`;
+    if (kind === "schedule") return counts.kernels === undefined ? "" : `${grouped(counts.kernels)} kernels`;
+    return counts.nodes === undefined || counts.nodes === this.story.chapters[index - 1]?.counts.nodes ? "" : grouped(counts.nodes);
   }
 
   #folded(indices) {

@@ -2,18 +2,15 @@
 
 import { Camera } from "./camera.js";
 import { Canvas } from "./canvas.js";
-import { changeIcon, costText, helpBox, iconButton, saying, themeNow, watchTheme } from "./chrome.js";
-import { html, put, say, visible } from "./dom.js";
+import { themeNow, watchTheme } from "./chrome.js";
+import { html, put } from "./dom.js";
 import { around } from "./frames.js";
-import { listenToKeys, listenToPointer } from "./input.js";
-import { Minimap } from "./minimap.js";
-import { Panel } from "./panel.js";
+import { holdKeys, listenToKeys, listenToPointer } from "./input.js";
 import { Paths, Placement } from "./place.js";
-import { Rail } from "./rail.js";
+import { Player } from "./player.js";
 import { Director } from "./scene.js";
-import { Search } from "./search.js";
+import { Shell } from "./shell.js";
 import { Story } from "./story.js";
-import { Strip } from "./strip.js";
 import { Trace } from "./trace.js";
 import { focusable, neighbour } from "./walk.js";
 
@@ -22,24 +19,27 @@ import { focusable, neighbour } from "./walk.js";
  *   onOpen?: (boxes: number[]) => void}} Callbacks
  */
 
+/** px below which the why panel stands under the canvas. */
+const NARROW = 720;
+
 /** One explorer on the page. */
 export class View {
   /** @param {HTMLElement} element @param {any} payload @param {Callbacks} callbacks */
   constructor(element, payload, callbacks) {
     this.callbacks = callbacks;
     this.theme = payload.options.theme ?? "auto";
-    this.root = html("div", { class: "explorer-view", "data-lm-suppress-shortcuts": "true", role: "application", "aria-roledescription": "graph explorer" });
+    this.root = html("div", { class: "explorer-view", role: "application", "aria-roledescription": "graph explorer" });
     this.room = { width: 0, height: 0 };
+    this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
-    this.endTheme = watchTheme(() => this.#paintTheme());
-    this.timer = 0;
-    this.speed = 1;
+    this.player = new Player({ advance: () => this.#advance(), changed: (playing) => this.shell.playing(playing) });
     this.#adopt(payload);
     this.now = this.story.at(this.story.atPosition(payload.options.position ?? 0));
-    this.#paintTheme();
     element.append(this.root);
+    listenToKeys(this);
+    this.endings = [holdKeys(this), watchTheme(() => this.#paintTheme()), () => this.resized.disconnect()];
     this.#replace();
-    this.fitted = false;
+    this.#paintTheme();
     this.#measure();
   }
 
@@ -54,71 +54,16 @@ export class View {
     this.box = -1;
     this.focusKey = "";
     this.halos = new Map();
-    this.#build(payload.options);
-  }
-
-  #build(options) {
+    this.scene = null;
     this.canvas = new Canvas(this.trace);
-    const go = (step) => this.go(step);
-    this.camera = new Camera(this.canvas.world, () => this.room, () => this.minimap?.refresh());
-    this.minimap = new Minimap(this.camera);
-    this.rail = new Rail(this.story, (chapter) => this.go(this.story.entry(chapter), chapter));
-    this.panel = new Panel(this.trace, this.story, this.director, { select: (node) => this.select(node, true), go, visit: (node) => this.visit(node) });
-    this.strip = new Strip(this.trace, this.story, go);
-    this.search = new Search(this.trace, {
-      visit: (node) => this.visit(node),
-      goDecision: (index) => this.go(this.story.afterDecision(index)),
-      onFound: (nodes) => this.#found(nodes),
-      onClose: () => this.focusCanvas(),
-    });
-    this.helpBox = helpBox(() => this.help());
-    this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, this.canvas.root, this.minimap.root, this.crumbs, this.search.root, this.helpBox);
-    put(this.root, "aria-label", `explorer: ${visible(this.trace.recording.title || "recording")}`);
-    put(this.root, "style", `--ex-height:${Number(options.height) || 560}px`);
-    this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
-    this.cost = html("div", { class: "ex-cost" });
-    this.root.replaceChildren(
-      html("div", { class: "ex-top" }, this.rail.root, this.#tools()),
-      this.say,
-      html("div", { class: "ex-main" }, this.stage, this.panel.root),
-      html("div", { class: "ex-bottom" }, this.#transport(), this.strip.root, this.cost),
-    );
-    this.root.querySelector(".ex-bottom").hidden = this.story.end === 0;
+    this.camera = new Camera(this.canvas.world, () => this.room, () => this.shell?.minimap.refresh());
+    this.shell = new Shell(this, payload.options);
+    this.stage = this.shell.stage;
     this.resized.disconnect();
+    this.resized.observe(this.root);
     this.resized.observe(this.stage);
-    this.resized.observe(this.strip.root);
-    if (!this.heard) listenToKeys(this);
-    this.heard = true;
+    this.resized.observe(this.shell.strip.root);
     listenToPointer(this);
-  }
-
-  #tools() {
-    return html(
-      "div",
-      { class: "ex-tools", role: "toolbar", "aria-label": "tools" },
-      iconButton("search", "search (/)", () => this.search.open()),
-      ...(this.trace.layout.boxes.length > 1 ? [iconButton("open", "open all boxes (e)", () => this.openAll(true)), iconButton("close", "close all boxes (c)", () => this.openAll(false))] : []),
-      iconButton("fit", "fit into view (f)", () => this.fit()),
-      iconButton("theme", "dark or light", () => this.setTheme(themeNow(this.theme) === "dark" ? "light" : "dark")),
-      iconButton("help", "keys (?)", () => this.help()),
-    );
-  }
-
-  #transport() {
-    this.playButton = iconButton("play", "play (p)", () => this.play());
-    const speeds = [0.5, 1, 2, 4, 8].map((speed) => html("option", { value: speed, selected: speed === this.speed }, `${speed}×`));
-    const speed = html("select", { class: "ex-speed", title: "steps a second", "aria-label": "steps a second", change: (event) => this.#retime(Number(event.target.value)) }, ...speeds);
-    return html(
-      "div",
-      { class: "ex-transport", role: "toolbar", "aria-label": "steps" },
-      iconButton("first", "a stage back ([)", () => this.chapter(-1)),
-      iconButton("back", "a step back (,)", () => this.step(-1)),
-      this.playButton,
-      iconButton("forward", "a step forward (.)", () => this.step(1)),
-      iconButton("last", "a stage forward (])", () => this.chapter(1)),
-      speed,
-    );
   }
 
   /** Compose the boxes again, then show. */
@@ -131,28 +76,9 @@ export class View {
   #show(motion = 0) {
     this.scene = this.director.scene(this.now, this.placement);
     this.canvas.show(this.scene, { selected: this.selected, box: this.box, halos: this.halos }, motion);
-    this.rail.show(this.now.chapter);
-    this.#showSaying();
-    this.#showPanel();
-    say(this.cost, costText(this.trace, this.story, this.now));
-    this.minimap.draw(this.placement, this.scene);
+    this.shell.show(this.now, this.selected);
+    this.shell.minimap.draw(this.placement, this.scene);
     this.#rove();
-  }
-
-  #showSaying() {
-    const { place, verdict, fragments } = saying(this.trace, this.story, this.now);
-    const name = this.story.chapters[this.now.chapter]?.name ?? "";
-    const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
-    const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text));
-    this.say.replaceChildren(html("b", {}, visible(name)), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : []), html("span", { class: "ex-sentence" }, ...words));
-    this.strip.show(this.now, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
-  }
-
-  #showPanel() {
-    const held = this.panel.root.contains(document.activeElement);
-    this.panel.show(this.now, this.selected);
-    if (held) this.panel.root.focus({ preventScroll: true });
-    this.strip.mark(this.selected >= 0 ? this.trace.decisionsOf(this.selected) : []);
   }
 
   /** Keep exactly one item of the canvas in the tab order. */
@@ -166,21 +92,24 @@ export class View {
   }
 
   #measure() {
+    this.root.classList.toggle("ex-narrow", this.root.clientWidth < NARROW);
     const { clientWidth: width, clientHeight: height } = this.stage;
     this.room = { width, height };
-    this.strip.resize(this.strip.root.clientWidth);
+    this.shell.strip.resize(this.shell.strip.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;
       this.camera.fit(this.placement.size, true);
     }
-    this.minimap.refresh();
+    this.shell.minimap.refresh();
   }
 
   #paintTheme() {
-    const followed = this.theme !== "light" && this.theme !== "dark" && Boolean(document.body.dataset.jpThemeLight);
+    const followed = this.theme === "auto" && Boolean(document.body.dataset.jpThemeLight);
     put(this.root, "data-theme", themeNow(this.theme));
     put(this.root, "data-follow", followed && "jupyterlab");
-    if (this.scene) this.minimap.draw(this.placement, this.scene);
+    if (!this.scene) return;
+    this.shell.minimap.paint();
+    this.shell.minimap.draw(this.placement, this.scene);
   }
 
   /** Go to a step. @param {number} step @param {number} [chapter] the stage wanted, where several share the step */
@@ -217,22 +146,15 @@ export class View {
     this.go(this.story.entry(chapter), chapter);
   }
 
-  /** Start or stop playing. */
+  /** Start or stop playing; from the end it starts again. */
   play() {
-    if (!this.timer && this.now.step >= this.story.end) this.go(0);
-    this.#setTimer(!this.timer);
+    if (!this.player.timer && this.now.step >= this.story.end) this.go(0);
+    this.player.toggle();
   }
 
-  #setTimer(on) {
-    clearInterval(this.timer);
-    this.timer = on ? setInterval(() => (this.now.step < this.story.end ? this.step(1) : this.#setTimer(false)), 1000 / this.speed) : 0;
-    changeIcon(this.playButton, on ? "pause" : "play", on ? "pause (p)" : "play (p)");
-    put(this.say, "aria-live", on ? "off" : "polite");
-  }
-
-  #retime(speed) {
-    this.speed = speed;
-    if (this.timer) this.#setTimer(true);
+  #advance() {
+    this.step(1);
+    return this.now.step < this.story.end;
   }
 
   /** Bring what changed into sight, by the least motion. */
@@ -254,14 +176,14 @@ export class View {
   #seek(node) {
     const slot = this.trace.slotOf[this.trace.origin(node)];
     if (slot < 0) return this.#show();
+    const closed = this.paths.around(slot).filter((box) => !this.open.has(box));
+    for (const box of closed) this.open.add(box);
     const body = this.trace.nodes.body[node];
-    const around_ = this.paths.around(slot).filter((box) => !this.open.has(box));
-    for (const box of around_) this.open.add(box);
-    if (around_.length || body !== this.body) {
+    if (closed.length || body !== this.body) {
       this.body = body;
       this.#replace();
-      if (around_.length) this.callbacks.onOpen?.([...this.open]);
-      this.#showCrumbs();
+      this.shell.showBody(body);
+      if (closed.length) this.callbacks.onOpen?.([...this.open]);
     } else this.#show();
     const rect = this.placement.shows(slot);
     if (rect) this.camera.reveal(around([rect], 22));
@@ -281,17 +203,15 @@ export class View {
   pick(key) {
     if (key) this.#focus(key, true);
     if (key[0] === "n") return this.select(this.scene.slots.get(Number(key.slice(1))).node);
-    this.box = key ? Number(key.slice(1)) : -1;
     if (this.selected >= 0) this.select(-1);
-    if (key) this.box = Number(key.slice(1));
+    this.box = key ? Number(key.slice(1)) : -1;
     this.#show();
   }
 
   #focus(key, real) {
     this.focusKey = key;
     this.#rove();
-    const element = this.canvas.element(key);
-    if (real || this.root.contains(document.activeElement)) element?.focus({ preventScroll: true });
+    if (real || this.root.contains(document.activeElement)) this.canvas.element(key)?.focus({ preventScroll: true });
   }
 
   /** Give the canvas the keyboard. */
@@ -305,8 +225,7 @@ export class View {
     const key = neighbour(this.canvas, this.scene, this.focusKey, arrow);
     if (!key) return;
     this.#focus(key, true);
-    const [x, y, w, h] = this.canvas.rect(key);
-    this.camera.reveal([x - 20, y - 20, x + w + 20, y + h + 20]);
+    this.camera.reveal(around([this.canvas.rect(key)], 20));
   }
 
   /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
@@ -332,15 +251,8 @@ export class View {
     this.focusKey = "";
     this.#replace();
     this.camera.fit(this.placement.size, true);
-    this.#showCrumbs();
+    this.shell.showBody(body);
     if (this.root.contains(document.activeElement)) this.focusCanvas();
-  }
-
-  #showCrumbs() {
-    this.crumbs.hidden = this.body === 0;
-    if (this.crumbs.hidden) return;
-    const top = html("button", { type: "button", class: "ex-link", click: () => this.enter(0) }, visible(this.trace.recording.title || "top"));
-    this.crumbs.replaceChildren(top, " › ", html("b", {}, visible(this.trace.recording.bodies[this.body].name)));
   }
 
   /** Open or close one box; what is around it moves away, nothing changes its order. */
@@ -352,27 +264,30 @@ export class View {
     return true;
   }
 
+  /** Show other boxes open; what `key` names stays where it is on the screen. */
   #reopened(key) {
     const held = this.stage.contains(document.activeElement);
     const before = this.canvas.rect(key);
     this.#replace();
     const after = this.canvas.rect(key);
-    if (before && after) this.camera.pan((before[0] + before[2] / 2 - after[0] - after[2] / 2) * this.camera.scale, (before[1] - after[1]) * this.camera.scale);
+    if (before && after) {
+      const { scale } = this.camera;
+      this.camera.pan((before[0] + before[2] / 2 - after[0] - after[2] / 2) * scale, (before[1] - after[1]) * scale);
+    }
     if (after) this.#focus(key, held);
     this.callbacks.onOpen?.([...this.open]);
   }
 
-  /** Open or close the focused box; false where the focus is on no box, or it is so already. */
+  /** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
   toggleFocused(open) {
     if (this.focusKey[0] === "b") return this.toggle(Number(this.focusKey.slice(1)), open);
-    const around_ = this.paths.around(Number(this.focusKey.slice(1)))[0];
-    return !open && this.focusKey !== "" && around_ !== undefined && this.toggle(around_, false);
+    const box = this.focusKey ? this.paths.around(Number(this.focusKey.slice(1)))[0] : undefined;
+    return !open && box !== undefined && this.toggle(box, false);
   }
 
-  /** Open or close every box of this canvas. */
+  /** Open or close every box. */
   openAll(open) {
-    const { boxes } = this.trace.layout;
-    this.open = new Set(boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : [])));
+    this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : [])));
     this.#reopened(this.focusKey);
     this.fit();
   }
@@ -398,20 +313,21 @@ export class View {
 
   /** Show or hide the list of keys. */
   help() {
-    this.helpBox.hidden = !this.helpBox.hidden;
-    if (this.helpBox.hidden) this.focusCanvas();
-    else this.helpBox.focus();
+    this.shell.help.hidden = !this.shell.help.hidden;
+    if (this.shell.help.hidden) this.focusCanvas();
+    else this.shell.help.focus();
   }
 
   /** Close what is open, else leave the selection, else leave the function. */
   escape() {
-    if (!this.helpBox.hidden) this.help();
-    else if (!this.search.root.hidden) this.search.close();
+    if (!this.shell.help.hidden) this.help();
+    else if (!this.shell.search.root.hidden) this.shell.search.close();
     else if (this.selected >= 0 || this.box >= 0) this.select(-1);
     else if (this.body !== 0) this.enter(0);
   }
 
-  #found(nodes) {
+  /** Mark what a search found. @param {number[]} nodes */
+  found(nodes) {
     this.halos = new Map(nodes.map((node) => [this.trace.slotOf[node], "match"]));
     this.#show();
   }
@@ -419,25 +335,26 @@ export class View {
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
     const { now, selected, open, body, stageName } = this;
-    const camera = [this.camera.x, this.camera.y, this.camera.scale];
+    const { x, y, scale } = this.camera;
+    this.player.stop();
     this.#adopt(payload);
     this.open = new Set([...open].filter((box) => box < this.trace.layout.boxes.length));
     this.body = body < this.trace.layout.bodies.length ? body : 0;
     this.selected = selected < this.trace.count ? selected : -1;
     const chapter = this.story.chapters[now.chapter]?.name === stageName ? now.chapter : this.story.named(stageName, -1);
     this.now = this.story.at(Math.min(now.step, this.story.end), chapter);
-    [this.camera.x, this.camera.y, this.camera.scale] = camera;
-    this.#paintTheme();
+    Object.assign(this.camera, { x, y, scale });
     this.#replace();
+    this.#paintTheme();
     this.#measure();
     this.camera.pan(0, 0);
+    if (this.body) this.shell.showBody(this.body);
   }
 
   /** Take the view off the page. */
   destroy() {
-    clearInterval(this.timer);
-    this.resized.disconnect();
-    this.endTheme();
+    this.player.stop();
+    for (const end of this.endings) end();
     this.root.remove();
   }
 }

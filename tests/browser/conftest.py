@@ -1,0 +1,159 @@
+"""A real JupyterLab and a real Chromium, offline: every request that leaves the machine and every console error fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.notebook import Lab, Notebook
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+ARGUMENTS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+SECONDS = 60
+
+_executable = next((path for path in map(shutil.which, CHROMIUM) if path), None)
+_missed = 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip without a browser, once loudly in the summary; fail where one is required."""
+    global _missed
+    if _executable is None and item.get_closest_marker("browser"):
+        message = f"no browser: none of {', '.join(CHROMIUM)} is in PATH"
+        if os.environ.get("EXPLORER_REQUIRE_BROWSER") == "1":
+            pytest.fail(message, pytrace=False)
+        _missed += 1
+        pytest.skip(message)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _missed:
+        terminalreporter.write_line(
+            f"NOT TESTED IN A BROWSER: {_missed} tests skipped, no Chromium in PATH (EXPLORER_REQUIRE_BROWSER=1 fails them)",
+            red=True,
+            bold=True,
+        )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Generator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=_executable, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Watch:
+    """What a page did that it must not do."""
+
+    requests: list[str]
+    errors: list[str]
+
+    def attend(self, page: Page) -> None:
+        page.on("request", lambda request: self._request(request.url))
+        page.on("websocket", lambda web_socket: self._request(web_socket.url))
+        page.on("pageerror", lambda error: self.errors.append(error.stack or error.message))
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+
+    def _request(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1":
+            self.requests.append(url)
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Generator[Callable[..., Page]]:
+    """Open pages; at the end none may have asked another machine for anything, or met an error."""
+    watch, contexts = Watch([], []), []
+
+    def open_one(**options: object) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(SECONDS * 1000)
+        contexts.append(context)
+        page = context.new_page()
+        watch.attend(page)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert watch.requests == []
+    assert watch.errors == []
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Page]) -> Page:
+    return open_page()
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
+    """A JupyterLab server of its own: nothing of the user's settings, no news, no token."""
+    home = tmp_path_factory.mktemp("jupyter")
+    root = home / "notebooks"
+    root.mkdir()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    _settings(home)
+    folders = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    environment = {**os.environ, **folders, "JUPYTER_PLATFORM_DIRS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment.pop("JUPYTER_PATH", None)
+    log = (home / "log.txt").open("w")
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
+    command += ["--IdentityProvider.token=", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
+    command += [f"--LabApp.user_settings_dir={home / 'settings'}", f"--LabApp.workspaces_dir={home / 'workspaces'}"]
+    server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        _wait(f"http://127.0.0.1:{port}/api/status", server, home / "log.txt")
+        yield Lab(f"http://127.0.0.1:{port}", root)
+    finally:
+        server.terminate()
+        server.wait(20)
+        log.close()
+
+
+def _settings(home: Path) -> None:
+    quiet = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    quiet.parent.mkdir(parents=True)
+    quiet.write_text(json.dumps({"fetchNews": "false", "checkForUpdates": False}))
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=2):
+                return
+        except OSError:
+            if server.poll() is not None or time.monotonic() > end:
+                pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-3000:]}", pytrace=False)
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def notebook(lab: Lab, open_page: Callable[..., Page]) -> Callable[..., Notebook]:
+    """Write a notebook of some cells, open it in JupyterLab and run it."""
+
+    def run(*cells: str, theme: str = "JupyterLab Light", **options: object) -> Notebook:
+        return Notebook.run(lab, open_page(**options), list(cells), theme)
+
+    return run

@@ -1,0 +1,94 @@
+"""Drives a notebook in JupyterLab: its cells, their outputs and the explorers in them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A running JupyterLab server and the folder that it serves."""
+
+    url: str
+    root: Path
+
+
+@dataclass
+class Notebook:
+    """A notebook that is open in a page."""
+
+    page: Page
+    cells: list[str] = field(default_factory=list)
+
+    @classmethod
+    def run(cls, lab: Lab, page: Page, cells: list[str], theme: str) -> Notebook:
+        name = f"test_{next(_numbers)}.ipynb"
+        (lab.root / name).write_text(json.dumps(_document(cells)))
+        page.goto(f"{lab.url}/lab?reset")
+        page.wait_for_function("window.jupyterapp !== undefined")
+        page.evaluate("() => window.jupyterapp.restored")
+        notebook = cls(page, cells)
+        notebook.command("apputils:change-theme", {"theme": theme})
+        notebook.command("application:set-mode", {"mode": "single-document"})
+        notebook.command("docmanager:open", {"path": name})
+        page.wait_for_function(
+            "name => window.jupyterapp.shell.currentWidget?.context?.path === name"
+            " && window.jupyterapp.shell.currentWidget.context.isReady"
+            " && window.jupyterapp.shell.currentWidget.context.sessionContext.isReady",
+            arg=name,
+        )
+        if page.evaluate("() => window.jupyterapp.shell.leftCollapsed === false"):
+            notebook.command("application:toggle-left-area")
+        notebook.command("notebook:run-all-cells")
+        return notebook
+
+    def command(self, name: str, arguments: object = None) -> None:
+        """Execute one of JupyterLab's commands."""
+        self.page.evaluate("([name, given]) => window.jupyterapp.commands.execute(name, given ?? {})", [name, arguments])
+
+    def view(self, index: int = 0) -> Locator:
+        """The explorer with some index in the notebook, once it stands."""
+        view = self.page.locator(".jp-Notebook .explorer-view").nth(index)
+        expect(view).to_be_visible()
+        return view
+
+    def execute(self, code: str) -> str:
+        """Run a new cell at the end, and return the text that it printed."""
+        page, index = self.page, len(self.cells)
+        self.cells.append(code)
+        page.evaluate(
+            """async ([index, code]) => {
+                const { content } = window.jupyterapp.shell.currentWidget;
+                content.model.sharedModel.insertCell(index, { cell_type: "code", source: code });
+                content.activeCellIndex = index;
+                content.deselectAll();
+                await window.jupyterapp.commands.execute("notebook:run-cell");
+            }""",
+            [index, code],
+        )
+        return self.output(index)
+
+    def output(self, index: int) -> str:
+        """Return what a cell that ran printed; fails when it raised."""
+        outputs = self.page.evaluate(
+            """index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()""", index
+        )
+        failed = [part for part in outputs if part["output_type"] == "error"]
+        assert not failed, failed[0]["evalue"]
+        return "".join("".join(part.get("text", "")) for part in outputs)
+
+
+def _document(cells: list[str]) -> dict[str, object]:
+    rows = [
+        {"cell_type": "code", "id": f"c{index}", "metadata": {}, "source": cell, "outputs": [], "execution_count": None}
+        for index, cell in enumerate(cells)
+    ]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return {"cells": rows, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

@@ -1,0 +1,108 @@
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+SHOW = """
+from explorer.view.widget import GraphView
+from tests.view import sample
+view = GraphView(sample.mlp())
+view
+"""
+
+
+def node(view, name):
+    return view.locator(f'.ex-node[aria-label^="{name},"]').first
+
+
+@pytest.mark.spec("V-1", "V-13")
+def test_the_keyboard_steps_forward_and_back(notebook):
+    view = notebook(SHOW).view()
+    view.locator(".ex-node").first.focus()
+    expect(view.locator(".ex-say")).to_contain_text("what the program wrote")
+    view.page.keyboard.press(".")
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of 3")
+    expect(view.locator(".ex-say")).to_contain_text("multiplying by 1 changes nothing")
+    view.page.keyboard.press("]")
+    expect(view.locator("[aria-current=step]")).to_contain_text("dedup")
+    view.page.keyboard.press(",")
+    expect(view.locator(".ex-say")).to_contain_text("decision 3 of 3")
+    view.page.keyboard.press("End")
+    expect(view.locator(".ex-say")).to_contain_text("step 4 of 4")
+
+
+@pytest.mark.spec("V-1", "V-9")
+def test_step_stage_and_selection_go_both_ways(notebook):
+    book = notebook(SHOW)
+    view = book.view()
+    node(view, "tanh").click()
+    expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    view.locator(".ex-node.ex-selected").focus()
+    view.page.keyboard.press("]")
+    assert book.execute("print(view.selected, view.step, view.stage)") == "6 1 simplify\n"
+    book.execute("view.stage = 'fuse'")
+    expect(view.locator(".ex-say")).to_contain_text("decision 1 of 4")
+    book.execute("view.step = 6")
+    expect(view.locator(".ex-say")).to_contain_text("add and tanh run as one kernel")
+    book.execute("view.focus(16)")
+    expect(view.locator(".ex-why h4")).to_have_text("log-softmax")
+    assert book.execute("print(view.selected, view.step, view.stage)") == "16 6 fuse\n"
+
+
+@pytest.mark.spec("V-1")
+def test_a_run_adds_its_steps_and_leaves_the_reader_where_they_are(notebook):
+    plan = SHOW.replace("sample.mlp()", "planned").replace("view =", "planned = sample.mlp(); planned.run = None\nview =")
+    book = notebook(plan)
+    view = book.view()
+    book.execute("view.stage = 'fuse'; view.selected = 6")
+    expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    expect(view.locator(".ex-histogram")).to_have_count(0)
+    book.execute("view.update(sample.mlp())")
+    expect(view.locator(".ex-histogram")).to_be_visible()
+    expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    expect(view.locator("[aria-current=step]")).to_contain_text("fuse")
+    assert book.execute("print(view.step, view.stage, view.selected, view.last_step)") == "5 fuse 6 16\n"
+
+
+@pytest.mark.spec("V-16")
+def test_two_views_of_one_widget_and_another_widget(notebook):
+    book = notebook(SHOW, "view", "other = GraphView(sample.mlp())\nother")
+    first, same, other = book.view(0), book.view(1), book.view(2)
+    first.get_by_role("button", name="a step forward").click()
+    expect(same.locator(".ex-say")).to_contain_text("decision 1 of 3")
+    expect(other.locator(".ex-say")).to_contain_text("what the program wrote")
+    assert book.execute("print(view.step, other.step)") == "1 0\n"
+
+
+@pytest.mark.spec("V-9")
+def test_traits_link_with_other_widgets_in_the_browser(notebook):
+    link = "import ipywidgets\nslider = ipywidgets.IntSlider(max=view.last_step)\nlink = ipywidgets.jslink((slider, 'value'), (view, 'step'))\nipywidgets.VBox([slider, view])"
+    book = notebook(SHOW.removesuffix("view\n"), link)
+    view = book.view()
+    view.get_by_role("button", name="a step forward").click()
+    expect(book.page.locator(".widget-slider .widget-readout")).to_have_text("1")
+
+
+@pytest.mark.spec("V-13")
+@pytest.mark.parametrize(("theme", "name"), [("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")])
+def test_the_theme_is_jupyterlabs(notebook, theme, name):
+    book = notebook(SHOW, theme=theme)
+    view = book.view()
+    expect(view).to_have_attribute("data-theme", name)
+    book.command("apputils:change-theme", {"theme": "JupyterLab Dark" if name == "light" else "JupyterLab Light"})
+    expect(view).to_have_attribute("data-theme", "light" if name == "dark" else "dark")
+    book.execute(f"view.theme = '{name}'")
+    expect(view).to_have_attribute("data-theme", name)
+
+
+@pytest.mark.spec("V-9", "V-16")
+def test_jupyterlabs_own_keys_stay_silent_inside(notebook):
+    book = notebook(SHOW)
+    view = book.view()
+    node(view, "tanh").click()
+    for key in ("a", "b", "x", "m", "e", "c", "Enter"):
+        view.page.keyboard.press(key)
+    assert book.page.locator(".jp-Notebook .jp-Cell").count() == 1
+    assert re.search(r"ex-selected", node(view, "tanh").get_attribute("class"))
