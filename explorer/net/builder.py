@@ -19,6 +19,9 @@ from explorer.net.shapes import Lengths, bound_type
 from explorer.net.table import OperatorTable
 from explorer.net.weights import NetWeights
 
+_SHOWN = 120
+"""characters of an expression that its box shows; the whole text is in the line of its file"""
+
 
 @dataclass(slots=True)
 class Build:
@@ -90,7 +93,8 @@ class NetBuilder:
         path = self._paths[operator.name]
         text = operator.arguments.get("expr")
         if isinstance(text, str):
-            path = (*path[:-1], f"{path[-1]} = {text}")
+            shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+            path = (*path[:-1], f"{path[-1]} = {shown}")
         found: Scope | None = None
         for depth in range(1, len(path) + 1):
             held = self._scopes.get(path[:depth])

@@ -1,6 +1,16 @@
 """What the operators of PNNX files mean; importing this package fills the table."""
 
-from explorer.formats.pnnx.operators import aten, expressions, functional, modules, tensors
+from explorer.formats.pnnx.operators import aten, expressions, functional, modules, recurrent, tensors
 from explorer.formats.pnnx.operators.table import TABLE, file_operator, layer_types
 
-__all__ = ["TABLE", "aten", "expressions", "file_operator", "functional", "layer_types", "modules", "tensors"]
+__all__ = [
+    "TABLE",
+    "aten",
+    "expressions",
+    "file_operator",
+    "functional",
+    "layer_types",
+    "modules",
+    "recurrent",
+    "tensors",
+]
