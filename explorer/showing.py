@@ -8,6 +8,7 @@ from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.structure import flatten
 from explorer.net import Net
+from explorer.plan import Planned
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recorder import expressions
@@ -19,35 +20,40 @@ class ExpressionView(GraphView):
     """A view of a plan whose nodes are expressions: selections work in both directions."""
 
     def __init__(self, plan: EvalPlan, **options: Any) -> None:
-        self._plan = plan
+        self.planned = plan.planned
         super().__init__(plan.recording, **options)
 
     @property
     def selected_expression(self) -> Expr | None:
         """The expression of the selected node, None when nothing is selected."""
-        return expressions(self._plan.planned)[self.selected] if self.selected >= 0 else None
+        return expressions(self.planned)[self.selected] if self.selected >= 0 else None
 
     def focus(self, what: Expr | int) -> None:
         """Select a node, open the boxes around it and bring it into sight; takes an expression or a node's id."""
-        super().focus(node_id(self._plan, what) if isinstance(what, Expr) else what)
+        super().focus(node_id(self.planned, what) if isinstance(what, Expr) else what)
 
 
-def node_id(plan: EvalPlan, expr: Expr) -> int:
-    """The id of an expression in the plan's recording; raises OperandError where it is not part of it."""
-    for number, node in enumerate(expressions(plan.planned)):
+def node_id(planned: Planned, expr: Expr) -> int:
+    """The id of an expression in a plan's recording; raises OperandError where it is not part of it."""
+    for number, node in enumerate(expressions(planned)):
         if node is expr:
             return number
-    raise OperandError(f"{expr!r} in this plan", rule="a plan knows the expressions that its roots need, and what it made of them")
+    raise OperandError(
+        f"{expr!r} in this plan", rule="a plan knows the expressions that its roots need, and what it made of them"
+    )
 
 
-def explore(what: Any, *, run: bool = True, record: str = "values", plan: dict[str, Any] | None = None, **options: Any) -> GraphView:
+def explore(
+    what: Any, *, run: bool = True, record: str = "values", plan: dict[str, Any] | None = None, **options: Any
+) -> GraphView:
     """A widget to step through: of an expression or a container of them, of a plan, or of a recording.
 
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
     every value.
     """
     if isinstance(what, Net):
-        return what.explore(**options)
+        view: GraphView = what.explore(**options)
+        return view
     if isinstance(what, Recording):
         return GraphView(what, **options)
     if isinstance(what, EvalPlan):
@@ -55,7 +61,8 @@ def explore(what: Any, *, run: bool = True, record: str = "values", plan: dict[s
     leaves, _ = flatten(what)
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
-            f"explore of a {type(what).__name__}", rule="expressions, containers of them, plans and recordings can be explored"
+            f"explore of a {type(what).__name__}",
+            rule="expressions, containers of them, plans and recordings can be explored",
         )
     made = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
@@ -68,4 +75,4 @@ def explore(what: Any, *, run: bool = True, record: str = "values", plan: dict[s
 
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     """The plan's decisions as text: all, or those about one expression."""
-    return text.explain(plan.recording) if what is None else text.why(plan.recording, node_id(plan, what))
+    return text.explain(plan.recording) if what is None else text.why(plan.recording, node_id(plan.planned, what))

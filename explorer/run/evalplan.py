@@ -73,7 +73,7 @@ class EvalPlan:
         self._times: list[int] | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
-        self._view: Any = None
+        self._views: list[Any] = []
 
     def register(self, expr: Expr) -> Handle:
         """Ask for the value of an expression; returns the handle that will give it."""
@@ -96,6 +96,7 @@ class EvalPlan:
             )
         self._planned = plan([handle.expr for handle in self._handles], self.options)
         self._program, self._times, self._values, self._recording = None, None, {}, None
+        self._views = []  # they keep showing the program that they were made for
         self._fresh = True
         return self
 
@@ -122,8 +123,9 @@ class EvalPlan:
             self._times = times
         finally:
             self._handles, self._fresh, self._recording = [], False, None
-            if self._view is not None and self._planned is not None:
-                self._view.update(self.recording)
+            if self._planned is not None:
+                for view in self._views:
+                    view.update(self.recording)
         return self
 
     def _compile(self) -> Program:
@@ -167,8 +169,9 @@ class EvalPlan:
         """The plan as a widget to step through; after eval() the same widget shows what was measured."""
         if self._planned is None or (self._handles and not self._fresh):
             self.prepare()
-        self._view = hooks.explore(self, **options)
-        return self._view
+        view = hooks.explore(self, **options)
+        self._views.append(view)
+        return view
 
 
 class _Watch:

@@ -1,0 +1,99 @@
+"""What explore and explain hand to views, and what comes back from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.hooks import hooks
+from explorer.showing import ExpressionView, node_id
+
+
+@pytest.fixture
+def program() -> tuple[ex.Expr, ex.Expr]:
+    """A product that is used twice, and what is made of it."""
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    product = x @ ex.tensor(np.full((4, 2), 0.5, np.float32), name="W")
+    return product, ex.tanh(product) + product
+
+
+def test_every_hook_is_filled() -> None:
+    """What low floors ask of high ones is there once explorer is imported as a whole."""
+    assert hooks.missing() == []
+
+
+def test_an_expression_is_planned_and_run(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """Exploring an expression plans it, runs it, and records a summary of every value."""
+    _, root = program
+    view: Any = ex.explore(root)
+    assert view.recording.run is not None
+    assert view.recording.run.values[node_id(view.planned, root)].shape == (3, 2)
+    assert ex.explore(root, run=False).recording.run is None
+
+
+@pytest.mark.spec("V-1")
+def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The view of a prepared plan gains the run when the plan is evaluated, and keeps step, stage and selection."""
+    product, root = program
+    plan = ex.EvalPlan()
+    plan.register(root)
+    plan.prepare()
+    view = plan.explore()
+    assert view.recording.run is None
+    view.stage = "fuse"
+    view.focus(product)
+    before = view.step, view.stage, view.selected
+    plan.eval()
+    assert view.recording.run is not None
+    assert (view.step, view.stage, view.selected) == before
+
+
+def test_a_view_stays_with_the_program_that_it_showed(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """A plan that is used for another program does not change the view of the first one."""
+    _, root = program
+    plan = ex.EvalPlan()
+    plan.register(root)
+    plan.prepare()
+    first = plan.explore()
+    plan.eval()
+    shown = first.recording.fingerprint
+    plan.register(ex.exp(root))
+    plan.eval()
+    assert first.recording.fingerprint == shown
+    first.focus(root)
+    assert first.selected_expression is root
+
+
+@pytest.mark.spec("V-9")
+def test_selections_are_expressions(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """Focus takes an expression, and a selected node is read back as the expression that it stands for."""
+    product, root = program
+    view: Any = ex.explore(root)
+    assert isinstance(view, ExpressionView)
+    assert view.selected_expression is None
+    view.focus(product)
+    assert view.selected_expression is product
+    with pytest.raises(ex.OperandError, match="in this plan"):
+        view.focus(ex.tensor(1.0))
+
+
+def test_what_cannot_be_explored_is_named() -> None:
+    with pytest.raises(ex.OperandError, match="explore of a int"):
+        ex.explore(3)
+    with pytest.raises(ex.OperandError, match="explore of a list"):
+        ex.explore([])
+
+
+def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The text about one expression names its line and every decision about it, refusals first."""
+    product, root = program
+    plan = ex.EvalPlan()
+    plan.register(root)
+    plan.prepare()
+    told = plan.explain(product)
+    assert told.startswith("matmul · 3×2 float32\nrecorded at test_showing.py line ")
+    assert "other_consumers" in plan.explain(root.operands[0])
+    assert plan.explain().splitlines()[0].endswith(plan.recording.fingerprint)
