@@ -54,7 +54,7 @@ class _Interning(type):
             return cls._instances.setdefault(tuple([exact(value) for value in values]), made)
         except TypeError:
             raise DeclarationError(
-                f"{cls.__name__} with the attributes {values}",
+                f"{cls.__name__} with the attributes {(*arguments, *named.values())}",
                 rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
                 fix="pass arrays as operands: ex.tensor(array)",
             ) from None

@@ -1,0 +1,103 @@
+"""Tensors: values that are there, held by a storage that nobody may write to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.tensor import Storage, tensor_of
+
+
+def test_a_tensor_copies() -> None:
+    """What happens to the array afterwards does not reach the tensor."""
+    array = np.array([1.0, 2.0])
+    x = ex.tensor(array)
+    array[0] = 7
+    assert x.array.tolist() == [1.0, 2.0]
+    assert array.flags.writeable
+
+
+@pytest.mark.spec("M-D8")
+def test_a_storage_is_read_only() -> None:
+    """Writing to a shared storage is refused, on the tensor and on the array that it took."""
+    array = np.array([1.0, 2.0])
+    x = ex.tensor(array, copy=False)
+    assert np.shares_memory(x.array, array)
+    for held in (array, x.array, ex.evaluate(x)):
+        with pytest.raises(ValueError, match="read-only"):
+            held[0] = 1.0
+    with pytest.raises(ex.StateError, match="never changes"):
+        x[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda array: array[1:],
+        lambda array: array.T,
+        lambda array: np.broadcast_to(array[0], (3, 2)),
+        lambda array: _frozen(array[:]),
+        lambda array: _frozen(array[:])[1:],
+    ],
+)
+def test_views_of_what_can_be_written_to_are_not_taken(view: Any) -> None:
+    """A view's base could still be written to, also where the view itself is read-only."""
+    array = np.ones((2, 2))
+    with pytest.raises(ex.OperandError, match="base could still be written to"):
+        ex.tensor(view(array), copy=False)
+    assert array.flags.writeable
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def test_views_of_frozen_memory_are_taken() -> None:
+    whole = ex.tensor(np.arange(6.0))
+    part = ex.tensor(whole.array[2:], copy=False)
+    assert np.shares_memory(part.array, whole.array)
+    assert ex.tensor(np.frombuffer(b"\0" * 8, np.float32), copy=False).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "ab", [[1], [1, 2]], [object()], [10**30], {"a": 1}, np.array(["2020-01-01"], "M8[D]"), [1, "a"]]
+)
+def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
+    with pytest.raises(ex.OperandError, match=r"ex\.tensor"):
+        ex.tensor(value)
+
+
+def test_other_refusals() -> None:
+    x = ex.tensor([1.0])
+    for value in (x + 1, [x, x], [1.0, [x]], (x,)):
+        with pytest.raises(ex.OperandError, match="evaluate it first"):
+            ex.tensor(value)
+    with pytest.raises(ex.OperandError, match="mask"):
+        ex.tensor(np.ma.array([1, 2], mask=[False, True]))
+    with pytest.raises(ex.OperandError, match="300"):
+        ex.tensor([300], dtype=np.int8)
+    with pytest.raises(ex.OperandError, match="nonsense"):
+        ex.tensor([1], dtype="nonsense")
+
+
+def test_values_become_native_and_dense() -> None:
+    x = ex.tensor(np.array([[1.5, 2.5], [3.5, 4.5]], ">f4").T)
+    assert x.dtype == np.float32
+    assert x.dtype.isnative
+    assert x.type is ex.TensorType((2, 2), np.float32)
+    assert x.array.flags.c_contiguous
+    assert ex.tensor(np.float32(2)).shape == ()
+    assert ex.tensor(x).array.tolist() == x.array.tolist()
+    assert ex.tensor([[1, 2]], dtype=np.float32, name="w").name == "w"
+
+
+def test_tensors_of_one_storage_are_one_value() -> None:
+    storage = Storage(np.ones(3))
+    first, second = tensor_of(storage), tensor_of(storage)
+    assert first.storage.token == second.storage.token
+    assert Storage(np.ones(3)).token != storage.token
+    assert first is not second
