@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope
 from explorer.core.tracing import Function
-from explorer.core.types import Shape
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.elementwise import relu, sigmoid, tanh
@@ -81,13 +80,13 @@ def _run(op: OperatorContext, cell: Cell, name: str, states: int) -> Any:
     directions = 2 if op.flag("bidirectional", False) else 1
     layers = op.integer("num_layers", 1)
     initial = [op.tensor(1 + i) for i in range(states)] if len(op.operands) > 1 else []
+    absent = (zeros((x.shape[1 - time_axis], hidden), x.dtype),) * (0 if initial else states)
     last: list[tuple[Expr, ...]] = []
     for layer in range(layers):
         sequences = []
         for direction in range(directions):
             suffix = f"_l{layer}" + "_reverse" * direction
-            shape = (x.shape[1 - time_axis], hidden)
-            start = tuple(whole[layer * directions + direction] for whole in initial) or _zeros(states, shape, x)
+            start = tuple(whole[layer * directions + direction] for whole in initial) or absent
             with scope(f"layer {layer}" + " reversed" * direction, "file"):
                 sequence, state = _layer(
                     op, Function(cell, f"{name} step"), suffix, x, time_axis, bool(direction), start
@@ -98,10 +97,6 @@ def _run(op: OperatorContext, cell: Cell, name: str, states: int) -> Any:
     if len(op.definition.outputs) == 1:
         return x
     return (x, *[stack([state[i] for state in last]) for i in range(states)])
-
-
-def _zeros(states: int, shape: Shape, like: Expr) -> tuple[Expr, ...]:
-    return tuple(zeros(shape, like.dtype) for _ in range(states))
 
 
 def _layer(

@@ -1,0 +1,31 @@
+"""The error function and what is built on it, against Python's own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from explorer.ops.activation import Gelu
+from explorer.ops.erf import erf
+
+
+def test_erf_is_exact_to_the_last_places() -> None:
+    """Over all four ranges of the approximation, at their borders, and far out."""
+    borders = [0.84375, 1.25, 1 / 0.35, 6.0]
+    near = [np.nextafter(border, side) for border in borders for side in (0.0, 9.0)]
+    x = np.concatenate([np.linspace(-7, 7, 20001), near, np.negative(near), [0.0, -0.0, 1e-300, 40.0, np.inf, -np.inf]])
+    expected = np.array([math.erf(value) for value in x])
+    found = erf.compute(x)
+    assert np.max(np.abs(found - expected) / np.maximum(np.abs(expected), 1e-300)) < 4e-16
+    assert np.signbit(found[x == 0]).tolist() == np.signbit(x[x == 0]).tolist()
+    assert np.isnan(erf.compute(np.array([np.nan, 1.0])))[0]
+    assert erf.compute(np.array(0.5)).shape == ()
+    assert erf.compute(np.array([0.5], np.float32)).dtype == np.float32
+    assert erf.compute(np.array([1, 2])).dtype == np.float64
+
+
+def test_gelu_far_from_zero_is_its_limit() -> None:
+    x = np.array([-40.0, 40.0])
+    for approximate in (False, True):
+        np.testing.assert_array_equal(Gelu(approximate).compute(x), [0, 40])
