@@ -21,13 +21,17 @@ from explorer.ops.movement import cast
 from explorer.ops.structured import Zero, full
 
 
-def backward(outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequence[Expr]) -> list[Expr | None]:
+def backward(
+    outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequence[Expr], *, closed: bool = False
+) -> list[Expr | None]:
     """The gradients of Σ seed·output for the inputs, None where no output depends on one.
 
-    An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way.
+    An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way. With
+    ``closed`` so do the inputs: they are a body's operands, and one may have been made from another outside.
     """
-    nodes = reachable(outputs)
     wanted = {node.uid for node in inputs}
+    border = frozenset(wanted) if closed else frozenset()
+    nodes = reachable(outputs, stop=lambda node: node.uid in border)
     for node in nodes:
         if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
@@ -36,7 +40,11 @@ def backward(outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequ
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
     for node in reversed(nodes):
-        if node.uid not in gradients or not any(operand.uid in wanted for operand in node.operands):
+        if (
+            node.uid not in gradients
+            or node.uid in border
+            or not any(operand.uid in wanted for operand in node.operands)
+        ):
             continue
         operation = node.operation
         if isinstance(operation, Item):

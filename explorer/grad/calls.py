@@ -47,7 +47,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
             Parameter(output.type, f"g{index}")() if yes else None
             for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
         ]
-        found = backward(body.outputs, seeds, inputs)
+        found = backward(body.outputs, seeds, inputs, closed=True)
     given = [seed for seed in seeds if seed is not None]
     forward = {node.uid: node for node in body.nodes}
     borders = {node.uid for node in (*inputs, *given)}

@@ -96,7 +96,7 @@ class Conv2d(Convolution):
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         assert isinstance(result, TensorType)
-        return 2 * result.size * types[1].size // types[1].shape[0]
+        return 2 * result.size * math.prod(types[1].shape[1:])
 
 
 class Conv2dImageGradient(Convolution):
@@ -135,7 +135,7 @@ class Conv2dImageGradient(Convolution):
         return reshape(together, (size, *self.shape))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        return 2 * types[0].size * types[1].size // types[1].shape[0]
+        return 2 * types[0].size * math.prod(types[1].shape[1:])
 
 
 class Conv2dFilterGradient(Convolution):
@@ -169,7 +169,7 @@ class Conv2dFilterGradient(Convolution):
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         assert isinstance(result, TensorType)
-        return 2 * types[0].size * result.size // self.shape[0]
+        return 2 * types[0].size * math.prod(self.shape[1:])
 
 
 def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:

@@ -1,0 +1,173 @@
+"""The backward pass: shared operands, seeds, unreached inputs, refusals, and graphs that are deep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.graph import reachable
+from explorer.ops.structured import Zero
+
+
+@pytest.fixture
+def x() -> ex.Tensor:
+    return ex.tensor([1.0, 2.0, 3.0])
+
+
+def test_operands_that_are_shared_collect_all_gradients(x: ex.Tensor) -> None:
+    y = np.tanh(x)
+    loss = (y * y + y * x + x).sum()
+    t = np.tanh([1.0, 2.0, 3.0])
+    expected = (2 * t + [1, 2, 3]) * (1 - t * t) + t + 1
+    gradient = ex.grad(loss, x)
+    np.testing.assert_allclose(ex.evaluate(gradient), expected, rtol=1e-14)
+    sums = [node for node in reachable([gradient]) if node.operation.name == "add_n"]
+    assert len(sums) == 2  # one n-ary sum for x, one for y
+
+
+def test_an_operand_used_twice_by_one_operation(x: ex.Tensor) -> None:
+    np.testing.assert_array_equal(ex.evaluate(ex.grad((x * x).sum(), x)), [2.0, 4.0, 6.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(ex.stack([x, x, x]).sum(), x)), [3.0, 3.0, 3.0])
+
+
+@pytest.mark.spec("M-L2")
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 3), (2, 1), (4, 1, 1)])
+@pytest.mark.parametrize("operation", ["add", "subtract", "multiply", "divide", "maximum", "power"])
+def test_what_was_broadcast_is_summed_back(shape: tuple[int, ...], operation: str) -> None:
+    """The gradient of a broadcast operand is reduced back to its shape."""
+    generator = np.random.default_rng(0)
+    a, b = generator.uniform(1, 2, shape), generator.uniform(1, 2, (2, 3))
+    left, right = ex.tensor(a), ex.tensor(b)
+    apply = getattr(ex, operation)
+    found = ex.evaluate(ex.grad(apply(left, right).sum(), [left, right]))
+    whole = ex.tensor(np.broadcast_to(a, np.broadcast_shapes(a.shape, b.shape)).copy())
+    other = ex.tensor(np.broadcast_to(b, whole.shape).copy())
+    expected = ex.evaluate(ex.grad(apply(whole, other).sum(), [whole, other]))
+    for part, full in zip(found, expected, strict=True):
+        extra = full.ndim - part.ndim
+        axes = (*range(extra), *(extra + i for i, n in enumerate(part.shape) if n == 1 != full.shape[extra + i]))
+        np.testing.assert_allclose(part, full.sum(axis=axes).reshape(part.shape), rtol=1e-13)
+
+
+def test_an_unreached_input_gets_the_structured_zero(x: ex.Tensor) -> None:
+    """An input that the loss does not depend on gets a zero that stores nothing and says why."""
+    other = ex.tensor(np.ones((2, 2), np.float32))
+    reached, unreached = ex.grad(x.sum(), [x, other])
+    assert isinstance(unreached.operation, Zero)
+    assert unreached.operation.cause == "unreached"
+    assert unreached.type is other.type
+    np.testing.assert_array_equal(ex.evaluate(unreached), np.zeros((2, 2)))
+    np.testing.assert_array_equal(ex.evaluate(reached), [1.0, 1.0, 1.0])
+    assert isinstance(ex.grad(np.sign(x).sum(), x).operation, Zero)
+    assert isinstance(ex.grad((x > 2).astype(np.float64).sum(), x).operation, Zero)
+
+
+def test_containers_keep_their_form(x: ex.Tensor) -> None:
+    y = x * 2
+    found = ex.grad((y * x).sum(), {"x": x, "more": (y, [x])})
+    assert set(found) == {"x", "more"}
+    np.testing.assert_array_equal(ex.evaluate(found["x"]), [4.0, 8.0, 12.0])
+    np.testing.assert_array_equal(ex.evaluate(found["more"][0]), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(ex.evaluate(found["more"][1][0]), [4.0, 8.0, 12.0])
+
+
+def test_the_gradient_of_a_value_for_itself_is_the_seed(x: ex.Tensor) -> None:
+    total = x.sum()
+    assert float(ex.grad(total, total)) == 1.0
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(x, x, seed=np.array([1.0, 2.0, 4.0]))), [1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("seed", [np.array([1.0, 2.0, 4.0]), [1, 2, 4], ex.tensor([1.0, 2.0, 4.0])])
+def test_a_seed_weighs_the_elements(seed: Any, x: ex.Tensor) -> None:
+    gradient = ex.grad(x * x, x, seed=seed)
+    assert gradient.dtype == np.float64
+    np.testing.assert_array_equal(ex.evaluate(gradient), [2.0, 8.0, 24.0])
+
+
+@pytest.mark.parametrize(
+    ("attempt", "rule"),
+    [
+        (lambda x: ex.grad(x, x), "a seed of its shape"),
+        (lambda x: ex.grad(x.astype(np.int64).sum(), x), "real number"),
+        (lambda x: ex.grad((x * 1j).sum(), x), "real number"),
+        (lambda x: ex.grad(abs(x * 1j).sum(), x), "real numbers"),
+        (lambda x: ex.grad(x.sum(), ex.tensor([1, 2])), "real floating"),
+        (lambda x: ex.grad(x.sum(), 3), "expressions themselves"),
+        (lambda x: ex.grad(x.sum(), []), "expressions themselves"),
+        (lambda x: ex.grad([x.sum()], x), "one expression"),
+        (lambda x: ex.grad(3.0, x), "one expression"),
+        (lambda x: ex.grad(x, x, seed=np.ones(2)), "the seed has the loss's shape"),
+        (lambda x: ex.grad(x, x, seed=2.0), "the seed has the loss's shape"),
+        (lambda x: ex.grad(x.sum(), x, seed="a"), "fits its dtype"),
+    ],
+)
+def test_what_has_no_gradient_is_refused(attempt: Any, rule: str, x: ex.Tensor) -> None:
+    with pytest.raises(ex.OperandError, match=rule):
+        attempt(x)
+
+
+def test_a_gradient_of_the_wrong_shape_names_its_operation(x: ex.Tensor) -> None:
+    from explorer.core import registry
+
+    class Wrong(ex.Operation):
+        """Its gradient has the wrong shape."""
+
+        unbatchable = "it only exists to fail"
+        examples = (ex.Example(ex.real(3)),)
+
+        def infer(self, a: ex.TensorType) -> ex.TensorType:
+            return a
+
+        def kernel(self, out: Any, a: Any) -> Any:
+            np.copyto(out, a)
+            return out
+
+        def gradient(self, g: Any, y: Any, a: Any) -> Any:
+            return (g.sum(),)
+
+        def flops(self, result: Any, a: Any) -> int:
+            return 0
+
+    with pytest.raises(ex.OperandError, match="a gradient has its operand's shape"):
+        ex.grad(Wrong()(x).sum(), x)
+    del registry.operations["wrong"], registry.functions["wrong"]
+
+
+def test_gradients_at_the_edges_of_functions() -> None:
+    """x⁰, x², |x| and max(x, y) at 0 and at ties: no NaN where the derivative is 0 or shared."""
+    zero = ex.tensor([0.0, -0.0])
+    cases = {0: 0.0, 1: 1.0, 2: 0.0, 3: 0.0}
+    for exponent, expected in cases.items():
+        np.testing.assert_array_equal(ex.evaluate(ex.grad((zero**exponent).sum(), zero)), [expected] * 2)
+    base, exponents = ex.tensor([0.0, 0.0, 2.0]), ex.tensor([0.0, 2.0, 3.0])
+    by_base, by_exponent = ex.evaluate(ex.grad((base**exponents).sum(), [base, exponents]))
+    np.testing.assert_array_equal(by_base, [0.0, 0.0, 12.0])
+    np.testing.assert_allclose(by_exponent, [0.0, 0.0, 8 * np.log(2.0)])
+    negative = ex.tensor([-2.0, -1.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad((negative**3).sum(), negative)), [12.0, 3.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(abs(zero).sum(), zero)), [0.0, 0.0])
+    tie = ex.tensor([1.0, 2.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(np.maximum(tie, tie + 0).sum(), tie)), [1.0, 1.0])
+    same = ex.tensor([2.0, 2.0, 1.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(same.max(), same)), [0.5, 0.5, 0.0])
+
+
+def test_a_chain_of_100_000_is_differentiated(x: ex.Tensor) -> None:
+    """Without recursion, in linear time."""
+    y: ex.Expr = x
+    for _ in range(100_000):
+        y = y + x
+    gradient = ex.grad(y.sum(), x)
+    assert gradient.operation.name == "add_n"
+    assert len(gradient.operands) == 100_001
+
+
+def test_the_gradient_of_a_middle_value_stops_there(x: ex.Tensor) -> None:
+    """Asking for the gradient of a value records nothing below it."""
+    middle = ex.max_pool2d(x.reshape(1, 1, 1, 3), (1, 2), 1)
+    first = ex.grad(middle.sum(), x)
+    again = ex.grad((first * 2).sum(), first)
+    np.testing.assert_array_equal(ex.evaluate(again), [2.0, 2.0, 2.0])

@@ -1,0 +1,141 @@
+"""The gradient of a call: two functions made once, whatever is nested, captured or returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.function import Call
+from explorer.core.graph import reachable
+
+A = np.array([0.5, -1.0, 2.0])
+B = np.array([1.5, 0.25, -0.75])
+
+
+def same(build: Any, *arrays: Any) -> None:
+    """The gradients through calls equal those of the same operations written out."""
+    found = []
+    for wrap in (ex.function, lambda body: body):
+        operands = [ex.tensor(array) for array in arrays]
+        found.append(ex.evaluate(ex.grad(build(wrap, *operands), operands)))
+    for through, written_out in zip(*found, strict=True):
+        np.testing.assert_allclose(through, written_out, rtol=1e-13)
+
+
+def test_through_one_call() -> None:
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        return wrap(lambda x, y: (np.tanh(x * y) + x).sum())(a, b)
+
+    same(build, A, B)
+
+
+def test_through_nested_calls() -> None:
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        inner = wrap(lambda x, y: np.tanh(x) * y)
+        outer = wrap(lambda x, y: inner(x, y) + inner(y, x * 2) * x)
+        return (outer(a, b) * outer(b, a)).sum()
+
+    same(build, A, B)
+
+
+def test_through_captured_values() -> None:
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        derived = b * b
+
+        def body(x: Any) -> Any:
+            return np.exp(x * b) + derived * 3.0
+
+        f = wrap(body)
+        return (f(a) * f(a + 1)).sum()
+
+    same(build, A, B)
+
+
+def test_some_outputs_only() -> None:
+    """Where the loss takes one of several outputs, the others take no gradient."""
+
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        f = wrap(lambda x, y: (x * y, np.sin(x), y + 1))
+        first, _, third = f(a, b)
+        return (first * third).sum()
+
+    same(build, A, B)
+
+
+def test_every_output_repeated_outputs_and_operands_as_outputs() -> None:
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        def body(x: Any, y: Any) -> Any:
+            z = np.tanh(x)
+            return z, z, x, {"more": [z * y, y]}
+
+        first, again, same_x, rest = wrap(body)(a, b)
+        return (first + again * same_x + rest["more"][0] * rest["more"][1]).sum()
+
+    same(build, A, B)
+
+
+def test_second_gradients_through_calls() -> None:
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        f = wrap(lambda x, y: np.exp(x * y).sum())
+        ga, gb = ex.grad(f(a, b), [a, b])
+        return (ga * gb).sum() + ga.sum()
+
+    same(build, A, B)
+
+
+def test_a_gradient_inside_a_function() -> None:
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        step = wrap(lambda x, y: x - 0.1 * ex.grad(np.square(x * y - 1).sum(), x))
+        return step(step(a, b), b).sum()
+
+    same(build, A, B)
+
+
+def test_operands_that_take_no_gradient() -> None:
+    """Integers, comparisons and operands that no output depends on."""
+
+    @ex.function
+    def f(x: Any, n: Any, unused: Any) -> Any:
+        return (ex.where(n > 1, x * 2, x)).sum(), n + 1
+
+    x, n, unused = ex.tensor(A), ex.tensor([0, 1, 2]), ex.tensor(B)
+    total, _ = f(x, n, unused)
+    gradient, nothing = ex.grad(total, [x, unused])
+    np.testing.assert_array_equal(ex.evaluate(gradient), [1.0, 1.0, 2.0])
+    assert nothing.operation.name == "zeros"
+
+
+def test_bodies_are_differentiated_once() -> None:
+    """A hundred calls share one augmented and one gradient body."""
+
+    @ex.function
+    def layer(x: Any, w: Any) -> Any:
+        return np.tanh(x * w)
+
+    x, w = ex.tensor(A), ex.tensor(B)
+    y: Any = x
+    for _ in range(100):
+        y = layer(y, w)
+    gradient = ex.grad(y.sum(), w)
+    calls = {id(node.operation.body) for node in reachable([gradient]) if isinstance(node.operation, Call)}
+    assert len(calls) <= 3
+    expected_y, expected = A, np.zeros(3)
+    for _ in range(100):
+        previous, expected_y = expected_y, np.tanh(expected_y * B)
+        expected = (1 - expected_y**2) * (previous + B * expected)
+    np.testing.assert_allclose(ex.evaluate(gradient), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_through_calls_keep_the_dtype(dtype: Any) -> None:
+    @ex.function
+    def f(x: Any, y: Any) -> Any:
+        return (x * y).sum()
+
+    x, y = ex.tensor(A.astype(dtype)), ex.tensor(B)
+    gx, gy = ex.grad(f(x, y), [x, y])
+    assert (gx.dtype, gy.dtype) == (dtype, np.float64)
+    np.testing.assert_allclose(ex.evaluate(gx), B, rtol=1e-6)
