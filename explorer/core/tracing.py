@@ -35,8 +35,8 @@ class _Trace:
 class Function(Generic[_Parameters, _Result]):
     """A traced Python function; ``traces`` counts how often its body was recorded.
 
-    A body is recorded for each combination of operand types and static arguments, and again when a variable that it
-    reads from outside was bound to something else.
+    A body is recorded for each combination of operand types and static arguments, and again when a variable or an
+    attribute that it reads from outside was bound to something else.
     """
 
     def __init__(self, function: Callable[_Parameters, _Result], name: str = "") -> None:
@@ -106,6 +106,7 @@ class Function(Generic[_Parameters, _Result]):
             self._active.discard(key)
             state.traces = state.traces[:-1]
             state.scope = outer
+        statics = [leaf for leaf in flatten((args, kwargs))[0] if not _is_operand(leaf)]
         leaves, structure = flatten(result)
         if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
             raise DeclarationError(
@@ -123,7 +124,7 @@ class Function(Generic[_Parameters, _Result]):
 
         captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
         body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
-        trace = _Trace(body, watch(self._function), Call(body))
+        trace = _Trace(body, watch(self._function, statics), Call(body))
         self._known[key] = [trace, *self._known.get(key, ())][:_KEPT]
         self.traces += 1
         return trace

@@ -1,10 +1,10 @@
-"""The outer variables that a function reads, and whether they still hold what they held."""
+"""The outer variables and attributes that a function reads, and whether they still hold what they held."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias
 
@@ -14,35 +14,81 @@ Watched: TypeAlias = tuple[tuple[Callable[[], Any], Any], ...]
 """readers of variables, each with what its variable held"""
 
 
-def watch(function: Callable[..., Any]) -> Watched:
-    """What a function reads from outside now: globals and closed-over variables, through the plain functions it uses.
+def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watched:
+    """What a function reads from outside now, through the plain functions and methods that it uses.
 
-    Modules are left out, and so are attributes of objects: only rebinding a variable can be seen later.
+    That is globals, closed-over variables, and attributes of these and of the static ``arguments``. What is read in
+    another way (an item of a list, say) is not seen.
     """
-    found: list[tuple[Callable[[], Any], Any]] = []
-    seen: set[int] = set()
-    pending: list[Any] = [function]
-    while pending:
-        current = inspect.unwrap(pending.pop())
-        if isinstance(current, MethodType):
-            current = current.__func__
-        if not isinstance(current, FunctionType) or id(current) in seen:
-            continue
-        seen.add(id(current))
-        if current.__code__.co_filename.startswith(INTERNAL):
-            continue
-        for read in _readers(current):
-            value = read()
-            if not isinstance(value, ModuleType):
-                found.append((read, value))
-                if callable(value):
-                    pending.append(value)
-    return tuple(found)
+    survey = _Survey()
+    survey.visit(function)
+    for argument in arguments:
+        survey.visit(argument)
+    survey.follow_attributes()
+    return tuple(survey.found)
 
 
 def unchanged(watched: Watched) -> bool:
     """Whether every variable still holds the very object that it held."""
     return all(read() is held for read, held in watched)
+
+
+class _Survey:
+    def __init__(self) -> None:
+        self.found: list[tuple[Callable[[], Any], Any]] = []
+        self._names: set[str] = set()
+        self._objects: list[Any] = []
+        self._seen: set[int] = set()
+
+    def visit(self, start: Any) -> None:
+        """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
+        pending = [start]
+        while pending:
+            current = inspect.unwrap(pending.pop())
+            if isinstance(current, MethodType):
+                pending += [current.__func__, current.__self__]
+                continue
+            if id(current) in self._seen:
+                continue
+            self._seen.add(id(current))
+            if not isinstance(current, FunctionType):
+                if _has_attributes(current):
+                    self._objects.append(current)
+            elif not current.__code__.co_filename.startswith(INTERNAL):
+                self._names |= _names(current.__code__)
+                for read in _readers(current):
+                    self._note(read, pending)
+
+    def follow_attributes(self) -> None:
+        """Note the attributes that any of the functions names, until there are no more objects and names."""
+        noted: set[tuple[int, str]] = set()
+        while True:
+            fresh = [(held, name) for held in self._objects for name in self._names if (id(held), name) not in noted]
+            if not fresh:
+                return
+            for held, name in fresh:
+                noted.add((id(held), name))
+                values: list[Any] = []
+                if name in vars(held):
+                    self._note(functools.partial(vars(held).get, name), values)
+                else:
+                    method = inspect.getattr_static(type(held), name, None)
+                    values.append(method.fget if isinstance(method, property) else method)
+                for value in values:
+                    self.visit(value)
+
+    def _note(self, read: Callable[[], Any], pending: list[Any]) -> None:
+        value = read()
+        if not isinstance(value, ModuleType):
+            self.found.append((read, value))
+            pending.append(value)
+
+
+def _has_attributes(value: Any) -> bool:
+    """Whether it is an object of a user's class."""
+    module = inspect.getmodule(type(value))
+    path = getattr(module, "__file__", None) or ""
+    return isinstance(getattr(value, "__dict__", None), dict) and not path.startswith(INTERNAL)
 
 
 def _readers(function: FunctionType) -> Iterator[Callable[[], Any]]:

@@ -284,8 +284,49 @@ def test_methods_are_functions_too(x: ex.Tensor) -> None:
         def __call__(self, a: ex.Expr) -> ex.Expr:
             return a * self.by
 
-    assert value(Scale(2.0)(x)) == [6.0, 10.0]
+    scale = Scale(2.0)
+    assert value(scale(x)) == value(scale(x)) == [6.0, 10.0]
     assert value(Scale(3.0)(x)) == [9.0, 15.0]
+    scale.by = 4.0
+    assert value(scale(x)) == [12.0, 20.0]
+
+
+class Layer:
+    """A user's layer: its weight is an attribute, read by a method and by a property."""
+
+    def __init__(self, weight: Any) -> None:
+        self.weight = weight
+        self.unused = 0
+
+    @property
+    def doubled(self) -> Any:
+        return self.weight + self.weight
+
+    def forward(self, a: Any) -> Any:
+        return a * self.doubled
+
+
+class Model:
+    def __init__(self) -> None:
+        self.layer = Layer(ex.tensor([1.0, 1.0]))
+
+
+def test_attributes_that_were_bound_again_are_seen(x: ex.Tensor) -> None:
+    """A model's weight is replaced, two objects down: the next call reads the new one."""
+    model = Model()
+
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return model.layer.forward(a)
+
+    assert value(f(x)) == [6.0, 10.0]
+    model.layer.weight = ex.tensor([0.5, 0.5])
+    assert value(f(x)) == [3.0, 5.0]
+    model.layer = Layer(ex.tensor([0.0, 0.0]))
+    assert value(f(x)) == [0.0, 0.0]
+    model.layer.unused = 1
+    assert value(f(x)) == [0.0, 0.0]
+    assert f.traces == 3
 
 
 def test_scopes_and_parameters_are_named(x: ex.Tensor) -> None:

@@ -33,7 +33,6 @@ def test_an_operand_used_twice_by_one_operation(x: ex.Tensor) -> None:
     np.testing.assert_array_equal(ex.evaluate(ex.grad(ex.stack([x, x, x]).sum(), x)), [3.0, 3.0, 3.0])
 
 
-@pytest.mark.spec("M-L2")
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (1, 3), (2, 1), (4, 1, 1)])
 @pytest.mark.parametrize("operation", ["add", "subtract", "multiply", "divide", "maximum", "power"])
 def test_what_was_broadcast_is_summed_back(shape: tuple[int, ...], operation: str) -> None:

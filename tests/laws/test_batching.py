@@ -19,7 +19,6 @@ def patterns(count: int) -> list[tuple[bool, ...]]:
     return [chosen for chosen in itertools.product((False, True), repeat=count) if any(chosen)]
 
 
-@pytest.mark.spec("M-E4")
 @pytest.mark.parametrize("size", [3, 1])
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_batched_equals_loop(case: Case, size: int) -> None:

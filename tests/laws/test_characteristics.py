@@ -27,7 +27,6 @@ def compute(case: Case, *operands: Array) -> Array:
         return np.asarray(case.operation.compute(*operands))
 
 
-@pytest.mark.spec("M-E9")
 @pytest.mark.parametrize("case", declared("linear"))
 def test_linear_operations_are_linear_in_each_operand(case: Case) -> None:
     """f(αx + βy) = αf(x) + βf(y) in each floating operand while the others are held."""

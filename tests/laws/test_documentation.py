@@ -1,0 +1,65 @@
+"""Facets are documented once, where they are declared; every other public method says what it does."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import explorer
+from explorer.core.hooks import hooks
+
+PACKAGES = ("core", "ops", "grad", "data")
+LONGEST = 350
+"""lines of a file"""
+
+
+def modules() -> list[ModuleType]:
+    found = []
+    for package in PACKAGES:
+        root = importlib.import_module(f"explorer.{package}")
+        found += [
+            importlib.import_module(f"{root.__name__}.{info.name}") for info in pkgutil.iter_modules(root.__path__)
+        ]
+    return found
+
+
+def undocumented(kind: type) -> list[str]:
+    """Public methods and properties of a class that have no docstring, and override none that has one."""
+    found = []
+    for name, member in vars(kind).items():
+        call: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+        if name.startswith("_") or not inspect.isfunction(call) or call.__doc__:
+            continue
+        inherited = [vars(base)[name] for base in kind.__mro__[1:] if name in vars(base)]
+        if not any((getattr(member, "__func__", member)).__doc__ for member in inherited):
+            found.append(f"{kind.__qualname__}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
+def test_everything_public_is_documented(module: ModuleType) -> None:
+    assert module.__doc__
+    missing = []
+    for name, value in vars(module).items():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        if inspect.isclass(value):
+            missing += undocumented(value)
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not name.startswith("_") and not value.__doc__:
+            missing.append(name)
+    assert not missing
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
+def test_a_room_has_one_concept(module: ModuleType) -> None:
+    assert len(inspect.getsource(module).splitlines()) <= LONGEST
+
+
+def test_every_hook_is_filled() -> None:
+    assert explorer
+    assert hooks.missing() == []
