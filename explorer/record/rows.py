@@ -44,6 +44,11 @@ class Source:
     line: int
     text: str
 
+    @property
+    def place(self) -> str:
+        """Say where: ``line 3`` of a cell, whose number differs from run to run, or ``net.py line 3`` of a file."""
+        return f"line {self.line}" if self.where.startswith("In[") else f"{self.where} line {self.line}"
+
 
 @dataclass(frozen=True, slots=True)
 class Body:

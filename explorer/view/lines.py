@@ -33,9 +33,9 @@ def short_type(recording: Recording, row: int) -> str:
 
 
 def source_text(recording: Recording, node: int) -> str:
-    """Say where a node was written: ``In[3] line 2``, or nothing where that is unknown."""
+    """Say where a node was written: ``line 2``, ``net.py line 2``, or nothing where that is unknown."""
     row = recording.nodes.source[node]
-    return f"{recording.sources[row].where} line {recording.sources[row].line}" if row >= 0 else ""
+    return recording.sources[row].place if row >= 0 else ""
 
 
 class Lines:

@@ -43,7 +43,7 @@ def why(recording: Recording, node: int) -> str:
     row = nodes.source[node]
     if row >= 0:
         source = recording.sources[row]
-        lines.append(f"recorded at {source.where} line {source.line}: {source.text.strip()}")
+        lines.append(f"recorded at {source.place}: {source.text.strip()}")
     scope = _scope_path(recording, node)
     if scope:
         lines.append(f"scope {scope}")

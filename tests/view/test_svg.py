@@ -38,7 +38,7 @@ def test_the_same_bytes_in_every_process():
 @pytest.mark.spec("V-15")
 def test_it_shows_the_story_at_the_end():
     picture = svg(sample.mlp())
-    assert {"x", "W", "b", "t", "log-softmax", "multiply 2", "×2", "same as In[3] line 1"} <= set(texts(picture))
+    assert {"x", "W", "b", "t", "log-softmax", "multiply 2", "×2", "same as line 1"} <= set(texts(picture))
     assert {"kernel 2 · 2 operations · −6 KB", "kernel 4 · log-softmax + nll · −12 KB"} <= set(texts(picture))
     assert {"1", "2", "3", "4"} <= set(texts(picture))
     assert sum(name.startswith("ghost") for name in classes(picture)) == 2

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from explorer.view.svg import svg
 from explorer.view.text import explain, text, why
 from tests.view import sample
 
@@ -51,7 +54,7 @@ def test_options_are_in_the_header_in_order():
 @pytest.mark.spec("V-2")
 def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
     story = why(sample.mlp(), sample.mlp().nodes.label.index("tanh")).splitlines()
-    assert story[:2] == ["tanh · 32×48 float32", "recorded at In[3] line 1: h = ex.tanh(x @ W + b)"]
+    assert story[:2] == ["tanh · 32×48 float32", "recorded at line 1: h = ex.tanh(x @ W + b)"]
     assert story[2].startswith("  ✗ fuse · MatmulEpilogue (passes/fuse.py:20): matmul has 2 consumers")
     chosen = next(number for number, line in enumerate(story) if line.startswith("  ✓"))
     assert "ElementwiseChain (passes/fuse.py:27)" in story[chosen]
@@ -84,3 +87,14 @@ def test_hostile_names_cannot_reach_the_terminal_or_add_lines():
     written = text(recording) + "".join(why(recording, node) for node in range(len(recording.nodes)))
     assert not set(written) & {"\x1b", "\x00", "\u202e"}
     assert len(text(recording).splitlines()) == 4
+
+
+@pytest.mark.spec("V-15", "V-22")
+def test_the_numbers_of_cells_change_nothing_static():
+    first, again = sample.mlp(), sample.mlp()
+    again.sources = [replace(source, where="In[1]") for source in again.sources]
+    assert text(first) == text(again)
+    assert svg(first) == svg(again)
+    assert [why(first, node) for node in range(len(first.nodes))] == [why(again, n) for n in range(len(again.nodes))]
+    again.sources = [replace(source, where="model.py") for source in again.sources]
+    assert "recorded at model.py line 1: h" in why(again, again.nodes.label.index("tanh"))
