@@ -14,6 +14,9 @@ from explorer.plan.graph import Graph
 from explorer.plan.links.match import member, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
+_OTHERS = 64
+"""so many other terms may stand beside the members of a sum; a chain of additions is walked no further"""
+
 
 class SumOfMembers(Link):
     """A sum of all members of one value is one reduction over its first axis."""
@@ -32,7 +35,9 @@ class SumOfMembers(Link):
         found: dict[int, Expr] = {}
         rest: list[Expr] = []
         pending = [node]
-        while pending:
+        visits = 2 * whole.shape[0] + _OTHERS
+        while pending and visits:
+            visits -= 1
             current = pending.pop()
             for term in graph.operands(current):
                 part = member(term, graph)
@@ -44,6 +49,7 @@ class SumOfMembers(Link):
                     pending.append(term)
                 else:
                     rest.append(term)
+        rest.extend(pending)
         facts = {"found": len(found), "members": whole.shape[0], "whole": whole}
         if len(found) < whole.shape[0] or whole.dtype != node.dtype or any(term.dtype != node.dtype for term in rest):
             return Declined("not_all_members", "only {found} of the {members} members of {whole} are summed", facts)

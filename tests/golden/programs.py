@@ -1,0 +1,110 @@
+"""Small programs whose recordings are kept as text and JSON: what a plan decides about them is meant to stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import explorer as ex
+from explorer.core.expr import surrounded
+from explorer.core.origin import Place
+from explorer.plan.passes import Open
+
+
+def ramp(*shape: int) -> Any:
+    """Small different numbers of a shape, float32."""
+    size = int(np.prod(shape))
+    return (np.arange(size, dtype=np.float32).reshape(shape) - size / 2) / max(size, 1)
+
+
+@ex.function
+def layer(x: Any, w: Any, b: Any) -> Any:
+    return ex.tanh(x @ w + b)
+
+
+@ex.function
+def losses(x: Any, w: Any) -> Any:
+    p = ex.softmax(x @ w)
+    return -ex.log(p).sum(), p
+
+
+def inverse_pair() -> list[Any]:
+    """MetaNN's example: log(exp(x)), with a refusal beside it."""
+    x = ex.tensor(ramp(2, 3), name="x")
+    return [ex.log(ex.exp(x)) + 0, ex.exp(ex.log(x))]
+
+
+def perceptron() -> list[Any]:
+    """Two layers, their loss and its gradients."""
+    x, t = ex.tensor(ramp(4, 5), name="x"), ex.tensor(np.eye(4, 3, dtype=np.float32), name="truth")
+    w1, b1 = ex.tensor(ramp(5, 6), name="w1"), ex.tensor(ramp(6), name="b1")
+    w2, b2 = ex.tensor(ramp(6, 3), name="w2"), ex.tensor(ramp(3), name="b2")
+    with ex.scope("net"):
+        y = ex.softmax(layer(x, w1, b1) @ w2 + b2)
+    loss = ex.nll_loss(t, y)
+    return [loss, *ex.grad(loss, (w1, b1, w2, b2))]
+
+
+def batch() -> list[Any]:
+    """A loop over samples that is grouped, with the shared parameter's gradient."""
+    w, b = ex.tensor(ramp(8, 8), name="w"), ex.tensor(ramp(8), name="b")
+    rows = [layer(ex.tensor(ramp(8) + n, name=f"x{n}"), w, b) for n in range(24)]
+    loss = ex.add_n(*[row.sum() for row in rows])
+    return [loss, ex.grad(loss, w)]
+
+
+def refusals() -> list[Any]:
+    """What cannot be fused, merged or grouped, and why."""
+    a, b = ex.tensor(ramp(3, 4), name="a"), ex.tensor(ramp(4), name="b")
+    shared = ex.sin(a)
+    return [ex.exp(shared) * ex.cos(shared), a + ex.tanh(b), a.sum(axis=0) * b, ex.tanh(a)]
+
+
+def closed() -> list[Any]:
+    """Calls that are too large to open."""
+    w = ex.tensor(ramp(3, 3), name="w")
+    loss, p = losses(ex.tensor(ramp(2, 3), name="x"), w)
+    return [loss, ex.relu(p), ex.grad(loss, w)]
+
+
+def structured() -> list[Any]:
+    """Zeros, constants and one-hot vectors."""
+    x = ex.tensor(ramp(2, 2), name="x")
+    zero = ex.ZeroTensor((2, 2))
+    unused = ex.tensor(ramp(2), name="unused")
+    return [x + zero, x * zero + 1.0, ex.BiasVector(2, 1) @ x, ex.grad(x.sum(), unused)]
+
+
+PROGRAMS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
+    "inverse_pair": (inverse_pair, {}),
+    "perceptron": (perceptron, {}),
+    "batch": (batch, {}),
+    "refusals": (refusals, {}),
+    "closed": (closed, {"open": Open(4)}),
+    "structured": (structured, {}),
+}
+
+
+def recorded(name: str) -> ex.Recording:
+    """The recording of a program, planned and not run."""
+    build, options = PROGRAMS[name]
+    plan = ex.EvalPlan(title=name, **options)
+    with surrounded(None, Place("golden", 1, name)):
+        roots = build()
+    for root in roots:
+        plan.register(root)
+    return plan.prepare().recording
+
+
+def plain(recording: ex.Recording) -> dict[str, Any]:
+    """A recording as JSON, without what differs from run to run: the times that planning took, lines of links."""
+    from explorer.record import to_json
+
+    found = to_json(recording)
+    for stage in found["stages"]:
+        stage["micros"] = 0.0
+    for decision in found["decisions"]:
+        decision["location"] = decision["location"].rsplit(":", 1)[0]
+    return found

@@ -1,0 +1,146 @@
+"""A user's own link and operation, declared in a cell, take part in everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.ops.arithmetic import Add, Multiply
+from explorer.ops.elementwise import Tanh
+from explorer.plan import plan
+from tests.plan.reference import reference
+from tests.plan.test_values import run
+
+x = ex.tensor(np.linspace(-1, 1, 6).reshape(2, 3))
+
+
+@pytest.fixture(autouse=True)
+def _chain() -> Iterator[None]:
+    """The chain of links as it was."""
+    held = list(ex.Link.chain)
+    yield
+    ex.Link.chain[:] = held
+
+
+class Cube(ex.Elementwise):
+    """x³."""
+
+    examples = (ex.Example(ex.real(2, 3)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        return x * x * x  # other memory than it was given
+
+    def gradient(self, g: Any, y: Any, x: Any) -> Any:
+        return (g * 3.0 * x * x,)
+
+
+cube = Cube()
+
+
+@pytest.mark.spec("P-9", "M-E5")
+def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
+    class ProductOfThree(ex.Link):
+        """(x·x)·x is x³."""
+
+        roots = (Multiply,)
+
+        def match(self, node: ex.Expr, graph: Any) -> Any:
+            square, last = graph.operands(node)
+            if not isinstance(square.operation, Multiply):
+                return None
+            first, second = graph.operands(square)
+            if not (first is second is last):
+                return ex.Declined("factors", "the factors of {square} are others", {"square": square})
+            return ex.Applied(cube(last), "three equal factors of {x}", {"x": last}, "cube")
+
+    planned = plan([x * x * x, x * 2.0 * x])
+    by_code = {choice.code: choice for choice in planned.graph.choices if choice.link == "ProductOfThree"}
+    assert set(by_code) == {"cube", "factors"}
+    assert by_code["cube"].location.startswith("test_extension.py:")
+    assert by_code["cube"].produced[0].operation is cube
+    np.testing.assert_allclose(run(planned)[0], x.array**3, rtol=1e-15)
+    assert not [choice for choice in plan([ex.tanh(x)]).graph.choices if choice.link == "ProductOfThree"]
+
+
+@pytest.mark.spec("P-9", "M-O4")
+def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
+    body = ex.function(lambda v, w: ex.tanh(cube(v) @ w))
+    w = ex.tensor(np.random.default_rng(0).normal(size=(8, 8)))
+    calls = [body(ex.tensor(np.random.default_rng(n).normal(size=8)), w) for n in range(400)]
+    loss = ex.add_n(*[call.sum() for call in calls])
+    roots = [ex.exp(cube(x * 2.0)) - 1.0, loss, ex.grad(loss, w)]
+    planned = plan(roots)
+    assert "batched" in [choice.code for choice in planned.graph.choices]
+    fused = [k for k in planned.schedule.kernels if len(k.nodes) > 1 and any(n.operation is cube for n in k.nodes)]
+    assert [node.operation.name for node in fused[0].nodes] == ["multiply", "cube", "exp", "subtract"]
+    for found, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.spec("P-9")
+def test_a_link_declared_again_replaces_the_earlier_one_at_its_place() -> None:
+    def declare(code: str) -> None:
+        class Same(ex.Link):
+            """Nothing."""
+
+            roots = (Tanh,)
+
+            def match(self, node: ex.Expr, graph: Any) -> Any:
+                return ex.Declined(code, code)
+
+    before = len(ex.Link.chain)
+    declare("first")
+    declare("second")
+    assert len(ex.Link.chain) == before + 1
+    assert [choice.code for choice in plan([ex.tanh(x)]).graph.choices if choice.link == "Same"] == ["second"]
+
+
+@pytest.mark.spec("P-9")
+def test_a_link_is_checked_when_it_is_declared() -> None:
+    with pytest.raises(ex.DeclarationError, match="roots"):
+
+        class WithoutRoots(ex.Link):
+            """Nothing."""
+
+            def match(self, node: ex.Expr, graph: Any) -> Any:
+                return None
+
+    with pytest.raises(ex.DeclarationError, match="docstring"):
+
+        class WithoutWords(ex.Link):
+            roots = (Tanh,)
+
+            def match(self, node: ex.Expr, graph: Any) -> Any:
+                return None
+
+
+def answering(answer: Any) -> None:
+    class Answering(ex.Link):
+        """Answers what the test says."""
+
+        roots = (Tanh, Add)
+
+        def match(self, node: ex.Expr, graph: Any) -> Any:
+            return answer(node)
+
+
+@pytest.mark.spec("P-9")
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda node: True, "Applied, Declined or None"),
+        (lambda node: ex.Applied(ex.tanh(x[0]), "wrong"), "has its type"),
+        (lambda node: ex.Applied(node, "itself"), "does not read it"),
+        (lambda node: ex.Applied(node * 1.0, "a loop"), "does not read it"),
+        (lambda node: ex.Applied(node.operation(*node.operands), "for ever"), "answers None at what it produced"),
+    ],
+    ids=["no answer", "another type", "itself", "a loop", "for ever"],
+)
+def test_a_link_that_breaks_the_rules_is_named(answer: Any, message: str) -> None:
+    answering(answer)
+    with pytest.raises(ex.DeclarationError, match=message):
+        plan([ex.tanh(x)])

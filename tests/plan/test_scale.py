@@ -1,0 +1,120 @@
+"""A hundred thousand operations deep, and wide: no recursion, no quadratic step."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.plan import Options, plan
+from explorer.record import loads, to_json
+from tests.plan.test_values import run
+
+DEEP = 100_000
+
+
+@pytest.mark.spec("P-13")
+@pytest.mark.parametrize("without", [(), ("fuse",), ("simplify", "dedup", "prune", "fuse")])
+def test_a_chain_of_100000_operations_is_recorded_planned_evaluated_and_written(without: tuple[str, ...]) -> None:
+    x = ex.tensor(np.linspace(0.1, 0.9, 3))
+    y, expected = x, x.array
+    for _ in range(DEEP // 2):
+        y = ex.sin(y) + x
+        expected = np.sin(expected) + x.array
+    evaluation = ex.EvalPlan(without=without)
+    handle = evaluation.register(y)
+    evaluation.eval()
+    np.testing.assert_allclose(handle.data(), expected, rtol=1e-12)
+    assert len(evaluation.recording.nodes) == DEEP + 1
+    read = loads(json.dumps(to_json(evaluation.recording)))
+    assert read.fingerprint == evaluation.recording.fingerprint
+    assert len(read.nodes) == DEEP + 1
+
+
+@pytest.mark.spec("P-13")
+def test_a_chain_of_100000_operations_is_differentiated() -> None:
+    x = ex.tensor(np.array([0.3, 0.7]))
+    y = x
+    for _ in range(DEEP):
+        y = ex.sin(y)
+    value, slope = x.array, np.ones(2)
+    for _ in range(DEEP):
+        value, slope = np.sin(value), slope * np.cos(value)
+    found, gradient = ex.evaluate((y, ex.grad(y.sum(), x)))
+    np.testing.assert_allclose(found, value, rtol=1e-9)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-9)
+
+
+@pytest.mark.spec("P-13", "P-4")
+@pytest.mark.parametrize("without", [(), ("group",), ("simplify",)])
+def test_a_sum_of_calls_100000_deep(without: tuple[str, ...]) -> None:
+    wave = ex.function(lambda x: ex.sin(x) * 0.5)
+    count = DEEP if not without else DEEP // 5
+    numbers = np.random.default_rng(0).normal(size=count)
+    total = wave(ex.tensor(numbers[0]))
+    for number in numbers[1:]:
+        total = total + wave(ex.tensor(number))
+    np.testing.assert_allclose(ex.evaluate(total, without=without), (np.sin(numbers) * 0.5).sum(), rtol=1e-10)
+
+
+@pytest.mark.spec("P-13")
+def test_functions_nest_deep() -> None:
+    x = ex.tensor(np.array([0.5]))
+    body = ex.function(lambda v: ex.tanh(v))
+    for _ in range(60):
+        body = ex.function(lambda v, inner=body: inner(v) + 0.1)
+    found = ex.evaluate(body(x))
+    np.testing.assert_allclose(found, np.tanh(0.5) + 6.0, rtol=1e-12)
+
+
+@pytest.mark.spec("P-13")
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda xs: _folded(lambda total, x: total + ex.tanh(x), xs),
+        lambda xs: _folded(lambda total, x: ex.tanh(x) + total, xs),
+        lambda xs: _folded(lambda total, x: ex.add_n(total, x, ex.sin(x)), xs),
+        lambda xs: ex.add_n(*[ex.tanh(x) for x in xs]),
+        lambda xs: ex.stack([ex.tanh(x) for x in xs]).sum(axis=0),
+        lambda xs: _folded(lambda total, x: (total + x) @ ex.tensor(np.eye(2)), xs),
+    ],
+)
+def test_planning_time_grows_with_the_number_of_nodes_only(build: Any) -> None:
+    def micros(count: int) -> float:
+        roots = [build([ex.tensor(np.full(2, 1.0 / n)) for n in range(1, count + 1)])]
+        best = float("inf")
+        for _ in range(3):
+            began = time.perf_counter()
+            planned = plan(roots)
+            best = min(best, time.perf_counter() - began)
+        run(planned)
+        return best / len(planned.graph.recorded) * 1e6
+
+    small, large = micros(1_000), micros(16_000)
+    assert large < 4 * small + 10
+
+
+def _folded(step: Any, xs: list[Any]) -> Any:
+    total = xs[0]
+    for x in xs[1:]:
+        total = step(total, x)
+    return total
+
+
+@pytest.mark.spec("P-13")
+def test_a_chain_that_adds_the_last_member_again_and_again_is_planned_in_linear_time() -> None:
+    whole = ex.tensor(np.arange(6.0).reshape(3, 2))
+    from explorer.ops.parts import Member
+
+    last = Member(2)(whole)
+    total = last
+    for _ in range(20_000):
+        total = total + last
+    began = time.perf_counter()
+    planned = plan([total], Options(without=("dedup",)))
+    assert time.perf_counter() - began < 5
+    np.testing.assert_allclose(run(planned)[0], whole.array[2] * 20_001)
