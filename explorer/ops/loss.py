@@ -11,7 +11,6 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, TensorType, normalize_axes
-from explorer.ops.arithmetic import where
 from explorer.ops.base import EXPENSIVE, float_dtype, reshape
 from explorer.ops.elementwise import exp, log
 from explorer.ops.movement import broadcast_to
@@ -131,10 +130,7 @@ class LogSumExp(Operation):
 
 
 class NllLoss(Operation):
-    """−Σ t·log p / Σ t: the negative log likelihood of probabilities p, with truth or weights t (MetaNN: NLLLoss).
-
-    Where t is 0 the term is 0, whatever p is.
-    """
+    """−Σ t·log p / Σ t: the negative log likelihood of probabilities p, with truth or weights t (MetaNN: NLLLoss)."""
 
     examples = (Example(real(2, 3, low=0.1), real(2, 3, low=0.1)),)
 
@@ -146,10 +142,8 @@ class NllLoss(Operation):
         return TensorType((), float_dtype(np.result_type(truth.dtype, prediction.dtype)))
 
     def kernel(self, out: Array, truth: Array, prediction: Array) -> Array:
-        terms = np.zeros(truth.shape, out.dtype)
         with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = −∞ is the value of the formula as written
-            np.multiply(truth, np.log(prediction, dtype=out.dtype), out=terms, where=truth != 0)
-            out[...] = -np.sum(terms) / np.sum(truth, dtype=out.dtype)
+            out[...] = -np.sum(truth * np.log(prediction)) / np.sum(truth)
         return out
 
     def gradient(self, g: Expr, y: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr]:
@@ -160,8 +154,7 @@ class NllLoss(Operation):
             x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip((truth, prediction), batched, strict=True)
         )
         axes = tuple(range(1, truth.ndim))
-        terms = where(truth == 0, 0, truth * log(prediction))
-        return -terms.sum(axis=axes) / truth.sum(axis=axes)
+        return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return (EXPENSIVE + 3) * types[1].size
@@ -179,8 +172,7 @@ class NllLossGradient(Operation):
 
     def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives the formula's −∞
-            out[...] = 0
-            np.divide(truth, prediction, out=out, where=truth != 0)
+            np.divide(truth, prediction, out=out)
             np.multiply(out, np.divide(g, -np.sum(truth, dtype=out.dtype)), out=out)
         return out
 
@@ -198,8 +190,7 @@ class NllLossGradient(Operation):
         )
         ones = (size, *[1] * (truth.ndim - 1))
         axes = tuple(range(1, truth.ndim))
-        quotient = where(truth == 0, 0, truth / prediction)
-        return -reshape(g, ones) * quotient / truth.sum(axis=axes, keepdims=True)
+        return -reshape(g, ones) * truth / (prediction * truth.sum(axis=axes, keepdims=True))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 4 * types[2].size
