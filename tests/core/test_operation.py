@@ -18,7 +18,7 @@ from explorer.ops.structured import Full
 def declare() -> Any:
     """Declare x³ as a user does in a cell; every call is the same class again."""
 
-    class Cube(ex.Elementwise):
+    class CubeOfCell(ex.Elementwise):
         """x³."""
 
         examples = (ex.Example(ex.real(2, 3)), ex.Example(ex.real()))
@@ -29,35 +29,37 @@ def declare() -> Any:
         def gradient(self, g: Any, y: Any, x: Any) -> Any:
             return (g * 3 * x * x,)
 
-    return Cube
+    return CubeOfCell
 
 
 @pytest.mark.spec("M-O4")
 def test_one_declaration_is_enough() -> None:
     """One class body, and checks, gradient, planning and functions work with the new operation."""
-    if "cube" not in registry.operations:
+    if "cube_of_cell" not in registry.operations:
         declare()
     x = ex.tensor([1.0, 2.0])
 
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:
-        return ex.cube(a).sum()
+        return ex.cube_of_cell(a).sum()
 
-    np.testing.assert_array_equal(ex.evaluate(ex.cube(x)), [1.0, 8.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.cube_of_cell(x)), [1.0, 8.0])
     np.testing.assert_array_equal(ex.evaluate(ex.grad(f(x), x)), [3.0, 12.0])
-    np.testing.assert_array_equal(ex.evaluate(ex.cube.batch(2, (True,), ex.stack([x, 2 * x]))), [[1, 8], [8, 64]])
+    np.testing.assert_array_equal(
+        ex.evaluate(ex.cube_of_cell.batch(2, (True,), ex.stack([x, 2 * x]))), [[1, 8], [8, 64]]
+    )
     with pytest.raises(ex.OperandError, match="takes 1 operand"):
-        ex.cube(x, x)
+        ex.cube_of_cell(x, x)
 
 
 def test_declaring_again_replaces_and_says_so() -> None:
-    if "cube" not in registry.operations:
+    if "cube_of_cell" not in registry.operations:
         declare()
-    held = registry.operations["cube"]
-    with pytest.warns(ex.OperationRedefined, match="'cube' is declared again"):
+    held = registry.operations["cube_of_cell"]
+    with pytest.warns(ex.OperationRedefined, match="'cube_of_cell' is declared again"):
         again = declare()
-    assert registry.operations["cube"] is again is not held
-    assert isinstance(ex.cube, again)
+    assert registry.operations["cube_of_cell"] is again is not held
+    assert isinstance(ex.cube_of_cell, again)
 
 
 def test_missing_facets_are_all_listed() -> None:
