@@ -19,7 +19,7 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Return the front end as one ES module; it exports ``mount``, ``Trace``, ``Story``, ``sentence`` and the widget."""
+    """Return the front end as one ES module; ``mount`` puts it into a page, its default export is the widget."""
     return join(STATIC, ENTRY)
 
 
@@ -66,9 +66,8 @@ def _wrap(folder: Path, name: str, is_entry: bool) -> str:
         code = _EXPORT.sub(lambda found: found[0].removeprefix("export "), code)
     left = [line for line in _LEFT.findall(code) if not (is_entry and line.startswith("export"))]
     if left:
-        raise ValueError(
-            f'{name}: {left[0]!r} is not `import {{ … }} from "./name.js";` or `export function|class|const`'
-        )
+        known = 'import { … } from "./name.js"; and export function, class or const'
+        raise ValueError(f"{name}: {left[0]!r} is none of the forms that can be joined: {known}")
     if is_entry:
         return code.rstrip()
     return f"const ${name.removesuffix('.js')} = (() => {{\n{code.rstrip()}\nreturn {{ {', '.join(exports)} }};\n}})();"

@@ -82,9 +82,7 @@ class GraphView(anywidget.AnyWidget):
         found = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
         if not found:
             known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
-            raise ValueError(
-                f"no node was recorded at {line!r}; the first lines of this recording are {known or 'none'}"
-            )
+            raise ValueError(f"no node was recorded at {line!r}; the first lines with nodes are {known or 'none'}")
         self.focus(found[0])
         return found
 
@@ -132,9 +130,7 @@ class GraphView(anywidget.AnyWidget):
         node: int = proposal["value"]
         if not -1 <= node < len(self.recording.nodes):
             last = len(self.recording.nodes) - 1
-            raise traitlets.TraitError(
-                f"node {node} is not in this recording: it has nodes 0 to {last}, −1 selects none"
-            )
+            raise traitlets.TraitError(f"node {node} is not in this recording: it has 0 to {last}, −1 selects none")
         return node
 
     @traitlets.observe("step")

@@ -1,4 +1,4 @@
-"""A real JupyterLab and a real Chromium, offline: every request that leaves the machine and every console error fails."""
+"""A real JupyterLab and a real Chromium; every request that leaves the machine and every console error fails."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.browser.notebook import Lab, Notebook
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 SECONDS = 60
 
 _executable = next((path for path in map(shutil.which, CHROMIUM) if path), None)
@@ -46,7 +51,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _missed:
         terminalreporter.write_line(
-            f"NOT TESTED IN A BROWSER: {_missed} tests skipped, no Chromium in PATH (EXPLORER_REQUIRE_BROWSER=1 fails them)",
+            f"NOT TESTED IN A BROWSER: {_missed} tests skipped, no Chromium in PATH; EXPLORER_REQUIRE_BROWSER=1 fails",
             red=True,
             bold=True,
         )
@@ -86,7 +91,8 @@ def open_page(browser: Browser) -> Generator[Callable[..., Page]]:
 
     def open_one(**options: object) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        context.set_default_timeout(SECONDS * 1000)
+        context.set_default_timeout(15_000)
+        context.set_default_navigation_timeout(SECONDS * 1000)
         contexts.append(context)
         page = context.new_page()
         watch.attend(page)
@@ -114,12 +120,21 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Generator[Lab]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     _settings(home)
-    folders = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    folders = {
+        name: str(home / name)
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
     environment = {**os.environ, **folders, "JUPYTER_PLATFORM_DIRS": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     environment.pop("JUPYTER_PATH", None)
     log = (home / "log.txt").open("w")
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
-    command += ["--IdentityProvider.token=", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
+    command += [
+        "--IdentityProvider.token=",
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={root}",
+    ]
     command += [f"--LabApp.user_settings_dir={home / 'settings'}", f"--LabApp.workspaces_dir={home / 'workspaces'}"]
     server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:

@@ -32,7 +32,7 @@ class Notebook:
         name = f"test_{next(_numbers)}.ipynb"
         (lab.root / name).write_text(json.dumps(_document(cells)))
         page.goto(f"{lab.url}/lab?reset")
-        page.wait_for_function("window.jupyterapp !== undefined")
+        page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
         page.evaluate("() => window.jupyterapp.restored")
         notebook = cls(page, cells)
         notebook.command("apputils:change-theme", {"theme": theme})
@@ -51,7 +51,9 @@ class Notebook:
 
     def command(self, name: str, arguments: object = None) -> None:
         """Execute one of JupyterLab's commands."""
-        self.page.evaluate("([name, given]) => window.jupyterapp.commands.execute(name, given ?? {})", [name, arguments])
+        self.page.evaluate(
+            "([name, given]) => window.jupyterapp.commands.execute(name, given ?? {})", [name, arguments]
+        )
 
     def view(self, index: int = 0) -> Locator:
         """The explorer with some index in the notebook, once it stands."""

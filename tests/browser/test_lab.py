@@ -53,7 +53,9 @@ def test_step_stage_and_selection_go_both_ways(notebook):
 
 @pytest.mark.spec("V-1")
 def test_a_run_adds_its_steps_and_leaves_the_reader_where_they_are(notebook):
-    plan = SHOW.replace("sample.mlp()", "planned").replace("view =", "planned = sample.mlp(); planned.run = None\nview =")
+    plan = SHOW.replace("sample.mlp()", "planned").replace(
+        "view =", "planned = sample.mlp(); planned.run = None\nview ="
+    )
     book = notebook(plan)
     view = book.view()
     book.execute("view.stage = 'fuse'; view.selected = 6")
@@ -78,7 +80,12 @@ def test_two_views_of_one_widget_and_another_widget(notebook):
 
 @pytest.mark.spec("V-9")
 def test_traits_link_with_other_widgets_in_the_browser(notebook):
-    link = "import ipywidgets\nslider = ipywidgets.IntSlider(max=view.last_step)\nlink = ipywidgets.jslink((slider, 'value'), (view, 'step'))\nipywidgets.VBox([slider, view])"
+    link = """
+import ipywidgets
+slider = ipywidgets.IntSlider(max=view.last_step)
+link = ipywidgets.jslink((slider, "value"), (view, "step"))
+ipywidgets.VBox([slider, view])
+"""
     book = notebook(SHOW.removesuffix("view\n"), link)
     view = book.view()
     view.get_by_role("button", name="a step forward").click()

@@ -45,7 +45,7 @@ export class Canvas {
 
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
-   * @param {import("./scene.js").Scene} scene @param {{selected: number, box: number, halos: Map<number, string>}} marks
+   * @param {import("./scene.js").Scene} scene @param {{selected: number, box: number, matches: Set<number>}} marks
    */
   show(scene, marks, motion = 0) {
     this.#showSlots(scene, marks);
@@ -55,7 +55,7 @@ export class Canvas {
     if (motion > 0 && !calm()) this.#moveEdges(scene);
   }
 
-  #showSlots(scene, { selected, halos }) {
+  #showSlots(scene, { selected, matches }) {
     for (const [slot, rect] of this.placement.slots) {
       const mark = scene.slots.get(slot);
       let view = this.slots.get(slot);
@@ -68,7 +68,7 @@ export class Canvas {
         view.place(rect);
       }
       if (!view.root.isConnected) this.layers.nodes.append(view.root);
-      view.show(mark, mark.node === selected, halos.get(slot) ?? "");
+      view.show(mark, mark.node === selected, matches.has(mark.node));
     }
     for (const [slot, view] of this.slots) {
       if (this.placement.slots.has(slot)) continue;

@@ -1,5 +1,6 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
+import { Placement } from "./place.js";
 import { sentence } from "./reason.js";
 import { Story } from "./story.js";
 import { Trace } from "./trace.js";
@@ -45,5 +46,5 @@ function render({ model, el }) {
   };
 }
 
-export { Story, Trace, mount, sentence };
+export { Placement, Story, Trace, mount, sentence };
 export default { render };

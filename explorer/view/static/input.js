@@ -36,6 +36,7 @@ export function listenToPointer(view) {
   stage.addEventListener("dblclick", (event) => {
     if (view.canvas.root.contains(event.target)) view.enterOrToggle(keyOf(event.target));
   });
+  stage.addEventListener("focusin", (event) => view.focused(keyOf(event.target)));
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
 }
 

@@ -32,9 +32,9 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {string} halo */
-  show(mark, selected, halo) {
-    const key = `${mark.key}|${selected}|${halo}`;
+  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches */
+  show(mark, selected, matches) {
+    const key = `${mark.key}|${selected}|${matches}`;
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
@@ -50,7 +50,7 @@ export class SlotView {
     const classes = ["ex-node", `ex-${mark.state}`, ...mark.flags.map((flag) => `ex-${flag}`)];
     if (mark.member) classes.push("ex-member");
     if (selected) classes.push("ex-selected");
-    if (halo) classes.push(`ex-${halo}`);
+    if (matches) classes.push("ex-match");
     put(this.root, "class", classes.join(" "));
     put(this.root, "aria-label", this.#spoken(mark, type));
     put(this.root, "aria-pressed", String(selected));

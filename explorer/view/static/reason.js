@@ -86,10 +86,18 @@ function scalarText(name, value) {
   return value === null ? "None" : String(value);
 }
 
-/** The sentence of a decision in fragments, so that nodes in it can be links. */
+const FIELD = /\{([\p{L}\p{N}_]+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}/u;
+
+/** The sentence of a decision in fragments, so that nodes in it can be links; {name:noun} counts, as in "3 places". */
 export function sentence(template, facts, label) {
-  return template.split(/\{(\w+)\}/).flatMap((part, index) => {
-    if (index % 2 === 0) return part ? [{ text: part, node: -1 }] : [];
-    return factFragments(part, facts[part], label);
-  });
+  const parts = template.split(FIELD);
+  const said = [];
+  for (let index = 0; index < parts.length; index += 4) {
+    const [text, name, noun, plural] = parts.slice(index, index + 4);
+    if (text) said.push({ text, node: -1 });
+    if (name === undefined) continue;
+    said.push(...factFragments(name, facts[name], label));
+    if (noun) said.push({ text: ` ${facts[name] === 1 ? noun : (plural ?? `${noun}s`)}`, node: -1 });
+  }
+  return said;
 }

@@ -53,7 +53,7 @@ export class View {
     this.selected = -1;
     this.box = -1;
     this.focusKey = "";
-    this.halos = new Map();
+    /** @type {Set<number>} */ this.matches = new Set();
     this.scene = null;
     this.canvas = new Canvas(this.trace);
     this.camera = new Camera(this.canvas.world, () => this.room, () => this.shell?.minimap.refresh());
@@ -75,7 +75,7 @@ export class View {
 
   #show(motion = 0) {
     this.scene = this.director.scene(this.now, this.placement);
-    this.canvas.show(this.scene, { selected: this.selected, box: this.box, halos: this.halos }, motion);
+    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches }, motion);
     this.shell.show(this.now, this.selected);
     this.shell.minimap.draw(this.placement, this.scene);
     this.#rove();
@@ -214,6 +214,14 @@ export class View {
     if (real || this.root.contains(document.activeElement)) this.canvas.element(key)?.focus({ preventScroll: true });
   }
 
+  /** Take note of what has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
+  focused(key) {
+    if (!key) return;
+    this.focusKey = key;
+    this.#rove();
+    if (this.canvas.element(key)?.matches(":focus-visible")) this.camera.reveal(around([this.canvas.rect(key)], 20));
+  }
+
   /** Give the canvas the keyboard. */
   focusCanvas() {
     if (this.focusKey) this.#focus(this.focusKey, true);
@@ -225,7 +233,6 @@ export class View {
     const key = neighbour(this.canvas, this.scene, this.focusKey, arrow);
     if (!key) return;
     this.#focus(key, true);
-    this.camera.reveal(around([this.canvas.rect(key)], 20));
   }
 
   /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
@@ -275,6 +282,7 @@ export class View {
       this.camera.pan((before[0] + before[2] / 2 - after[0] - after[2] / 2) * scale, (before[1] - after[1]) * scale);
     }
     if (after) this.#focus(key, held);
+    if (after && held) this.camera.reveal(around([after], 20));
     this.callbacks.onOpen?.([...this.open]);
   }
 
@@ -328,7 +336,7 @@ export class View {
 
   /** Mark what a search found. @param {number[]} nodes */
   found(nodes) {
-    this.halos = new Map(nodes.map((node) => [this.trace.slotOf[node], "match"]));
+    this.matches = new Set(nodes);
     this.#show();
   }
 

@@ -1,0 +1,375 @@
+"""The front end in a page of its own, from disk: no JupyterLab, no kernel, no network."""
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from explorer.record import NodeFact, Recording
+from explorer.view.bundle import script
+from explorer.view.compose import compose
+from explorer.view.html import html
+from explorer.view.layout import lay_out
+from explorer.view.model import build_model
+from explorer.view.payload import payload
+from explorer.view.visible import visible
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def show(page: Page, tmp_path):
+    def open_html(recording: Recording, position: int = 0, **options) -> Locator:
+        target = tmp_path / "page.html"
+        target.write_text(html(recording, position=position, **options), encoding="utf-8")
+        page.goto(target.as_uri())
+        view = page.locator(".explorer-view")
+        expect(view).to_be_visible()
+        return view
+
+    return open_html
+
+
+@pytest.fixture
+def module(page: Page, tmp_path):
+    """Evaluate a JavaScript function of (the front end's module, an argument)."""
+    (tmp_path / "empty.html").write_text("<!doctype html><title>empty</title>")
+    page.goto((tmp_path / "empty.html").as_uri())
+    page.evaluate(
+        """async code => {
+            const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+            window.explorer = await import(url);
+            URL.revokeObjectURL(url);
+        }""",
+        script(),
+    )
+    return lambda function, argument: page.evaluate(f"argument => ({function})(window.explorer, argument)", argument)
+
+
+def press(view: Locator, *keys: str) -> None:
+    view.locator("[data-key][tabindex='0']").focus()
+    for key in keys:
+        view.page.keyboard.press(key)
+
+
+def node(view: Locator, name: str) -> Locator:
+    return view.locator(f'.ex-node[aria-label^="{name},"]').first
+
+
+def corner(found: Locator) -> list[str | None]:
+    return [found.locator(".ex-shape").get_attribute(axis) for axis in "xy"]
+
+
+@pytest.mark.spec("V-1", "V-14")
+def test_the_story_is_told_step_by_step(show):
+    recording = sample.mlp()
+    view = show(recording)
+    say = view.locator(".ex-say")
+    for decision in recording.decisions:
+        press(view, ".")
+        expect(say).to_contain_text(recording.reason(decision))
+        expect(say).to_contain_text(decision.verdict)
+    press(view, ".")
+    expect(say).to_contain_text("pick 1 of 4 matmul runs as number 1")
+    press(view, "End")
+    expect(say).to_contain_text("step 4 of 4")
+    expect(say).to_contain_text("took 13.8 µs, estimated 9.1 µs; 18 KB in memory")
+    press(view, "Home")
+    expect(say).to_contain_text("14 nodes")
+
+
+@pytest.mark.spec("V-1", "V-4")
+def test_new_gone_merged_and_fused_are_told_apart_by_shape_and_word(show):
+    view = show(sample.mlp(), position=3)
+    new = node(view, "log-softmax")
+    expect(new).to_contain_text("new")
+    expect(new).to_contain_text("was log")
+    gone = node(view, "softmax")
+    expect(gone).to_contain_text("removed")
+    assert gone.locator(".ex-shape").evaluate("shape => getComputedStyle(shape).strokeDasharray") != "none"
+    place = corner(new)
+    press(view, ".")
+    expect(gone).to_have_count(0)
+    expect(view.locator(".ex-badge")).to_have_text("×2")
+    expect(view.locator(".ex-edge-moved")).to_have_count(1)
+    moved = view.locator(".ex-node[aria-label^='matmul,']").filter(has_text="same as")
+    expect(moved).to_have_class("ex-node ex-gone ex-subject")
+    press(view, ".", ".")
+    expect(view.locator(".ex-frame-title")).to_have_text("2 operations · −6 KB")
+    assert corner(new) == place
+
+
+@pytest.mark.spec("V-4")
+def test_a_merged_node_says_which_it_stands_for(show):
+    view = show(sample.mlp(), position=4)
+    view.locator(".ex-node", has=view.page.locator(".ex-badge")).click()
+    expect(view.locator(".ex-why")).to_contain_text("stands for 2 equal nodes")
+    expect(view.locator(".ex-why")).to_contain_text("matmul In[3] line 2")
+
+
+@pytest.mark.spec("V-2")
+def test_the_why_panel_gives_the_decision_and_every_refusal_before_it(show):
+    view = show(sample.mlp(), position=6)
+    node(view, "tanh").click()
+    why = view.locator(".ex-why")
+    expect(why.locator("h4")).to_have_text("tanh")
+    for text in (
+        "32×48 float32",
+        "In[3] line 1",
+        "h = ex.tanh(x @ W + b)",
+        "ElementwiseChain",
+        "one-consumer · passes/fuse.py:27",
+        "number2 of 4",
+        "estimated1.9 µs",
+        "measured2 µs",
+        "buffer 1 · 6 KB",
+    ):
+        expect(why).to_contain_text(text)
+    expect(why.locator(".ex-cards .ex-card")).to_have_text(
+        ["✗ MatmulEpilogue matmul has 2 consumers: add and multiply 2"]
+    )
+    why.locator(".ex-cards").get_by_role("button", name="multiply 2").click()
+    expect(why.locator("h4")).to_have_text("multiply 2")
+    expect(node(view, "multiply 2")).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.spec("V-5", "V-6")
+def test_the_run_shows_what_is_live_and_what_it_cost(show):
+    view = show(sample.mlp())
+    press(view, "End", ",")
+    expect(node(view, "multiply 2")).to_contain_text("1.4 µs")
+    expect(node(view, "multiply 2")).to_contain_text("runs")
+    expect(node(view, "tanh")).to_contain_text("live")
+    expect(view.locator(".ex-strip-run")).to_have_count(1)
+    expect(view.locator(".ex-strip-peak").last).to_have_text("peak 18 KB")
+    node(view, "tanh").click()
+    expect(view.locator(".ex-histogram rect")).to_have_count(32)
+    expect(view.locator(".ex-statistics")).to_contain_text("min-0.998max0.997mean0.01std0.62NaN, inf0, 0")
+
+
+@pytest.mark.spec("V-8")
+def test_search_finds_nodes_and_decisions_and_goes_there(show):
+    view = show(sample.mlp())
+    press(view, "/")
+    view.page.keyboard.type("softmax")
+    expect(view.locator(".ex-results button")).to_have_count(4)
+    expect(view.locator(".ex-match")).to_have_count(1)
+    view.get_by_role("button", name="log-softmax 32×48").click()
+    expect(view.locator(".ex-say")).to_contain_text("overflows at large inputs")
+    expect(node(view, "log-softmax")).to_have_attribute("aria-pressed", "true")
+    view.page.keyboard.press("Escape")
+    expect(view.locator(".ex-search")).to_be_hidden()
+
+
+@pytest.mark.spec("V-7", "V-13")
+def test_boxes_open_and_close_by_keys_and_double_click(show):
+    view = show(sample.transformer())
+    closed = view.locator(".ex-closed").first
+    before = view.locator(".ex-node").count()
+    name = closed.get_attribute("data-key")
+    closed.focus()
+    view.page.keyboard.press("+")
+    box = view.locator(f"[data-key={name}]")
+    expect(box).to_have_attribute("aria-expanded", "true")
+    expect(box).to_be_focused()
+    view.page.keyboard.press("-")
+    expect(box).to_have_attribute("aria-expanded", "false")
+    assert view.locator(".ex-node").count() == before
+    view.locator(f"[data-key={name}]").dblclick()
+    expect(box).to_have_attribute("aria-expanded", "true")
+    press(view, "e")
+    expect(view.locator(".ex-node")).to_have_count(193)
+    press(view, "c")
+    expect(view.locator(".ex-node")).not_to_have_count(193)
+
+
+@pytest.mark.spec("V-13")
+def test_arrows_walk_along_edges_and_one_item_is_in_the_tab_order(show):
+    view = show(sample.mlp())
+    node(view, "x").focus()
+    press(view)
+    view.page.keyboard.press("ArrowDown")
+    expect(view.locator(".ex-node:focus")).to_have_attribute("aria-label", "matmul, 32×48 f32")
+    view.page.keyboard.press("ArrowDown")
+    view.page.keyboard.press("ArrowDown")
+    view.page.keyboard.press("Enter")
+    expect(view.locator(".ex-why h4")).to_have_text(view.locator(".ex-node:focus .ex-name").text_content())
+    view.page.keyboard.press("ArrowUp")
+    expect(view.locator("[data-key][tabindex='0']")).to_have_count(1)
+    view.page.keyboard.press("Escape")
+    expect(view.locator(".ex-selected")).to_have_count(0)
+
+
+@pytest.mark.spec("V-13")
+def test_the_wheel_zooms_with_ctrl_and_scrolls_the_page_without(show):
+    view = show(sample.mlp())
+    world = view.locator(".ex-world")
+    before = world.get_attribute("style")
+    box = view.locator(".ex-stage").bounding_box()
+    view.page.mouse.move(box["x"] + 100, box["y"] + 100)
+    view.page.mouse.wheel(0, 80)
+    assert world.get_attribute("style") == before
+    view.page.keyboard.down("Control")
+    view.page.mouse.wheel(0, 80)
+    view.page.keyboard.up("Control")
+    expect(world).not_to_have_attribute("style", before)
+
+
+@pytest.mark.spec("V-13")
+def test_less_motion_is_respected(open_page, tmp_path):
+    page = open_page(reduced_motion="reduce")
+    (tmp_path / "page.html").write_text(html(sample.mlp(), position=3), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    page.evaluate("void (Element.prototype.animate = () => { throw new Error('moved'); })")
+    press(page.locator(".explorer-view"), ".", ".", ",")
+    assert page.locator(".ex-world").evaluate("world => getComputedStyle(world).transitionDuration") in ("0s", "")
+
+
+@pytest.mark.spec("V-16")
+def test_no_element_has_an_id_so_that_many_views_share_a_page(show):
+    view = show(sample.transformer())
+    assert view.locator("[id]").count() == 0
+
+
+@pytest.mark.spec("V-14")
+def test_hostile_names_show_as_text(show):
+    view = show(sample.hostile())
+    press(view, "e", ".")
+    assert view.page.evaluate("document.querySelectorAll('.explorer-view img, .explorer-view script').length") == 0
+    assert view.page.evaluate("Object.keys(window).filter(name => /evil|pwned|xss/i.test(name))") == []
+    press(view, "Enter")
+    expect(view.locator(".ex-why h4")).to_be_visible()
+
+
+@pytest.mark.spec("V-2")
+@pytest.mark.parametrize("name", ["mlp", "residual", "hostile"])
+def test_sentences_are_the_same_in_both_languages(module, name):
+    recording = getattr(sample, name)()
+    said = module(
+        "(explorer, data) => data.recording.decisions.map((_, index) => "
+        "new explorer.Trace(data).sentence(index).map(part => part.text).join(''))",
+        payload(recording),
+    )
+    assert said == [visible(recording.reason(decision)) for decision in recording.decisions]
+
+
+@pytest.mark.spec("V-2")
+def test_facts_are_said_the_same_in_both_languages(module):
+    pick = random.Random(5)
+    label: NodeFact = {"node": 0}
+    facts: list[dict[str, object]] = [
+        {
+            "a_bytes": size,
+            "b_us": size / 7,
+            "c_flops": size * 3,
+            "d": size,
+            "e": (size + 0.5) / 3,
+            "f": [label, "x", size],
+        }
+        for size in [
+            0,
+            1,
+            999,
+            1000,
+            1023,
+            1024,
+            1_048_575,
+            10**9,
+            10**13,
+            *(pick.randrange(10**9) for _ in range(300)),
+        ]
+    ]
+    facts += [
+        {"a_bytes": 1, "b_us": value, "c_flops": 2, "d": True, "e": None, "f": []}
+        for value in (1e-9, 0.00012345, 999.6)
+    ]
+    recording = sample.mlp()
+    first = recording.decisions[0]
+    template = "{a_bytes}, {b_us}, {c_flops}, {d}, {e}, {f}"
+    recording.decisions = [replace(first, reason=template, facts=fact) for fact in facts]
+    said = module(
+        "(explorer, data) => data.decisions.map(row => "
+        "explorer.sentence(row.reason, row.facts, () => 'x').map(part => part.text).join(''))",
+        {"decisions": [{"reason": template, "facts": fact} for fact in facts]},
+    )
+    assert said == [recording.reason(decision) for decision in recording.decisions]
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("seed", range(4))
+def test_both_languages_put_open_boxes_in_the_same_place(module, seed):
+    recording = sample.transformer(3)
+    model = build_model(recording)
+    pick = random.Random(seed)
+    is_open = {box for box in range(len(model.tree.boxes)) if box == 0 or pick.random() < 0.8}
+    scene = compose(model, lay_out(model), is_open)
+    placed = module(
+        """(explorer, [layout, open]) => {
+            const placement = new explorer.Placement(layout, new Set(open), 0);
+            return [placement.size, [...placement.slots], [...placement.boxes],
+                [...placement.segments].map(([key, segment]) => [key, segment.points, segment.arrow])];
+        }""",
+        [payload(recording)["layout"], sorted(is_open)],
+    )
+    near = pytest.approx
+    assert placed[0] == near(list(scene.size), abs=1)
+    assert dict(map(tuple_key, placed[1])) == {slot: near(rect, abs=1) for slot, rect in scene.slots.items()}
+    assert dict(map(tuple_key, placed[2])) == {box: near(rect, abs=1) for box, rect in scene.boxes.items()}
+    segments = {f"{s.box}:{s.start}:{s.end}": (near(s.points, abs=1), s.arrow) for s in scene.segments}
+    assert {key: (points, arrow) for key, points, arrow in placed[3]} == segments
+
+
+def tuple_key(pair):
+    return pair[0], tuple(pair[1])
+
+
+@pytest.mark.spec("V-1")
+def test_a_step_of_a_thousand_nodes_takes_few_milliseconds(show):
+    view = show(big())
+    press(view, "e")
+    expect(view.locator(".ex-node")).to_have_count(1000)
+    spent = view.page.evaluate(
+        """async () => {
+            const target = document.querySelector("[data-key][tabindex='0']");
+            const spent = [];
+            for (let step = 0; step < 24; step++) {
+                await new Promise(resolve => setTimeout(resolve, 50));
+                const start = performance.now();
+                target.dispatchEvent(new KeyboardEvent("keydown", { key: ".", bubbles: true, cancelable: true }));
+                document.body.getBoundingClientRect();
+                spent.push(performance.now() - start);
+            }
+            return spent.sort((one, other) => one - other);
+        }"""
+    )
+    print(json.dumps({"script, style and layout of a step, ms": [spent[12], spent[22]]}))
+    assert spent[12] < 40
+
+
+def big(count: int = 1000) -> Recording:
+    """A thousand nodes in layers, of which sixty are merged one after the other."""
+    make = sample.Builder("big", "b16")
+    kind, pick = make.type(16, 16), random.Random(3)
+    scopes = [make.scope(f"block{block}", "layer") for block in range(25)]
+    ids = [make.leaf(f"x{leaf}", kind) for leaf in range(4)]
+    for number in range(count - 4):
+        operands = [pick.choice(ids[-8:]) for _ in range(2)]
+        scope = scopes[number * 25 // (count - 4)]
+        ids.append(make.node("add", *operands, type=kind, scope=scope, flops=256, bytes=1024))
+    make.stage("recorded", "record", nodes=count)
+    make.stage("dedup", "pass", nodes=count)
+    for merge in range(60):
+        old, new = ids[20 + merge * 15], ids[12 + merge * 15]
+        make.decide(
+            "Dedup",
+            "same",
+            "{other} computes what {node} does",
+            (old,),
+            replace=[(old, new)],
+            node={"node": new},
+            other={"node": old},
+        )
+    return make.roots(ids[-1])
