@@ -38,7 +38,7 @@ def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradien
     loss = ex.add_n(*[ex.square(y).sum() for y in results])
     roots = [*results, loss, *ex.grad(loss, (w, b))]
     planned = plan(roots)
-    assert [choice.facts["count"] for choice in decisions(planned, "batched")] == [count] * 3
+    assert [choice.facts["count"] for choice in decisions(planned, "batched")] == [count] * 2
     assert all(c.facts["together_us"] < c.facts["separate_us"] for c in decisions(planned, "batched"))
     assert len(decisions(planned, "sum_of_products")) == 1
     assert max(node.type.nbytes for node in planned.graph.live) < count * inner * outer

@@ -243,3 +243,23 @@ def test_options_are_checked() -> None:
         Options(without=("order",))
     with pytest.raises(ex.UnknownNameError, match="opne"):
         Options().with_(opne=Open(3))
+
+
+@pytest.mark.spec("P-2")
+@pytest.mark.parametrize("without", [(), ("group",), ("prune",), ("simplify",)])
+@pytest.mark.parametrize("limit", [0, 500_000])
+def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, without: tuple[str, ...]) -> None:
+    w = ex.tensor(np.random.default_rng(0).normal(size=(4, 4)))
+    square = ex.function(lambda a: ex.square(a))
+    h, losses = x, []
+    for _ in range(3):
+        h, other = pair(h @ w, h)
+        losses += [h.sum(), other.sum(), square(h).sum()]
+    roots = [h, *losses, ex.grad(ex.add_n(*losses), (w, x))[0], ex.grad(losses[0], x)]
+    planned = plan(roots, Options(open=Open(limit), without=without))
+    assert {c.facts["name"] for c in planned.graph.choices if c.code == "augmented"} == {"pair"}
+    if limit == 0 and not without:
+        names = [k.result.operation.label for k in planned.schedule.kernels if isinstance(k.result.operation, Call)]
+        assert names.count("pair") == 4  # three, and one more for the gradient of the first loss alone
+    for found, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)

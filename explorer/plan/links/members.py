@@ -52,11 +52,11 @@ class SumOfMembers(Link):
         rest.extend(pending)
         facts = {"found": len(found), "members": whole.shape[0], "whole": whole}
         if len(found) < whole.shape[0] or whole.dtype != node.dtype or any(term.dtype != node.dtype for term in rest):
-            return Declined("not_all_members", "only {found} of the {members} members of {whole} are summed", facts)
+            return Declined("not_all_members", "only {found} of {members:member} of {whole} in the sum", facts)
         total = Sum((0,))(whole)
         return Applied(
             add_n(*reversed(rest), total) if rest else total,
-            "the sum of all {members} members of {whole} is one reduction over its first axis",
+            "the sum of all {members:member} of {whole} is one reduction over its first axis",
             facts,
             "sum_of_members",
         )
@@ -88,7 +88,7 @@ class SumOfProducts(Link):
         right = reshape(b, (members * inner, b.shape[2]))
         return Applied(
             left @ right,
-            "the sum of {members} products is one product over a longer axis:"
+            "the sum of {members:product} is one product over a longer axis:"
             " {saved_bytes} of single products are never written",
             {"members": members, "saved_bytes": product.type.nbytes},
             "sum_of_products",

@@ -68,7 +68,7 @@ class SumWithZero(Link):
             return Declined("type", "without the zero the result would be {type}", {"type": repr(new.type)})
         return Applied(
             new,
-            "{count} of {terms} terms is the structured zero",
+            "left out {count} of {terms:term}: the structured zero",
             {"count": len(zeros), "terms": len(terms)},
             "zero_term",
         )

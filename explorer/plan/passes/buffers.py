@@ -111,7 +111,7 @@ class Buffers:
                 graph.decide(
                     link,
                     "reused",
-                    "buffer {buffer} of {size_bytes} serves {count} results in turn",
+                    "buffer {buffer} of {size_bytes} serves {count:result} in turn",
                     {"buffer": block, "size_bytes": size, "count": len(nodes)},
                     nodes,
                 )
@@ -119,7 +119,7 @@ class Buffers:
             graph.decide(
                 over,
                 "in_place",
-                "{count} results are written over an operand that dies with them",
+                "{count:result} written over an operand that dies at that moment",
                 {"count": len(in_place), "saved_bytes": sum([owner[node.uid].bytes for node in in_place])},
                 in_place,
             )

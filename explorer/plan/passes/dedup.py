@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.core.expr import Expr
+from explorer.core.expr import Expr, record, surrounded
+from explorer.core.function import Call, Item
 from explorer.core.tensor import Tensor
+from explorer.core.types import TupleType
+from explorer.grad.calls import Differentiated
 from explorer.ops.structured import Full
 from explorer.plan.graph import Graph, flops_of, result_bytes
 
@@ -39,8 +42,12 @@ class Dedup:
             survivor[node.uid] = first.uid
             if first is not node:
                 merged.setdefault(first.uid, []).append(node)
-        if not merged:
-            return
+        if merged:
+            self._merge(merged, graph)
+        if any(isinstance(node.operation, Call) for node in graph.live):
+            self._augment(numbers, survivor, graph)
+
+    def _merge(self, merged: dict[int, list[Expr]], graph: Graph) -> None:
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
@@ -52,7 +59,7 @@ class Dedup:
             decision = graph.decide(
                 self,
                 "merged",
-                "{first} is computed once for {count} equal expressions: {saved_flops} and {saved_bytes} are saved",
+                "{first} is computed once for {count:equal expression}: {saved_flops} and {saved_bytes} are saved",
                 {
                     "first": first,
                     "count": len(copies) + 1,
@@ -69,7 +76,7 @@ class Dedup:
             decision = graph.decide(
                 self,
                 "constants",
-                "{count} constants are equal to {kept} others",
+                "each value is kept once: {count:constant} merged into {kept:equal one}",
                 {"count": len(copies), "kept": len(constants)},
                 copies,
                 tuple(first for first, _ in constants),
@@ -77,3 +84,51 @@ class Dedup:
             for first, some in constants:
                 for copy in some:
                     graph.substitute(decision, copy, first)
+
+    def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: Graph) -> None:
+        """A call whose gradient is taken is recorded a second time, with the residuals: that one gives both values."""
+        items: dict[int, list[Expr]] = {}
+        pairs: dict[int, list[tuple[Expr, Expr]]] = {}
+        for node in graph.live:
+            operation = node.operation
+            if survivor[node.uid] != node.uid:
+                continue
+            if isinstance(operation, Item):
+                items.setdefault(survivor[graph.inputs[node.uid][0].uid], []).append(node)
+            elif isinstance(operation, Call):
+                operands = [survivor[operand.uid] for operand in graph.inputs[node.uid]]
+                for made in operation.body.derived.values():
+                    other = numbers.get((made.augmented, *operands)) if isinstance(made, Differentiated) else None
+                    if other is not None and other is not node:
+                        pairs.setdefault(id(operation), []).append((node, other))
+                        break
+        for found in pairs.values():
+            self._read_from(found, items, numbers, graph)
+
+    def _read_from(
+        self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: Graph
+    ) -> None:
+        decision = graph.decide(
+            self,
+            "augmented",
+            "{count:call} of {name} computed once, where what the gradient needs is kept too",
+            {"count": len(pairs), "name": pairs[0][0].operation.label},
+            [node for node, _ in pairs],
+            tuple([other for _, other in pairs]),
+        )
+        for node, other in pairs:
+            for reader in items.get(node.uid, ()) if isinstance(node.type, TupleType) else (node,):
+                stands = other
+                if isinstance(other.type, TupleType):
+                    output = Item(
+                        reader.operation.index if isinstance(reader.operation, Item) and reader is not node else 0
+                    )
+                    held = numbers.get((output, other.uid))
+                    if held is None:
+                        with surrounded(reader.scope, reader.code, reader.instruction):
+                            held = numbers[output, other.uid] = record(output, (other,))
+                        graph.introduce(decision, [held], reader)
+                    stands = held
+                graph.substitute(decision, reader, stands)
+            if isinstance(node.type, TupleType):
+                graph.removed.append((decision, node))

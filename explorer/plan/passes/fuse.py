@@ -89,7 +89,7 @@ class Fuse:
             graph.refuse(
                 link,
                 "other_consumers",
-                "{operand} has {consumers} consumers: fused here, it would be computed again or written anyway",
+                "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway",
                 {"operand": operand, "consumers": consumers},
                 node,
             )
@@ -127,8 +127,8 @@ class Fuse:
         decision = graph.decide(
             _EPILOGUE if group.anchor else _CHAIN,
             "epilogue" if group.anchor else "chain",
-            "{count} operations from {first} to {last} run as one kernel:"
-            " {temporaries} temporaries of {saved_bytes} are never written",
+            "{count:operation} from {first} to {last} run as one kernel:"
+            " {saved_bytes} in {temporaries:temporary|temporaries} never written",
             {
                 "count": len(members),
                 "first": first,

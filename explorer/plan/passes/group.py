@@ -77,7 +77,7 @@ class Group:
                 graph.refuse(
                     self,
                     "stacking_costs_more",
-                    "{count} calls of {name} stay separate:"
+                    "{count:call} of {name} kept separate:"
                     " stacked they would take {together_us}, separately {separate_us}",
                     facts,
                     member,
@@ -104,7 +104,7 @@ class Group:
         decision = graph.decide(
             self,
             "batched",
-            "{count} calls of {name} run as one over stacked rows: {together_us} instead of {separate_us}",
+            "{count:call} of {name} made one over stacked rows: {together_us} instead of {separate_us}",
             facts,
             members,
             (result,),

@@ -45,7 +45,7 @@ class Open:
                 graph.refuse(
                     self,
                     "too_large",
-                    "opening {name} here would make more than {limit} nodes: it is planned once and run as one kernel",
+                    "opening {name} here would make more than {limit:node}: it is planned once and run as one kernel",
                     {"name": body.name, "limit": self.limit},
                     node,
                 )
@@ -57,7 +57,7 @@ class Open:
                 number = graph.decide(
                     self,
                     "opened",
-                    "{name} is called in {count} places:"
+                    "{name} is called in {count:place}:"
                     " opened, its operations can be simplified, merged and fused with their neighbours",
                     {"name": body.name, "count": calls.get(key, 1)},
                     [],

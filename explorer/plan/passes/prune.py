@@ -34,9 +34,9 @@ class Prune:
             "readers": [readers[node.uid] for node in unused if node.uid in readers][:3],
         }
         reason = (
-            "no root needs {count} of the nodes since {readers} were replaced"
+            "dropped {count:node} that no root needs, no longer read by {readers}"
             if facts["readers"]
-            else "no root needs {count} of the nodes"
+            else "dropped {count:node} that no root needs"
         )
         decision = graph.decide(self, "unneeded", reason, facts, unused)
         graph.removed.extend((decision, node) for node in unused)
