@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import chain
 from typing import Any
 
 from explorer.record.decode import spoken
+from explorer.record.reason import FIELD
 from explorer.record.recording import Recording
 
 _UNITS = ("_bytes", "_us", "_flops")
 _DEPTH = 8
-_NAMES = re.compile(r"\{(\w+)\}")
 
 
 def check(recording: Recording) -> None:
@@ -89,12 +88,19 @@ def _check_decisions(recording: Recording) -> None:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))
         _rows("decisions.subjects", decision.subjects, "nodes", nodes)
         _rows("decisions.produced", decision.produced, "nodes", nodes)
-        unsaid = [name for name in _NAMES.findall(decision.reason) if name not in decision.facts]
+        said = FIELD.findall(decision.reason)
+        unsaid = [name for name, _, _ in said if name not in decision.facts]
         if unsaid:
             raise ValueError(
                 f"recording field recording.decisions.reason: {spoken(unsaid[0])} is none of the facts of decision "
                 f"{spoken(decision.code)}, which are {', '.join(map(spoken, [*decision.facts][:8])) or 'none'}"
             )
+        for name, noun, _ in said:
+            if noun and type(decision.facts[name]) is not int:
+                raise ValueError(
+                    f"recording field recording.decisions.reason: {spoken(name)} counts {spoken(noun)} in decision "
+                    f"{spoken(decision.code)}: expected an integer, found {spoken(decision.facts[name])}"
+                )
         for name, value in decision.facts.items():
             _check_fact(name, value, nodes)
     _rows("substitutions", chain.from_iterable(row[1:] for row in recording.substitutions), "nodes", nodes)

@@ -2,6 +2,7 @@
 
 In a template ``{name}`` stands for a fact. A fact that is ``{"node": id}`` reads as that node's label, a list of
 facts as "a, b and c"; a fact whose name ends in ``_bytes``, ``_us`` or ``_flops`` is given with its unit.
+``{name:noun}`` counts: "1 place", "3 places"; ``{name:singular|plural}`` where an s is not enough.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 Template: TypeAlias = str
 NodeFact: TypeAlias = dict[str, int]
 
-_FIELD = re.compile(r"\{(\w+)\}")
+FIELD = re.compile(r"\{(\w+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 
 
 def bytes_text(count: float) -> str:
@@ -58,5 +59,11 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
 
 
 def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:
-    """Say a reason: the template with every ``{name}`` replaced by the fact of that name."""
-    return _FIELD.sub(lambda found: fact_text(found[1], facts[found[1]], label), template)
+    """Say a reason: the template with every ``{name}`` and ``{name:noun}`` replaced by the fact of that name."""
+
+    def said(found: re.Match[str]) -> str:
+        name, noun, plural = found.groups()
+        fact = fact_text(name, facts[name], label)
+        return f"{fact} {noun if facts[name] == 1 else plural or noun + 's'}" if noun else fact
+
+    return FIELD.sub(said, template)

@@ -1,9 +1,6 @@
 """The static pictures as Chromium draws them."""
 
-import shutil
-
 import pytest
-from playwright.sync_api import sync_playwright
 
 from explorer.view.html import html
 from explorer.view.svg import svg
@@ -17,15 +14,6 @@ OUTSIDE = """() => [...document.querySelectorAll('svg g > text')].map(text => {
   const inside = rects.some(r => box.x >= r.x && box.x + box.width <= r.x + r.width);
   return inside ? null : text.textContent;
 }).filter(text => text !== null)"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        path = shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.spec("V-15")

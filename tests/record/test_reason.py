@@ -1,0 +1,41 @@
+from dataclasses import replace
+
+import pytest
+
+from explorer.record import from_json, render, to_json
+from tests.view import sample
+
+
+def label(node: int) -> str:
+    return f"node {node}"
+
+
+@pytest.mark.parametrize(
+    ("template", "facts", "said"),
+    [
+        ("in {count:place}", {"count": 1}, "in 1 place"),
+        ("in {count:place}", {"count": 3000}, "in 3,000 places"),
+        ("in {count:place}", {"count": 0}, "in 0 places"),
+        ("{n:temporary|temporaries} of {n_bytes}", {"n": 1, "n_bytes": 6144}, "1 temporary of 6 KB"),
+        ("{n:temporary|temporaries} of {n_bytes}", {"n": 2, "n_bytes": 1}, "2 temporaries of 1 B"),
+        ("{count:equal expression}: {of}", {"count": 2, "of": {"node": 7}}, "2 equal expressions: node 7"),
+        ("{} and {a b} stay, {x}", {"x": "{y}"}, "{} and {a b} stay, {y}"),
+    ],
+)
+def test_facts_are_counted_with_their_noun(template, facts, said):
+    assert render(template, facts, label) == said
+
+
+@pytest.mark.parametrize(
+    ("reason", "facts", "wrong"),
+    [
+        ("in {count:place}", {}, "'count' is none of the facts"),
+        ("in {count:place}", {"count": "many"}, "'count' counts 'place' in decision .*expected an integer"),
+        ("in {count:place|places}", {"count": True}, "expected an integer"),
+    ],
+)
+def test_a_noun_counts_an_integer_among_the_facts(reason, facts, wrong):
+    recording = sample.mlp()
+    recording.decisions[0] = replace(recording.decisions[0], reason=reason, facts=facts)
+    with pytest.raises(ValueError, match=wrong):
+        from_json(to_json(recording))
