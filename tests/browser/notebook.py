@@ -35,7 +35,7 @@ class Notebook:
         page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
         page.evaluate("() => window.jupyterapp.restored")
         notebook = cls(page, cells)
-        notebook.command("apputils:change-theme", {"theme": theme})
+        notebook.theme(theme)
         notebook.command("application:set-mode", {"mode": "single-document"})
         notebook.command("docmanager:open", {"path": name})
         page.wait_for_function(
@@ -48,6 +48,15 @@ class Notebook:
             notebook.command("application:toggle-left-area")
         notebook.command("notebook:run-all-cells")
         return notebook
+
+    def theme(self, name: str) -> None:
+        """Change JupyterLab's theme; its splash screen, shown meanwhile, must not be shown twice at once."""
+        splash = self.page.locator("#jupyterlab-splash")
+        expect(splash).to_have_count(0)
+        if self.page.locator("body").get_attribute("data-jp-theme-name") != name:
+            self.command("apputils:change-theme", {"theme": name})
+            expect(self.page.locator("body")).to_have_attribute("data-jp-theme-name", name)
+            expect(splash).to_have_count(0)
 
     def command(self, name: str, arguments: object = None) -> None:
         """Execute one of JupyterLab's commands."""

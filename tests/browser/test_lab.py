@@ -98,7 +98,7 @@ def test_the_theme_is_jupyterlabs(notebook, theme, name):
     book = notebook(SHOW, theme=theme)
     view = book.view()
     expect(view).to_have_attribute("data-theme", name)
-    book.command("apputils:change-theme", {"theme": "JupyterLab Dark" if name == "light" else "JupyterLab Light"})
+    book.theme("JupyterLab Dark" if name == "light" else "JupyterLab Light")
     expect(view).to_have_attribute("data-theme", "light" if name == "dark" else "dark")
     book.execute(f"view.theme = '{name}'")
     expect(view).to_have_attribute("data-theme", name)
