@@ -29,12 +29,12 @@ next_uid = _uids.__next__
 
 
 class Scope:
-    """A named box of the user's program: a block, a layer, a function, a file's operator; scopes nest."""
+    """A named box of the user's program: a block, a layer, a function, a file's operator with its type; they nest."""
 
-    __slots__ = ("kind", "name", "parent")
+    __slots__ = ("kind", "name", "parent", "type")
 
-    def __init__(self, name: str, kind: str, parent: Scope | None) -> None:
-        self.name, self.kind, self.parent = name, kind, parent
+    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "") -> None:
+        self.name, self.kind, self.parent, self.type = name, kind, parent, type
 
     def __repr__(self) -> str:
         return f"{self.parent!r}/{self.name}" if self.parent is not None else self.name

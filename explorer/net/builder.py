@@ -23,6 +23,14 @@ _SHOWN = 120
 """characters of an expression that its box shows; the whole text is in the line of its file"""
 
 
+def _type(operator: OperatorDefinition) -> str:
+    """What an operator does: its type, or the text of an expression."""
+    text = operator.arguments.get("expr")
+    if not isinstance(text, str):
+        return operator.type
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
 @dataclass(slots=True)
 class Build:
     """A net's expressions: ``inputs`` by name, the ``values`` of all operands by name, plain ones too.
@@ -63,6 +71,7 @@ class NetBuilder:
     def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights) -> None:
         self.definition, self.table, self.weights = definition, table, weights
         self._paths = box_paths(definition)
+        self._types = {self._paths[operator.name]: _type(operator) for operator in definition.operators}
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._where = os.path.basename(definition.source) or definition.name
 
@@ -91,15 +100,12 @@ class NetBuilder:
     def scope(self, operator: OperatorDefinition) -> Scope:
         """The innermost box of an operator."""
         path = self._paths[operator.name]
-        text = operator.arguments.get("expr")
-        if isinstance(text, str):
-            shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-            path = (*path[:-1], f"{path[-1]} = {shown}")
         found: Scope | None = None
         for depth in range(1, len(path) + 1):
             held = self._scopes.get(path[:depth])
             if held is None:
-                held = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", found)
+                kind = self._types.get(path[:depth], "")
+                held = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", found, kind)
             found = held
         assert found is not None
         return found

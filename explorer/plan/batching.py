@@ -75,7 +75,7 @@ def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
         scope = scope.parent
     found = known[id(scope)] if scope is not None else top
     for old in reversed(path):
-        found = known[id(old)] = Scope(old.name, old.kind, found)
+        found = known[id(old)] = Scope(old.name, old.kind, found, old.type)
     return found
 
 

@@ -29,11 +29,16 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One box that the user's program drew: ``kind`` is "top", "scope", "function", "layer", "batch" or "file"; ``parent`` a scope row."""
+    """One box that the user's program drew; ``parent`` is a scope row.
+
+    ``kind`` is "top", "scope", "function", "layer", "batch" or "file".
+    ``type`` is the type of the file's operator that it stands for ("nn.Conv2d", or an expression's text), else "".
+    """
 
     name: str
     kind: str
     parent: int
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes that a decision put together: ``kind`` is "kernel" (fused), "batch" (grouped calls) or "function" (opened call)."""
+    """Nodes put together by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened)."""
 
     decision: int
     kind: str
@@ -180,7 +185,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A value in few numbers: statistics over finite elements, a 32-bin histogram, a small thumbnail (rows of 0…255)."""
+    """A value in few numbers: statistics over finite elements, a 32-bin histogram, a thumbnail (rows of 0…255)."""
 
     shape: tuple[int, ...]
     dtype: str

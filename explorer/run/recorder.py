@@ -73,7 +73,7 @@ class _Tables:
             scope = scope.parent
         row = 0 if scope is None else self.scopes[id(scope)]
         for box in reversed(path):
-            self.recording.scopes.append(Scope(box.name, box.kind, row))
+            self.recording.scopes.append(Scope(box.name, box.kind, row, box.type))
             row = self.scopes[id(box)] = len(self.recording.scopes) - 1
         return row
 

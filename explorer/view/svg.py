@@ -8,6 +8,7 @@ from explorer.record import Recording
 from explorer.view import font
 from explorer.view.boxes import Paths
 from explorer.view.compose import Rect, Scene, Segment, compose
+from explorer.view.frames import closed_around, frames
 from explorer.view.layout import lay_out
 from explorer.view.lines import group_title
 from explorer.view.markup import Markup, element
@@ -40,6 +41,7 @@ class _Picture:
     def __init__(self, model: Model, scene: Scene, state: State, is_open: set[int], outermost: int) -> None:
         self.model, self.scene, self.state = model, scene, state
         self.is_open, self.outermost = is_open, outermost
+        self.frames = frames(model, scene, state, is_open)
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
         self.places = dict(scene.slots)
@@ -127,26 +129,22 @@ class _Picture:
         """Find the slots that stand inside each closed box."""
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
         for slot in self.state.shown:
-            box = self.model.tree.holder[slot]
-            while box >= 0 and box not in self.scene.boxes:
-                box = self.model.tree.boxes[box].parent
+            box = closed_around(self.model, self.scene, slot)
             if box in live:
                 live[box].append(slot)
         return live
 
     def _groups(self) -> list[tuple[Markup, Markup]]:
-        """Draw each fused group: its frame, and its title, which lies above the edges."""
+        """Draw each fused kernel: its outline, and its title, which lies above the edges."""
         drawn = []
-        for group, members in self.state.groups:
-            rects = [self.places[slot] for slot in members if slot in self.places]
-            if not rects:
-                continue
-            x, y, right, bottom = around(rects)
-            numbers = {self.state.numbers.get(self.state.shown[slot]) for slot in members}
-            number = numbers.pop() if len(numbers) == 1 else None
-            title = group_title(group.label, number)
-            frame = element("rect", x=x, y=y, width=right - x, height=bottom - y, rx=14, class_="kernel")
-            drawn.append((frame, element("text", title, x=x + 2, y=y - 5, class_="fused")))
+        for frame in self.frames:
+            shapes = [
+                element("rect", x=x, y=y, width=right - x, height=bottom - y, rx=14, class_="kernel")
+                for x, y, right, bottom in frame.shapes
+            ]
+            x, y, _, _ = frame.shapes[0]
+            title = group_title(frame.group.label, frame.number)
+            drawn.append((element("g", *shapes), element("text", title, x=x + 2, y=y - 5, class_="fused")))
         return drawn
 
     def _segments(self) -> dict[tuple[int, int, int], bool]:
@@ -215,31 +213,34 @@ class _Picture:
         return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
 
     def _numbers(self) -> list[Markup]:
-        """Write the place in the schedule left of each kernel."""
-        drawn = []
-        beside: dict[int, list[Rect]] = {}
-        for slot, node in self.state.shown.items():
-            if slot in self.places and node in self.state.numbers:
-                beside.setdefault(self.state.numbers[node], []).append(self.places[slot])
-        for number, rects in beside.items():
-            x, y, _, bottom = around(rects) if len(rects) > 1 else _bare(rects[0])
-            drawn.append(element("text", f"{number:,}", x=x - 8, y=(y + bottom) // 2 + 4, class_="number"))
-        return drawn
-
-
-def around(rects: list[Rect]) -> Rect:
-    """Return left, top, right, bottom of the frame of a group of nodes."""
-    return (
-        min(x for x, _, _, _ in rects) - 10,
-        min(y for _, y, _, _ in rects) - 10,
-        max(x + wide for x, _, wide, _ in rects) + 10,
-        max(y + high for _, y, _, high in rects) + 10,
-    )
-
-
-def _bare(rect: Rect) -> Rect:
-    x, y, wide, high = rect
-    return x, y, x + wide, y + high
+        """Write the place in the schedule left of each kernel, and of each closed box."""
+        framed = {slot for frame in self.frames for slot in frame.slots}
+        shown, numbers = self.state.shown, self.state.numbers
+        beside = [
+            (frame.number, frame.number, frame.shapes[0][0], (frame.shapes[0][1] + frame.shapes[0][3]) // 2)
+            for frame in self.frames
+            if frame.number
+        ]
+        for slot, node in shown.items():
+            if slot in self.places and slot not in framed and node in numbers:
+                x, y, _, high = self.places[slot]
+                beside.append((numbers[node], numbers[node], x, y + high // 2))
+        covered = {box for frame in self.frames for box in frame.boxes}
+        for box, inside in self.live.items():
+            found = [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]
+            if found and len(inside) > 1 and box not in covered:
+                x, y, _, high = self.scene.boxes[box]
+                beside.append((min(found), max(found), x, y + high // 2))
+        return [
+            element(
+                "text",
+                f"{first:,}" if first == last else f"{first:,}–{last:,}",
+                x=x - 8,
+                y=y + 4,
+                class_="number",
+            )
+            for first, last, x, y in beside
+        ]
 
 
 def path(points: list[int]) -> str:

@@ -258,10 +258,11 @@ def test_nodes_lead_to_their_line_in_the_file() -> None:
     assert (y.place.where, y.place.line) == ("digits.pnnx.param", 12)
     assert "pnnx_expr_0" in y.place.text
     assert y.scope is not None
-    assert (y.scope.name, y.scope.kind, str(y.scope)) == (
-        "pnnx_expr_0 = add(@0,@1)",
+    assert (y.scope.name, y.scope.kind, y.scope.type, str(y.scope)) == (
+        "pnnx_expr_0",
         "file",
-        "residual/pnnx_expr_0 = add(@0,@1)",
+        "add(@0,@1)",
+        "residual/pnnx_expr_0",
     )
 
 

@@ -44,8 +44,8 @@ class Builder:
             self.recording.types.append(row)
         return self.recording.types.index(row)
 
-    def scope(self, name: str, kind: str = "scope", parent: int = 0) -> int:
-        self.recording.scopes.append(Scope(name, kind, parent))
+    def scope(self, name: str, kind: str = "scope", parent: int = 0, type: str = "") -> int:
+        self.recording.scopes.append(Scope(name, kind, parent, type))
         return len(self.recording.scopes) - 1
 
     def line(self, where: str, line: int, text: str) -> int:
@@ -463,3 +463,26 @@ def residual(blocks: int = 16) -> Recording:
                 "FoldScale", "not-scale", "{node} is no scale", (node,), applied=False, node={"node": node}, chain=4
             )
     return make.roots(value)
+
+
+def network(layers: int = 2) -> Recording:
+    """A model's file: each convolution has a box with its weights, and is one kernel with the relu behind it."""
+    make = Builder("network", "0f1e2d3c4b5a6978")
+    image, weights, bias = make.type(1, 8, 8, 8), make.type(8, 8, 3, 3), make.type(8)
+    x = make.leaf("x", image)
+    kernels = []
+    for number in range(1, layers + 1):
+        own = make.scope(f"conv{number}", "file", type="nn.Conv2d")
+        w = make.leaf(f"conv{number}.weight", weights, scope=own)
+        b = make.leaf(f"conv{number}.bias", bias, scope=own)
+        flat = make.node("reshape", b, type=bias, scope=own)
+        product = make.node("conv2d", x, w, type=image, scope=own, flops=73728, bytes=2048)
+        moved = make.node("add", product, flat, type=image, scope=own, flops=512, bytes=2048)
+        after = make.scope(f"relu{number}", "file", type="nn.ReLU")
+        x = make.node("relu", moved, type=image, scope=after, flops=512, bytes=2048)
+        kernels.append((product, moved, x))
+    make.stage("recorded", "record", nodes=len(make.recording.nodes))
+    make.stage("fuse", "pass", "run neighbours as one kernel", nodes=len(make.recording.nodes))
+    for members in kernels:
+        make.decide("Epilogue", "epilogue", "one kernel", members, group=("kernel", "conv2d · add · relu"))
+    return make.roots(x)

@@ -158,3 +158,27 @@ def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
     make.decide("Chain", "nothing", "it is x", (20,), replace=[(20, 0)], gone=range(1, 20))
     assert "closed ghost" in classes(svg(recording))
     assert {"tanh ×20", "removed"} <= set(texts(svg(recording)))
+
+
+def kernels(picture):
+    """For each outlined kernel, the rectangles of its outline."""
+    groups = [list(g) for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")]
+    found = [[rect for rect in group if rect.get("class") == "kernel"] for group in groups]
+    return [[tuple(int(rect.get(name)) for name in ("x", "y", "width", "height")) for rect in f] for f in found if f]
+
+
+@pytest.mark.spec("V-1", "V-4")
+def test_a_kernel_that_would_hold_others_is_outlined_node_by_node():
+    picture = svg(sample.network())
+    assert [len(shapes) for shapes in kernels(picture)] == [3, 3]
+    assert texts(picture).count("conv2d · add · relu") == 2
+    shapes = [shape for kernel in kernels(picture) for shape in kernel]
+    for group in ElementTree.fromstring(picture).iter(NAMESPACE + "g"):
+        if group.get("class") in ("operation", "leaf"):
+            x, y = (int(group.find(NAMESPACE + "rect").get(name)) for name in ("x", "y"))
+            assert not any(left <= x < left + wide and top <= y < top + high for left, top, wide, high in shapes)
+
+
+@pytest.mark.spec("V-1", "V-4")
+def test_a_kernel_that_holds_its_members_only_is_one_rectangle():
+    assert [len(shapes) for shapes in kernels(svg(sample.mlp()))] == [1, 1]
