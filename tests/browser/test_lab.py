@@ -113,3 +113,22 @@ def test_jupyterlabs_own_keys_stay_silent_inside(notebook):
         view.page.keyboard.press(key)
     assert book.page.locator(".jp-Notebook .jp-Cell").count() == 1
     assert re.search(r"ex-selected", node(view, "tanh").get_attribute("class"))
+
+
+@pytest.mark.spec("V-13", "V-16")
+def test_jupyterlabs_own_styles_leave_the_panel_and_the_minimap_as_they_are(notebook):
+    view = notebook(SHOW, theme="JupyterLab Dark").view()
+    for name in view.locator(".ex-why dt").all():
+        assert name.evaluate("name => [getComputedStyle(name).float, name.offsetHeight < 30]") == ["none", True]
+    colours = view.locator(".ex-minimap").evaluate(
+        """canvas => {
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            const seen = new Set();
+            for (let at = 0; at < data.length; at += 4) {
+                if (data[at + 3] === 255) seen.add(data.slice(at, at + 3).join());
+            }
+            return [...seen];
+        }"""
+    )
+    assert "105,117,138" in colours
+    assert "0,0,0" not in colours

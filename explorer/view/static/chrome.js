@@ -72,13 +72,16 @@ export function saying(trace, story, moment) {
   return { place: counts || nothing, verdict: "", fragments: [plain(visible(chapter.purpose))] };
 }
 
+/** What decided a pick, where the planner says it by a code. */
+const WHY = { only: "nothing else was ready", earliest: "it was recorded first" };
+
 function kernelSaying(trace, moment, plain) {
   const kernel = trace.kernels[moment.kernel];
   const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.label(node), node }]);
   if (moment.phase === "order") {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
     const rest = kernel.ready_count > 1 ? `; ${grouped(kernel.ready_count)} were ready` : "";
-    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${visible(kernel.why)}${rest}.`)] };
+    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.why] ?? visible(kernel.why)}${rest}.`)] };
   }
   const index = trace.stepOf.get(moment.kernel);
   const step = trace.steps[index];

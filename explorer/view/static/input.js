@@ -73,16 +73,16 @@ export function listenToKeys(view) {
     e: () => view.openAll(true),
     c: () => view.openAll(false),
     "?": () => view.help(),
-    Escape: () => view.escape(),
+    Escape: () => escape(view),
   };
   const zoom = (factor) => view.camera.zoom(factor, undefined, undefined, true);
   const onCanvas = {
-    Enter: () => view.activate(),
-    " ": () => view.activate(),
-    "+": () => view.toggleFocused(true) || zoom(1.25),
-    "=": () => view.toggleFocused(true) || zoom(1.25),
-    "-": () => view.toggleFocused(false) || zoom(0.8),
-    "−": () => view.toggleFocused(false) || zoom(0.8),
+    Enter: () => activate(view),
+    " ": () => activate(view),
+    "+": () => toggleFocused(view, true) || zoom(1.25),
+    "=": () => toggleFocused(view, true) || zoom(1.25),
+    "-": () => toggleFocused(view, false) || zoom(0.8),
+    "−": () => toggleFocused(view, false) || zoom(0.8),
   };
   for (const arrow of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]) onCanvas[arrow] = () => view.walk(arrow);
   view.root.addEventListener("keydown", (event) => {
@@ -97,6 +97,30 @@ export function listenToKeys(view) {
 }
 
 const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
+
+/** Enter: select the focused node (again: enter the call), or open and close the focused box. */
+function activate(view) {
+  const key = view.focusKey;
+  const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
+  if (mark && mark.node !== view.selected) view.select(mark.node);
+  else if (key) view.enterOrToggle(key);
+}
+
+/** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
+function toggleFocused(view, open) {
+  const [kind, index] = [view.focusKey[0], Number(view.focusKey.slice(1))];
+  if (kind === "b") return view.toggle(index, open);
+  const box = kind === "n" ? view.paths.around(index)[0] : undefined;
+  return !open && box !== undefined && view.toggle(box, false);
+}
+
+/** Close what is open, else leave the selection, else leave the function. */
+function escape(view) {
+  if (!view.shell.help.hidden) view.help();
+  else if (!view.shell.search.root.hidden) view.shell.search.close();
+  else if (view.selected >= 0 || view.box >= 0) view.select(-1);
+  else if (view.body !== 0) view.enter(0);
+}
 
 /** Keys with modifiers belong to the page: JupyterLab runs and saves with them. */
 function isForeign(event) {

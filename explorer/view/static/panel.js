@@ -84,7 +84,7 @@ export class Panel {
       const decision = trace.decisions[moment.decision];
       return [
         html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.link)}`),
-        html("div", { class: "ex-sub" }, visible([chapter.name, chapter.purpose].filter(Boolean).join(": "))),
+        html("div", { class: "ex-sub" }, visible(chapter.purpose || chapter.name)),
         html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
         this.#facts(moment.decision),
         ...this.#alsoTried(moment.decision),

@@ -63,7 +63,7 @@ export class Strip {
     const half = (this.#x(1) - this.#x(0)) / 2;
     let d = `M${(this.#x(from + 1) - half).toFixed(1)} ${BASE}`;
     lives.forEach((live, place) => {
-      d += `V${this.#y(live).toFixed(1)}H${(this.#x(from + place + 1) + half).toFixed(1)}`;
+      d += `V${this.#y(live).toFixed(1)}H${Math.min(this.#x(from + place + 1) + half, this.width - 1).toFixed(1)}`;
     });
     d += `V${BASE}`;
     const most = lives.indexOf(Math.max(...lives));

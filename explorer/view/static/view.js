@@ -98,6 +98,7 @@ export class View {
     this.shell.strip.resize(this.shell.strip.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;
+      this.#paintTheme();
       this.camera.fit(this.placement.size, true);
     }
     this.shell.minimap.refresh();
@@ -235,15 +236,6 @@ export class View {
     this.#focus(key, true);
   }
 
-  /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
-  activate() {
-    const key = this.focusKey;
-    if (key[0] === "b") return this.toggle(Number(key.slice(1)));
-    const mark = this.scene.slots.get(Number(key.slice(1)));
-    if (mark && mark.node === this.selected) return this.enterOrToggle(key);
-    if (mark) this.select(mark.node);
-  }
-
   /** A double click: open or close a box, enter a call. */
   enterOrToggle(key) {
     if (key[0] === "b") return this.toggle(Number(key.slice(1)));
@@ -286,13 +278,6 @@ export class View {
     this.callbacks.onOpen?.([...this.open]);
   }
 
-  /** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
-  toggleFocused(open) {
-    if (this.focusKey[0] === "b") return this.toggle(Number(this.focusKey.slice(1)), open);
-    const box = this.focusKey ? this.paths.around(Number(this.focusKey.slice(1)))[0] : undefined;
-    return !open && box !== undefined && this.toggle(box, false);
-  }
-
   /** Open or close every box. */
   openAll(open) {
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : [])));
@@ -324,14 +309,6 @@ export class View {
     this.shell.help.hidden = !this.shell.help.hidden;
     if (this.shell.help.hidden) this.focusCanvas();
     else this.shell.help.focus();
-  }
-
-  /** Close what is open, else leave the selection, else leave the function. */
-  escape() {
-    if (!this.shell.help.hidden) this.help();
-    else if (!this.shell.search.root.hidden) this.shell.search.close();
-    else if (this.selected >= 0 || this.box >= 0) this.select(-1);
-    else if (this.body !== 0) this.enter(0);
   }
 
   /** Mark what a search found. @param {number[]} nodes */
