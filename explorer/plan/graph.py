@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.core.expr import Expr
+from explorer.core.function import Parameter
 from explorer.core.types import TupleType
 from explorer.plan.rule import Facts, location
 
@@ -113,6 +114,17 @@ class Graph:
     def consumers(self, node: Expr) -> int:
         """How many places read a node, as of the last refresh; 0 for a node made since."""
         return self.users.get(node.uid, 0)
+
+    def there(self) -> set[int]:
+        """The uids of live nodes whose values are there before the first kernel runs: leaves, and views of them."""
+        found: set[int] = set()
+        for node in self.live:
+            operation = node.operation
+            if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
+                operands = self.inputs[node.uid]
+                if not operands or all([operand.uid in found for operand in operands]):
+                    found.add(node.uid)
+        return found
 
     def refresh(self) -> None:
         """Walk the live graph again: topological order (operands in order, first root first), operands, users."""

@@ -50,7 +50,7 @@ class Schedule:
 
     roots: tuple[Expr, ...]
     leaves: tuple[Expr, ...]
-    """values that are there before the first kernel: tensors, parameters, described constants"""
+    """values that are there before the first kernel: tensors, parameters, described constants, and views of them"""
     kernels: tuple[Kernel, ...]
     buffers: tuple[int, ...] = ()
     """bytes of each buffer"""

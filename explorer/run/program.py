@@ -52,7 +52,8 @@ class Program:
         if isinstance(leaf.operation, Parameter):
             self.parameters.append(leaf)
             return None
-        value: Array = leaf.operation.kernel(None)
+        operands = self.planned.graph.inputs[leaf.uid]
+        value: Array = leaf.operation.kernel(None, *[self.values[self.slots[operand.uid]] for operand in operands])
         return value
 
     def _blocks(self) -> list[Array]:

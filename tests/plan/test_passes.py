@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.function import Call
+from explorer.core.function import Call, Parameter
 from explorer.plan import Options, plan
 from explorer.plan.passes import Open
 from explorer.plan.planner import Planned
@@ -148,7 +148,7 @@ def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_told() -> None:
 @pytest.mark.spec("P-6", "P-15")
 def test_each_refusal_to_fuse_has_its_code() -> None:
     w = ex.tensor(np.ones((4, 4)))
-    asked, shared, row = ex.tanh(x), ex.sin(x), ex.cos(x[0])
+    asked, shared, row = ex.tanh(x), ex.sin(x), ex.cos(ex.square(x)[0])
     planned = plan(
         [asked, ex.exp(asked), ex.exp(shared) + ex.log1p(shared), x * row, (x @ w) * (x @ (w + 1.0)), x.sum() + x]
     )
@@ -263,3 +263,14 @@ def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, withou
         assert names.count("pair") == 4  # three, and one more for the gradient of the first loss alone
     for found, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.spec("P-7")
+def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
+    """A weight that is transposed or reshaped takes no step of the schedule; a view of an input or a result does."""
+    parameter = Parameter(x.type, "input")()
+    program = ex.tanh(x.T.reshape(2, 6)) + ex.transpose(ex.exp(parameter)).reshape(2, 6)
+    planned = plan([program])
+    assert [leaf.operation.name for leaf in planned.schedule.leaves] == ["tensor", "transpose", "reshape", "parameter"]
+    names = [kernel.result.operation.name for kernel in planned.schedule.kernels]
+    assert sorted(names) == ["add", "exp", "reshape", "transpose"]

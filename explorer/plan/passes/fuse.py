@@ -40,6 +40,7 @@ class Fuse:
     def run(self, graph: Graph) -> None:
         """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays."""
         roots = {root.uid for root in graph.roots}
+        there = graph.there()
         users, inputs = graph.users, graph.inputs
         groups: dict[int, _Group] = {}
         """uid of a group's last member → the group, which the next operation may join"""
@@ -60,7 +61,7 @@ class Fuse:
                 source = operand.uid
                 other = groups.get(source)
                 if other is None:
-                    if operand.operands or not operand.operation.view:
+                    if source not in there and (operand.operands or not operand.operation.view):
                         self._explain_producer(node, operand, graph)
                     continue
                 plain = users[source] == 1 and operand.type is node.type and source not in roots and base is None

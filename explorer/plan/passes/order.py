@@ -71,10 +71,11 @@ class Order:
         leaves: list[Expr] = []
         kernels: list[Kernel] = []
         kernel_of: dict[int, int] = {}
+        there = graph.there()
         for node in graph.live:
             if node.uid in inner:
                 continue
-            if not node.operands and node.operation.view:
+            if node.uid in there or (not node.operands and node.operation.view):
                 leaves.append(node)
                 continue
             members = fused.get(node.uid)
