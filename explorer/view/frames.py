@@ -24,17 +24,17 @@ class Frame:
     """from top to bottom"""
     slots: tuple[int, ...]
     boxes: tuple[int, ...]
-    """the closed boxes that hide members"""
+    """the closed operators that hide members"""
 
 
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
-    """Outline the kernels of a scene whose members are not all hidden in one closed box."""
+    """Outline the kernels of a scene; a closed operator stands for its nodes, larger boxes hide theirs."""
     found = []
     for group, members in state.groups:
-        hidden = {slot: closed_around(model, scene, slot) for slot in members if slot not in scene.slots}
         slots = tuple(slot for slot in members if slot in scene.slots)
-        boxes = tuple(dict.fromkeys(box for box in hidden.values() if box >= 0))
-        if len(slots) + len(boxes) < 1 or (not slots and len(boxes) == 1):
+        hiding = [closed_around(model, scene, slot) for slot in members if slot not in scene.slots]
+        boxes = tuple(box for box in dict.fromkeys(hiding) if box >= 0 and model.tree.boxes[box].is_operator)
+        if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
         rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
         others = [rect for slot, rect in scene.slots.items() if slot not in slots and _stands(state, slot)]

@@ -21,6 +21,7 @@ box is laid out once, alone, with its child boxes closed::
     Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
                    | "chain" | "repeat" | "stack" | "part",
            "label": str, "text": [name, detail],            the two lines of the closed box, shortened to fit
+           "type": str,                                     of a file's operator: "nn.Conv2d"; else ""
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
@@ -104,6 +105,7 @@ def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
         "kind": box.kind,
         "label": box.label,
         "text": list(model.box_texts[index]),
+        "type": box.type,
         "count": box.count,
         "parent": box.parent,
         "open": box.open,

@@ -108,6 +108,7 @@ class _Picture:
     def _closed_boxes(self) -> list[Markup]:
         """Draw closed boxes: one that holds a single node by now as this node, one that holds none as a ghost."""
         drawn = []
+        covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
             if len(inside) == 1:
                 continue
@@ -116,14 +117,20 @@ class _Picture:
             drawn.append(
                 element(
                     "g",
-                    element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10),
+                    *self._more(box, x, y, wide, high),
                     element("rect", x=x, y=y, width=wide, height=high, rx=10),
                     element("text", name, x=x + wide // 2, y=y + 21, class_="name"),
                     element("text", detail if inside else "removed", x=x + wide // 2, y=y + 36, class_="type"),
-                    class_="closed" if inside else "closed ghost",
+                    class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
                 )
             )
         return drawn
+
+    def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
+        """Draw the sheet behind a closed box that holds more than one operator."""
+        if self.model.tree.boxes[box].is_operator:
+            return []
+        return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
 
     def _live(self) -> dict[int, list[int]]:
         """Find the slots that stand inside each closed box."""

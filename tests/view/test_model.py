@@ -227,3 +227,29 @@ def recordings(draw):
 @given(recordings())
 def test_any_graph_has_every_node_once_and_every_edge_whole(recording):
     check(build_model(recording))
+
+
+@pytest.mark.spec("V-7")
+def test_operators_of_a_file_are_closed_boxes_where_there_are_many():
+    few, many = build_model(sample.network(2)), build_model(sample.network(6))
+    assert all(box.open for box in few.tree.boxes)
+    operators = [index for index, box in enumerate(many.tree.boxes) if box.is_operator]
+    assert [many.tree.boxes[index].open for index in operators] == [False] * 6
+    assert [many.box_texts[index] for index in operators] == [
+        (f"conv{number}", "nn.Conv2d · 1×8×8×8 f32") for number in range(6, 0, -1)
+    ]
+    assert [kind for kind, _ in many.tree.boxes[0].items] == ["slot", *["box", "slot"] * 6]
+    # A closed operator stands in the kernel of what is inside.
+    assert [members for _, members in many.groups[0]] == [[11, 12], [9, 10], [7, 8], [5, 6], [3, 4], [1, 2]]
+
+
+@pytest.mark.spec("V-7")
+def test_boxes_that_read_each_other_through_boxes_of_one_node_are_no_stack():
+    make = sample.Builder()
+    x = make.leaf("x", make.type(4))
+    for number in range(4):
+        inside = make.scope(f"block{number}", "file")
+        x = make.node("relu", make.node("conv", x, scope=inside), scope=inside)
+        x = make.node("pool", x, scope=make.scope(f"pool{number}", "file"))
+    model = build_model(make.roots(x))
+    assert [box.kind for box in model.tree.boxes] == ["top", *["file"] * 4]

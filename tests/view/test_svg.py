@@ -182,3 +182,12 @@ def test_a_kernel_that_would_hold_others_is_outlined_node_by_node():
 @pytest.mark.spec("V-1", "V-4")
 def test_a_kernel_that_holds_its_members_only_is_one_rectangle():
     assert [len(shapes) for shapes in kernels(svg(sample.mlp()))] == [1, 1]
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_closed_operators_carry_the_outline_of_their_kernel():
+    picture = svg(sample.network(6))
+    assert [len(shapes) for shapes in kernels(picture)] == [1] * 6
+    assert texts(picture).count("conv2d · add · relu") == 6
+    assert classes(picture).count("closed member") == 6
+    assert "conv3.weight" not in texts(picture)
