@@ -122,7 +122,7 @@ class Graph:
             operation = node.operation
             if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
                 operands = self.inputs[node.uid]
-                if not operands or all([operand.uid in found for operand in operands]):
+                if not operands or all(operand.uid in found for operand in operands):
                     found.add(node.uid)
         return found
 

@@ -16,11 +16,14 @@ NodeFact: TypeAlias = dict[str, int]
 
 FIELD = re.compile(r"\{(\w+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 
+_ROUNDS_UP = 999.5
+"""from here on three digits would read 1e+03: the next unit says it better"""
+
 
 def bytes_text(count: float) -> str:
     """Say a number of bytes: 512 B, 6 KB, 1.5 MB (1 KB is 1024 bytes)."""
     for unit in ("B", "KB", "MB"):
-        if abs(count) < 1024:
+        if abs(count) < (1024 if unit == "B" else _ROUNDS_UP):
             return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
         count /= 1024
     return f"{count:.3g} GB"
@@ -29,7 +32,7 @@ def bytes_text(count: float) -> str:
 def count_text(count: float) -> str:
     """Say a large number: 950, 25 K, 1.82 G."""
     for unit in ("", " K", " M"):
-        if abs(count) < 1000:
+        if abs(count) < _ROUNDS_UP:
             return f"{count:.3g}{unit}" if unit else f"{count:.0f}"
         count /= 1000
     return f"{count:.3g} G"
@@ -37,9 +40,9 @@ def count_text(count: float) -> str:
 
 def micros_text(micros: float) -> str:
     """Say a time given in µs: 3.4 µs, 12.1 ms, 2.5 s."""
-    if micros < 1000:
+    if micros < _ROUNDS_UP:
         return f"{micros:.3g} µs"
-    return f"{micros / 1000:.3g} ms" if micros < 1e6 else f"{micros / 1e6:.3g} s"
+    return f"{micros / 1000:.3g} ms" if micros < 1000 * _ROUNDS_UP else f"{micros / 1e6:.3g} s"
 
 
 def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:

@@ -27,6 +27,23 @@ def test_facts_are_counted_with_their_noun(template, facts, said):
 
 
 @pytest.mark.parametrize(
+    ("fact", "value", "said"),
+    [
+        ("n_bytes", 1023, "1023 B"),
+        ("n_bytes", 1024, "1 KB"),
+        ("n_bytes", 1023 * 1024, "0.999 MB"),
+        ("n_bytes", 5 * 2**40, "5.12e+03 GB"),
+        ("n_flops", 999, "999 flops"),
+        ("n_flops", 999_900, "1 M flops"),
+        ("n_us", 999.7, "1 ms"),
+        ("n_us", 999_700, "1 s"),
+    ],
+)
+def test_amounts_are_said_in_the_unit_that_fits(fact, value, said):
+    assert render(f"{{{fact}}}", {fact: value}, label) == said
+
+
+@pytest.mark.parametrize(
     ("reason", "facts", "wrong"),
     [
         ("in {count:place}", {}, "'count' is none of the facts"),

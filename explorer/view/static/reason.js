@@ -20,30 +20,33 @@ function special(value) {
   return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
+/** From here on three digits would read 1e+03: the next unit says it better. */
+const ROUNDS_UP = 999.5;
+
 /** 512 B, 6 KB, 1.5 MB; 1 KB is 1024 bytes. @param {number} count */
 export function bytesText(count) {
   if (Math.abs(count) < 1024) return `${count.toFixed(0)} B`;
   for (const unit of ["KB", "MB"]) {
     count /= 1024;
-    if (Math.abs(count) < 1024) return `${general(count)} ${unit}`;
+    if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
   }
   return `${general(count / 1024)} GB`;
 }
 
 /** 950, 25 K, 1.82 G. @param {number} count */
 export function countText(count) {
-  if (Math.abs(count) < 1000) return count.toFixed(0);
+  if (Math.abs(count) < ROUNDS_UP) return count.toFixed(0);
   for (const unit of ["K", "M"]) {
     count /= 1000;
-    if (Math.abs(count) < 1000) return `${general(count)} ${unit}`;
+    if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
   }
   return `${general(count / 1000)} G`;
 }
 
 /** 3.4 µs, 12.1 ms, 2.5 s. @param {number} micros */
 export function microsText(micros) {
-  if (micros < 1000) return `${general(micros)} µs`;
-  return micros < 1e6 ? `${general(micros / 1000)} ms` : `${general(micros / 1e6)} s`;
+  if (micros < ROUNDS_UP) return `${general(micros)} µs`;
+  return micros < 1000 * ROUNDS_UP ? `${general(micros / 1000)} ms` : `${general(micros / 1e6)} s`;
 }
 
 /** A whole number with commas. @param {number} value */
