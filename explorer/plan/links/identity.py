@@ -17,7 +17,11 @@ from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
 class NeutralNumber(Link):
-    """x + 0, x − 0, x · 1, x / 1 and x to the power 1 are x."""
+    """x + 0, x − 0, x · 1, x / 1 and x to the power 1 are x.
+
+    Values never change beyond rounding, and 0.0 and −0.0 are one number: where x is −0.0 it stays so, though −0.0 + 0
+    is 0.0. Only what tells the zeros apart (1 / x, say) sees that; log(exp(x)) is x by the same rule.
+    """
 
     roots = (Add, Subtract, Multiply, Divide, Power)
 

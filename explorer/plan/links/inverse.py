@@ -102,6 +102,8 @@ class Involution(Link):
         if y.operation is not node.operation:
             return None
         (x,) = graph.operands(y)
+        if x.type is not node.type:
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
         if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
             return Declined("dtype", "{x} is {given}: integer reciprocals lose x", {"x": x, "given": str(x.dtype)})
         return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "involution")

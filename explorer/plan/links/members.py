@@ -54,6 +54,12 @@ class SumOfMembers(Link):
         if len(found) < whole.shape[0] or whole.dtype != node.dtype or any(term.dtype != node.dtype for term in rest):
             return Declined("not_all_members", "only {found} of {members:member} of {whole} in the sum", facts)
         total = Sum((0,))(whole)
+        if total.dtype != node.dtype:
+            return Declined(
+                "dtype",
+                "members of {given} added one by one give {given}, their sum over an axis is {wanted}",
+                {"given": str(node.dtype), "wanted": str(total.dtype)},
+            )
         return Applied(
             add_n(*reversed(rest), total) if rest else total,
             "the sum of all {members:member} of {whole} is one reduction over its first axis",

@@ -98,3 +98,11 @@ def test_a_sum_that_is_an_integer_wider_than_its_zero_is_left() -> None:
     assert close(root)
     flags = ex.tensor(np.array([True, False]))
     assert close(ex.ZeroTensor((2,), dtype="uint8") - flags)
+
+
+@pytest.mark.spec("P-1")
+def test_zeros_of_either_sign_are_one_number() -> None:
+    zeros = ex.tensor(np.array([-0.0, 0.0]))
+    assert np.array_equal(np.signbit(ex.evaluate(zeros + 0)), [True, False])
+    assert np.array_equal(np.signbit(ex.evaluate(zeros - 0)), [True, False])
+    assert np.array_equal(ex.evaluate(zeros + 0), zeros.array + 0)

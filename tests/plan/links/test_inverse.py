@@ -94,3 +94,11 @@ def test_signed_integers_wrap_so_their_square_is_not_known_to_be_positive() -> N
     root = ex.relu(ex.square(ex.tensor(np.array([50_000], np.int32))))
     assert applied(simplified(root)) == []
     assert close(root)
+
+
+@pytest.mark.spec("P-1", "M-E5")
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64"])
+def test_reciprocals_of_what_is_no_real_number_stay(dtype: str) -> None:
+    root = ex.reciprocal(ex.reciprocal(ex.tensor(np.array([1, 1, 2], dtype))))
+    assert declined(simplified(root)) == [("Involution", "dtype")]
+    assert close(root)

@@ -84,3 +84,13 @@ def test_a_stack_of_all_members_is_the_value_and_of_others_is_not() -> None:
         root = ex.stack([rows[index] for index in order])
         assert applied(simplified(root)) == []
         assert close(root)
+
+
+@pytest.mark.spec("P-1", "P-4")
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32"])
+def test_members_whose_sum_over_an_axis_has_another_dtype_are_added_one_by_one(dtype: str) -> None:
+    narrow = ex.tensor(np.array([[1, 100], [1, 100], [0, 100]], dtype))
+    root = narrow[0] + narrow[1] + narrow[2]
+    assert declined(simplified(root)) == [("SumOfMembers", "dtype")]
+    assert close(root)
+    assert ex.evaluate(root).dtype == dtype
