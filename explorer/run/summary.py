@@ -31,7 +31,8 @@ def _summary(value: Array) -> Summary:
     least, most = (float(fine.min()), float(fine.max())) if fine.size else (None, None)
     histogram: tuple[int, ...] = ()
     if least is not None and most is not None and least < most and np.isfinite(most - least):
-        histogram = tuple(np.histogram(fine, BINS, (least, most))[0].tolist())
+        places = ((fine - least) / (most - least) * BINS).astype(np.intp)  # np.histogram refuses the narrowest ranges
+        histogram = tuple(np.bincount(np.minimum(places, BINS - 1), minlength=BINS).tolist())
     return Summary(
         value.shape,
         value.dtype.name,

@@ -131,3 +131,9 @@ def test_values_do_not_depend_on_what_is_recorded_and_watching_is_not_timed() ->
     assert np.array_equal(results["off"], results["values"])
     assert watched.micros == pytest.approx(sum(step.micros for step in watched.steps))  # type: ignore[attr-defined]
     assert watched.micros < 10 * plain + 1e5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0 + 2**-52], [0.0, 5e-324], [1e16, 1e16 + 2.0]])
+def test_values_a_rounding_apart_have_a_histogram(values: list[float]) -> None:
+    found = summarize(np.array(values))
+    assert (found.histogram[0], found.histogram[-1], sum(found.histogram)) == (1, 1, 2)
