@@ -1,0 +1,57 @@
+"""Take the pictures in assets/screenshots: the explorer of a small program, light and dark, in headless Chromium.
+
+    python assets/screenshots.py
+
+Needs Playwright and an installed Chromium or Chrome.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+import explorer as ex
+from explorer.view.html import html
+
+PICTURES = Path(__file__).parent / "screenshots"
+BROWSERS = ("chromium", "google-chrome", "chromium-browser")
+
+
+def program() -> ex.EvalPlan:
+    """A product written twice, a bias, an activation, and the likelihood of a softmax, with its gradients."""
+    rng = np.random.default_rng(0)
+    x = ex.tensor(rng.normal(size=(32, 64)).astype(np.float32))
+    W = ex.tensor(rng.normal(size=(64, 48)).astype(np.float32))  # noqa: N806
+    b = ex.tensor(np.zeros(48, np.float32))
+    truth = ex.one_hot(rng.integers(0, 48, 32), 48)
+    scores = np.tanh(x @ W + b) + 2 * (x @ W)
+    loss = ex.nll_loss(truth, ex.softmax(scores))
+    plan = ex.EvalPlan(title="a small program", record="values")
+    plan.register(loss)
+    return plan.eval()
+
+
+def main() -> None:
+    """Write explorer-light.png and explorer-dark.png."""
+    PICTURES.mkdir(exist_ok=True)
+    recording = program().recording
+    fused = next(n for n, d in enumerate(recording.decisions, 1) if d.code == "chain" and d.verdict == "applied")
+    browser_path = next(path for name in BROWSERS if (path := shutil.which(name)))
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
+        for theme in ("light", "dark"):
+            page_path = Path(folder) / f"{theme}.html"
+            page_path.write_text(html(recording, theme=theme, position=fused, height=640), encoding="utf-8")
+            page = browser.new_page(viewport={"width": 1040, "height": 700}, device_scale_factor=2)
+            page.goto(page_path.as_uri())
+            page.wait_for_timeout(500)
+            page.screenshot(path=PICTURES / f"explorer-{theme}.png", full_page=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
