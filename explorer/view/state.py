@@ -8,6 +8,10 @@ from explorer.record import Group, Recording
 from explorer.view.slots import Slots, source
 
 
+_GHOSTS = 3
+"""ghosts of the duplicates of one node at the end; "×n" tells the rest"""
+
+
 @dataclass(slots=True)
 class State:
     """One position of a recording, in slots."""
@@ -27,20 +31,20 @@ class State:
 
 
 def state_at(recording: Recording, slots: Slots, position: int) -> State:
-    """Say what stands at a position; at the end, ghosts of all that was replaced, before that those of the stage."""
+    """Say what stands at a position; ghosts are those of its stage, at the end those of a few duplicates."""
     state, nodes = State(), recording.nodes
     oldest = _oldest_ghost(recording, position)
-    replaced = {old for _, old, _ in recording.substitutions} if position == recording.end else None
     for slot, members in enumerate(slots.nodes):
         for node in members:
             born, gone = nodes.born[node], nodes.gone[node]
             if born < position and (gone < 0 or gone >= position):
                 state.shown[slot] = node
-            elif oldest <= gone < position and (replaced is None or node in replaced):
+            elif oldest <= gone < position:
                 state.ghosts[slot] = node
         if slot in state.shown:
             state.ghosts.pop(slot, None)
     final = recording.resolver(position)
+    _copies(recording, slots, position, state, final)
     for slot, node in state.shown.items():
         for operand in nodes.operands[node]:
             producer = slots.of[source(recording, final.get(operand, operand))]
@@ -55,7 +59,6 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             if producer >= 0 and producer != slot:
                 state.ghost_edges[producer, slot] = None
     _groups(recording, slots, position, state)
-    _copies(recording, slots, position, state, final)
     if recording.schedule is not None and position == recording.end:
         for number, kernel in enumerate(recording.schedule.kernels, 1):
             state.numbers.update(dict.fromkeys(kernel.nodes, number))
@@ -64,7 +67,7 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
 
 def _oldest_ghost(recording: Recording, position: int) -> int:
     if position == recording.end:
-        return 0
+        return position
     return max((stage.first for stage in recording.stages if stage.first < position), default=0)
 
 
@@ -81,12 +84,16 @@ def _groups(recording: Recording, slots: Slots, position: int, state: State) -> 
 
 
 def _copies(recording: Recording, slots: Slots, position: int, state: State, final: dict[int, int]) -> None:
+    """Count the duplicates of each survivor; at the end the first of them stay as ghosts."""
     for decision, old, _ in recording.substitutions:
         kept = final.get(old, old)
-        slot = slots.of[kept]
-        elsewhere = slot >= 0 and slots.of[old] != slot and state.shown.get(slot) == kept
+        slot, place = slots.of[kept], slots.of[old]
+        elsewhere = slot >= 0 and place != slot and state.shown.get(slot) == kept
         if decision < position and elsewhere and _equal(recording, old, kept, final):
             state.copies[slot] = state.copies.get(slot, 1) + 1
+            is_few = state.copies[slot] <= _GHOSTS + 1
+            if position == recording.end and is_few and place >= 0 and place not in state.shown:
+                state.ghosts[place] = old
 
 
 def _equal(recording: Recording, one: int, other: int, final: dict[int, int]) -> bool:

@@ -90,3 +90,23 @@ def test_kernels_are_numbered_in_their_order_at_the_end_only():
     numbers = state_at(recording, slots, recording.end).numbers
     assert [numbers[kernel.nodes[0]] for kernel in recording.schedule.kernels] == [1, 2, 3, 4]
     assert state_at(recording, slots, 0).numbers == {}
+
+
+@pytest.mark.spec("V-1", "V-4")
+def test_in_the_end_a_few_duplicates_stay_as_ghosts_and_nothing_else_does():
+    make = sample.Builder()
+    row = make.type(4)
+    x = make.leaf("x", row)
+    first, *copies = (make.node("tanh", x, type=row) for _ in range(6))
+    unused = make.node("exp", x, type=row)
+    total = make.node("sum", first, *copies, type=row)
+    make.stage("dedup", "pass")
+    make.decide("Dedup", "merged", "equal", copies, (first,), replace=[(copy, first) for copy in copies])
+    make.stage("prune", "pass")
+    make.decide("Prune", "unneeded", "not needed", (unused,), gone=[unused])
+    recording = make.roots(total)
+    slots = build_slots(recording)
+    end = state_at(recording, slots, recording.end)
+    assert list(end.ghosts.values()) == copies[:3]
+    assert end.copies == {slots.of[first]: 6}
+    assert len(state_at(recording, slots, 1).ghosts) == 5
