@@ -1,5 +1,6 @@
 """Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter."""
 
+import difflib
 import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,9 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_LATER[name]), name)
     if name in _registry.functions:
         return _registry.functions[name]
-    raise AttributeError(f"module 'explorer' has no attribute {name!r}")
+    near = [] if name.startswith("_") else difflib.get_close_matches(name, __dir__(), n=5)
+    hint = f"; near names: {', '.join(near)}" if near else ""
+    raise AttributeError(f"module 'explorer' has no attribute {name!r}{hint}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -214,3 +214,10 @@ def test_shapes_are_numpys(x: ex.Tensor) -> None:
     for dtype in ("nonsense", None, object, str):
         with pytest.raises(ex.OperandError):
             x.astype(dtype)
+
+
+def test_a_mistyped_name_lists_the_near_ones() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'sofmax'; near names: softmax"):
+        ex.sofmax  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute '_ipython_display_'$"):
+        ex._ipython_display_  # noqa: B018
