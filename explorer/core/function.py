@@ -76,10 +76,8 @@ class Body:
     structure: Any = None
     nodes: tuple[Expr, ...] = ()
     """every node of the body in order of recording, parameters included"""
-    augmented: Any = None
-    """what differentiating this body gave, made when it is first asked for (see grad/calls)"""
     derived: dict[Any, Any] = field(default_factory=dict)
-    """other bodies made from this one, by what they are for: planning, batching"""
+    """what was made from this body, by what it is for: gradients, batches, plans"""
 
     def __repr__(self) -> str:
         return f"Body({self.name!r}, {len(self.nodes)} nodes)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import threading
 import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
@@ -36,6 +37,9 @@ class OperationRedefined(UserWarning):
     """An operation's class was declared again under the same module and name, and replaces the earlier one."""
 
 
+_interning = threading.RLock()
+
+
 class _Interning(type):
     """Makes one instance for each set of attributes."""
 
@@ -44,20 +48,26 @@ class _Interning(type):
     attribute_names: tuple[str, ...]
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        if len(arguments) == len(cls.attribute_names):
+            found = cls._instances.get(cls._key(arguments))
+            if found is not None:
+                return found
+        made = super().__call__(*arguments, **named)
+        key = cls._key(tuple([getattr(made, name) for name in cls.attribute_names]))
+        with _interning:
+            return cls._instances.setdefault(key, made)
+
+    def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = tuple([exact(value) for value in attributes])
         try:
-            if len(arguments) == len(cls.attribute_names):
-                found = cls._instances.get(tuple([exact(value) for value in arguments]))
-                if found is not None:
-                    return found
-            made = super().__call__(*arguments, **named)
-            values = tuple([getattr(made, name) for name in cls.attribute_names])
-            return cls._instances.setdefault(tuple([exact(value) for value in values]), made)
+            hash(key)
         except TypeError:
             raise DeclarationError(
-                f"{cls.__name__} with the attributes {(*arguments, *named.values())}",
+                f"{cls.__name__} with the attributes {attributes}",
                 rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
                 fix="pass arrays as operands: ex.tensor(array)",
             ) from None
+        return key
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -45,7 +46,8 @@ class Function(Generic[_Parameters, _Result]):
         self.name = name or getattr(function, "__name__", "function")
         self.traces = 0
         self._known: dict[Any, list[_Trace]] = {}
-        self._active: set[Any] = set()
+        self._active: set[tuple[int, Any]] = set()
+        """what is being recorded: threads, each with the key of its call"""
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
@@ -86,7 +88,8 @@ class Function(Generic[_Parameters, _Result]):
         return None
 
     def _record(self, key: Any, operands: list[Expr], args: Any, kwargs: Any) -> _Trace:
-        if key in self._active:
+        recording = threading.get_ident(), key
+        if recording in self._active:
             raise DeclarationError(
                 f"{self.name} calls itself with operands of the same types",
                 rule="a body is recorded before any value is known, so such a recursion has no end",
@@ -96,14 +99,14 @@ class Function(Generic[_Parameters, _Result]):
         names = self._names(args, kwargs, operands)
         outer, state.scope = state.scope, None
         state.traces = (*state.traces, start)
-        self._active.add(key)
+        self._active.add(recording)
         try:
             with scope(self.name, "function") as inside:
                 parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
                 traced_args, traced_kwargs = _replace((args, kwargs), parameters)
                 result = self._function(*traced_args, **traced_kwargs)
         finally:
-            self._active.discard(key)
+            self._active.discard(recording)
             state.traces = state.traces[:-1]
             state.scope = outer
         statics = [leaf for leaf in flatten((args, kwargs))[0] if not _is_operand(leaf)]

@@ -43,13 +43,10 @@ class TensorType:
                 fix="convert the array first, for instance with .astype(np.float32)",
             )
         canonical = (as_shape(shape, "a type"), exact, device)
-        found = _interned.get(canonical)
-        if found is None:
-            found = object.__new__(cls)
-            found.shape, found.dtype, found.device = canonical
-            found.size = math.prod(found.shape)
-            _interned[canonical] = found
-        return found
+        made = object.__new__(cls)
+        made.shape, made.dtype, made.device = canonical
+        made.size = math.prod(made.shape)
+        return _interned.setdefault(canonical, made)  # another thread may have been first
 
     @property
     def rank(self) -> int:
@@ -96,8 +93,9 @@ class TupleType:
         """The one type of these outputs."""
         found = _interned_tuples.get(parts)
         if found is None:
-            found = _interned_tuples[parts] = object.__new__(cls)
-            found.parts = parts
+            made = object.__new__(cls)
+            made.parts = parts
+            found = _interned_tuples.setdefault(parts, made)
         return found
 
     @property

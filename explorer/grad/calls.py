@@ -35,7 +35,7 @@ def differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
     """The augmented and the vjp body for upstream gradients of the outputs named by ``seeded``; made once."""
     held: Differentiated | None = body.derived.get(("gradient", seeded))
     if held is None:
-        held = body.derived["gradient", seeded] = _differentiate(body, seeded)
+        held = body.derived.setdefault(("gradient", seeded), _differentiate(body, seeded))
     return held
 
 

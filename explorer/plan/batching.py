@@ -26,7 +26,7 @@ def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     key = ("batch", size, batched)
     held: Body | None = body.derived.get(key)
     if held is None:
-        held = body.derived[key] = _batch(body, size, batched)
+        held = body.derived.setdefault(key, _batch(body, size, batched))
     return held
 
 

@@ -21,7 +21,7 @@ def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]
     held: tuple[Planned, tuple[Expr, ...]] | None = body.derived.get(key)
     if held is None:
         inputs, outputs = _alone(body)
-        held = body.derived[key] = plan(outputs, options), inputs
+        held = body.derived.setdefault(key, (plan(outputs, options), inputs))
     return held
 
 

@@ -180,3 +180,31 @@ def _device(name: str) -> ex.Device:
         return ex.device(name)
     except ex.UnknownNameError:
         return ex.Device(name)
+
+
+def test_wrong_attributes_are_told_apart_from_unhashable_ones() -> None:
+    with pytest.raises(ex.DeclarationError, match="pass arrays as operands"):
+        Full(np.ones(3), (3,), np.dtype("float64"))
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'dtype'"):
+        Full(1.0, (3,))
+
+
+def test_a_mistake_inside_an_operation_is_not_taken_for_an_attribute_that_cannot_be_hashed() -> None:
+    class Mistaken(ex.Elementwise):
+        """x, and a mistake when it is made."""
+
+        size: int
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(2), size=1),)
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            len(self.size)  # type: ignore[arg-type]
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            np.copyto(out, x)
+            return out
+
+    with pytest.raises(TypeError, match="has no len"):
+        Mistaken(3)
+    del registry.operations[Mistaken.name]

@@ -97,7 +97,7 @@ class Dedup:
                 items.setdefault(survivor[graph.inputs[node.uid][0].uid], []).append(node)
             elif isinstance(operation, Call):
                 operands = [survivor[operand.uid] for operand in graph.inputs[node.uid]]
-                for made in operation.body.derived.values():
+                for made in tuple(operation.body.derived.values()):
                     other = numbers.get((made.augmented, *operands)) if isinstance(made, Differentiated) else None
                     if other is not None and other is not node:
                         pairs.setdefault(id(operation), []).append((node, other))
