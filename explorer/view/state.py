@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from explorer.record import Group, Recording
 from explorer.view.slots import Slots, source
 
-
 _GHOSTS = 3
 """ghosts of the duplicates of one node at the end; "×n" tells the rest"""
 
