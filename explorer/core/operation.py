@@ -154,6 +154,10 @@ class Operation(metaclass=_Interning):
         """Number of arithmetic operations."""
         raise NotImplementedError
 
+    def workspace(self, *types: Any, **_: Any) -> int:
+        """Bytes of temporaries that the kernel makes beside its result, where they are larger than what it reads."""
+        return 0
+
     # -- what every operation has --------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any) -> Expr:

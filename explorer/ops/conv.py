@@ -76,6 +76,10 @@ class Conv2d(Convolution):
         shape = self.result_shape(images.shape, filters.shape, (images, filters))
         return TensorType(shape, np.result_type(images.dtype, filters.dtype), images.device)
 
+    def workspace(self, images: TensorType, filters: TensorType) -> int:
+        window = self.window(filters.shape)
+        return (window.padding_size(images.shape) + window.columns_size(images.shape)) * images.dtype.itemsize
+
     def kernel(self, out: Array, images: Array, filters: Array) -> Array:
         columns = self.window(filters.shape).columns(images, self.groups)
         weights = self.weights(filters)
@@ -112,6 +116,11 @@ class Conv2dImageGradient(Convolution):
         if self.result_shape(self.shape, filters.shape, (g, filters)) != g.shape:
             raise self.refuse((g, filters), f"the gradient has the shape of the convolution of {self.shape}")
         return TensorType(self.shape, np.result_type(g.dtype, filters.dtype))
+
+    def workspace(self, g: TensorType, filters: TensorType) -> int:
+        window = self.window(filters.shape)
+        padded = window.padding_size(self.shape) or math.prod(self.shape)
+        return (padded + window.columns_size(self.shape)) * np.result_type(g.dtype, filters.dtype).itemsize
 
     def kernel(self, out: Array, g: Array, filters: Array) -> Array:
         weights = self.weights(filters)
@@ -151,6 +160,12 @@ class Conv2dFilterGradient(Convolution):
         if self.result_shape(images.shape, self.shape, (g, images)) != g.shape:
             raise self.refuse((g, images), f"the gradient has the shape of the convolution with filters {self.shape}")
         return TensorType(self.shape, np.result_type(g.dtype, images.dtype))
+
+    def workspace(self, g: TensorType, images: TensorType) -> int:
+        window = self.window(self.shape)
+        padded = window.padding_size(images.shape) * images.dtype.itemsize
+        single = (images.shape[0] + 1) * math.prod(self.shape) * np.result_type(g.dtype, images.dtype).itemsize
+        return window.columns_size(images.shape) * images.dtype.itemsize + max(padded, single)
 
     def kernel(self, out: Array, g: Array, images: Array) -> Array:
         columns = self.window(self.shape).columns(images, self.groups)

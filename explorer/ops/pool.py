@@ -120,6 +120,11 @@ class MaxPool2dGradient(Operation):
         np.copyto(out, window.scatter(windows, x.shape))
         return out
 
+    def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
+        window = Window(self.size, self.strides, self.padding, self.dilation, self.ceil)
+        padded = window.padding_size(x.shape)
+        return (window.columns_size(x.shape) + (padded or x.size)) * g.dtype.itemsize + padded * x.dtype.itemsize
+
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr, x: Expr) -> Expr:
         whole = [v if yes else broadcast_to(v, (size, *v.shape)) for v, yes in zip((g, y, x), batched, strict=True)]
         merged = self(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in whole])

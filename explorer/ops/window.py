@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -43,14 +44,29 @@ class Window(NamedTuple):
 
     def padded(self, x: Array, fill: Any, counts: Pair | None = None) -> Array:
         """Images (…, H, W) with their padding and what ``counts`` windows need beyond; a view where that is nothing."""
-        widths = []
-        for axis, count in enumerate(counts or self.output(*x.shape[-2:])):
-            before, after = self.padding[axis]
-            needed = (count - 1) * self.strides[axis] + self.dilation[axis] * (self.size[axis] - 1) + 1
-            widths.append((before, max(after, needed - x.shape[axis - 2] - before)))
+        widths = self._widths(x.shape, counts)
         if widths == [(0, 0), (0, 0)]:
             return x
         return np.pad(x, [(0, 0)] * (x.ndim - 2) + widths, constant_values=fill)
+
+    def padding_size(self, shape: Shape) -> int:
+        """Elements of the copy that ``padded`` makes of images of a shape, 0 where it is a view."""
+        widths = self._widths(shape, None)
+        if widths == [(0, 0), (0, 0)]:
+            return 0
+        return math.prod(shape[:-2]) * math.prod([n + sum(w) for n, w in zip(shape[-2:], widths, strict=True)])
+
+    def columns_size(self, shape: Shape) -> int:
+        """Elements of all windows of images of a shape."""
+        return math.prod((*shape[:-2], *self.size, *self.output(*shape[-2:])))
+
+    def _widths(self, shape: Shape, counts: Pair | None) -> list[Pair]:
+        widths = []
+        for axis, count in enumerate(counts or self.output(*shape[-2:])):
+            before, after = self.padding[axis]
+            needed = (count - 1) * self.strides[axis] + self.dilation[axis] * (self.size[axis] - 1) + 1
+            widths.append((before, max(after, needed - shape[axis - 2] - before)))
+        return widths
 
     def at(self, padded: Array, row: int, column: int, count: Pair) -> Array:
         """The pixel (row, column) of every window, (…, windows below, windows beside): a view."""

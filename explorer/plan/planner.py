@@ -12,6 +12,7 @@ import explorer.plan.links  # noqa: F401  # makes the chain of links
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Call
+from explorer.plan.closed import plan_closed
 from explorer.plan.graph import Graph
 from explorer.plan.passes import Buffers, Dedup, Fuse, Group, Open, Order, Prune, Simplify
 from explorer.plan.schedule import Schedule
@@ -79,6 +80,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     began, first = time.perf_counter(), len(graph.choices)
     order = Order()
     schedule = order.run(graph)
+    _plan_bodies(schedule, options)
     counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}
     graph.chapter(order.name, "schedule", _purpose(order), first, began, counts)
     began, first = time.perf_counter(), len(graph.choices)
@@ -91,6 +93,14 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     }
     graph.chapter(buffers.name, "schedule", _purpose(buffers), first, began, counts)
     return Planned(graph, schedule, options, (time.perf_counter() - started) * 1e6)
+
+
+def _plan_bodies(schedule: Schedule, options: Options) -> None:
+    """Plan the calls that stayed closed: what a body needs beside its results is the workspace of its call."""
+    for kernel in schedule.kernels:
+        operation = kernel.result.operation
+        if isinstance(operation, Call):
+            kernel.workspace = max(0, plan_closed(operation.body, options)[0].schedule.peak - kernel.bytes)
 
 
 def _run(each: Any, graph: Graph, again: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from explorer.core.expr import Expr
+from explorer.plan.blocks import Blocks
 
 ALIGNMENT = 64
 
@@ -31,6 +32,8 @@ class Kernel:
     """bytes of the result; 0 for a view"""
     workspace: int = 0
     """bytes of temporaries while it runs"""
+    blocks: Blocks | None = None
+    """how a kernel of several nodes runs"""
     estimate: float = 0.0
     buffer: int = -1
     reuses: Expr | None = None
@@ -57,3 +60,4 @@ class Schedule:
     peak: int = 0
     """bytes of intermediates and workspaces alive at the worst moment"""
     peak_without_reuse: int = 0
+    """what it would be if every result were kept"""

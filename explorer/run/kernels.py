@@ -11,13 +11,11 @@ from explorer.core.expr import Expr
 from explorer.core.function import Item
 from explorer.core.operation import Operation, kernel_of
 from explorer.core.types import Array, TensorType, TupleType
+from explorer.plan.blocks import BLOCK_BYTES, RESULT
 from explorer.plan.schedule import Kernel, rounded
 
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
-
-BLOCK_BYTES = 1 << 16
-"""fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache"""
 
 
 def allocate(kind: Any) -> Any:
@@ -92,89 +90,48 @@ class Fused:
     ) -> None:
         kind = kernel.result.type
         assert isinstance(kind, TensorType)
-        self.kind, self.out = kind, out
-        nodes = kernel.nodes
-        self.anchor = None if nodes[0].operation.elementwise else nodes[0]
+        assert kernel.blocks is not None
+        self.kind, self.out, self.blocks = kind, out, kernel.blocks
         self.failed: Expr | None = None
         """the operation that raised, in the last run"""
-        steps = nodes if self.anchor is None else nodes[1:]
+        steps, anchor = self.blocks.steps, self.blocks.anchor
         used = {operand.uid for step in steps for operand in operands(step)}
         reads = [read for read in kernel.reads if read.uid in used]
         self.reads = [slots[read.uid] for read in reads]
-        places = {read.uid: place for place, read in enumerate(reads)}
-        if self.anchor is not None:
-            self.anchored = [slots[operand.uid] for operand in operands(self.anchor)]
-            self.product = kernel_of(self.anchor.operation, self.anchor.device)
-            # the product is made in the result's memory unless the last write would destroy what it still reads
-            self.shares = self.anchor.dtype == kind.dtype and (
-                steps[-1].operation.reuses_operand or all(o is not self.anchor for o in operands(steps[-1]))
-            )
-            places[self.anchor.uid] = len(reads)
-        self.inputs = len(places)
+        held = {read.uid: place for place, read in enumerate(reads)}
+        if anchor is not None:
+            self.anchored = [slots[operand.uid] for operand in operands(anchor)]
+            self.product = kernel_of(anchor.operation, anchor.device)
+            held[anchor.uid] = len(reads)
+        result = len(held)  # places are those of the inputs, then the result's, then the registers
         self.program: list[tuple[Callable[..., Any], list[int], int, Expr]] = []
-        self.registers: list[np.dtype[Any]] = []
-        self._assign(steps, operands, places)
-        self.rows = kind.shape[0] if kind.shape else 1
-        per_row = kind.nbytes // self.rows if self.rows else 0
-        self.step = max(1, BLOCK_BYTES // per_row) if per_row else self.rows
-        self.flat = per_row > BLOCK_BYTES
-        """whether one row is more than a block: rows are joined and cut elsewhere where the operands allow it"""
-        self.cut = [read.shape[:1] == kind.shape[:1] and read.ndim == kind.rank for read in reads]
-        self.cut += [True] * (self.anchor is not None)
-        shape = (min(self.step, self.rows), *kind.shape[1:]) if kind.shape else ()
-        self.scratch = [np.empty(0 if self.flat else shape, dtype) for dtype in self.registers]
-
-    def _assign(
-        self, steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]], places: dict[int, int]
-    ) -> None:
-        """Give every intermediate a register; one is used again when its value is read for the last time."""
-        last: dict[int, int] = {}
-        for index, step in enumerate(steps):
-            for operand in operands(step):
-                last[operand.uid] = index
-        held = dict(places)
-        free: dict[np.dtype[Any], list[int]] = {}
-        final = len(steps) - 1
-        for index, step in enumerate(steps):
-            reads = operands(step)
-            sources = [held[operand.uid] for operand in reads]
-            dying = {o.uid: o for o in reads if last[o.uid] == index and held[o.uid] > self.inputs}
-            target = 0
-            if index == final:
-                target = self.inputs
-            else:
-                for operand in dying.values():
-                    if step.operation.reuses_operand and operand.dtype == step.dtype:
-                        target = held[operand.uid]
-                        break
-                else:
-                    spare = free.get(step.dtype)
-                    if spare:
-                        target = spare.pop()
-                    else:
-                        self.registers.append(step.dtype)
-                        target = self.inputs + len(self.registers)
-            for operand in dying.values():
-                if held[operand.uid] != target:
-                    free.setdefault(operand.dtype, []).append(held[operand.uid])
-            held[step.uid] = target
+        for step, register in zip(steps, self.blocks.targets, strict=True):
+            sources = [held[operand.uid] for operand in operands(step)]
+            held[step.uid] = target = result if register == RESULT else result + 1 + register
             self.program.append((kernel_of(step.operation, step.device), sources, target, step))
+        self.rows = kind.shape[0] if kind.shape else 1
+        self.cut = [read.shape[:1] == kind.shape[:1] and read.ndim == kind.rank for read in reads]
+        self.cut += [True] * (anchor is not None)
+        self.scratch = [] if self.blocks.flat else self._registers()
+
+    def _registers(self) -> list[Array]:
+        shape = (self.blocks.rows, *self.kind.shape[1:]) if self.kind.shape else ()
+        return [np.empty(shape, dtype) for dtype in self.blocks.registers]
 
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         kind = self.kind
         out = np.empty(kind.shape, kind.dtype) if self.out is None else self.out
         operands: list[Array] = [values[slot] for slot in self.reads]
-        if self.anchor is not None:
-            operands.append(self._anchor(out, values))
-        if self.flat and self._flatten(operands, out):
+        if self.blocks.anchor is not None:
+            operands.append(self._anchor(self.blocks.anchor, out, values))
+        if self.blocks.flat and self._flatten(operands, out):
             return out
-        if self.step >= self.rows:
-            scratch = [np.empty(kind.shape, d) for d in self.registers] if self.flat else self.scratch
+        scratch = self._registers() if self.blocks.flat else self.scratch
+        rows, step = self.rows, self.blocks.rows
+        if step >= rows:
             self._block([*operands, out, *scratch])
             return out
-        rows, step = self.rows, self.step
-        scratch = [np.empty((step, *kind.shape[1:]), d) for d in self.registers] if self.flat else self.scratch
         for start in range(0, rows, step):
             stop = min(start + step, rows)
             pieces = [array[start:stop] if yes else array for array, yes in zip(operands, self.cut, strict=True)]
@@ -183,13 +140,12 @@ class Fused:
             self._block([*pieces, out[start:stop], *scratch])
         return out
 
-    def _anchor(self, out: Array, values: Values) -> Array:
-        assert self.anchor is not None
-        product = out if self.shares else np.empty(self.kind.shape, self.anchor.dtype)
+    def _anchor(self, anchor: Expr, out: Array, values: Values) -> Array:
+        product = out if self.blocks.shares else np.empty(self.kind.shape, anchor.dtype)
         try:
             settle(product, self.product(product, *[values[slot] for slot in self.anchored]))
         except Exception:
-            self.failed = self.anchor
+            self.failed = anchor
             raise
         return product
 
@@ -200,7 +156,7 @@ class Fused:
                 return False
         flat, whole = [array.reshape(-1) if array.ndim else array for array in operands], out.reshape(-1)
         step = max(1, BLOCK_BYTES // out.itemsize)
-        scratch = [np.empty(step, dtype) for dtype in self.registers]
+        scratch = [np.empty(step, dtype) for dtype in self.blocks.registers]
         for start in range(0, out.size, step):
             piece = whole[start : start + step]
             if piece.size < step:

@@ -274,3 +274,28 @@ def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
     assert [leaf.operation.name for leaf in planned.schedule.leaves] == ["tensor", "transpose", "reshape", "parameter"]
     names = [kernel.result.operation.name for kernel in planned.schedule.kernels]
     assert sorted(names) == ["add", "exp", "reshape", "transpose"]
+
+
+@pytest.mark.spec("P-8")
+def test_temporaries_of_kernels_count_in_the_peak() -> None:
+    images, filters = ex.tensor(np.ones((2, 3, 16, 16))), ex.tensor(np.ones((4, 3, 3, 3)))
+    y = ex.conv2d(images, filters)
+    (kernel,) = plan([y]).schedule.kernels
+    columns = 2 * 3 * 9 * 14 * 14 * 8
+    assert (kernel.workspace, kernel.live) == (columns, columns + y.type.nbytes)
+    (fused,) = plan([ex.exp(ex.tanh(y)) * ex.sin(y)], Options(without=("simplify",))).schedule.kernels[1:]
+    assert fused.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result
+    chain = plan([ex.square(y).sum() + images.sum()]).schedule
+    assert chain.peak == columns + y.type.nbytes
+    assert chain.peak_without_reuse >= chain.peak
+
+
+@pytest.mark.spec("P-8")
+def test_a_closed_call_needs_what_its_body_needs() -> None:
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return (a @ a @ a).sum()
+
+    call = f(ex.tensor(np.ones((64, 64))))
+    (closed,) = plan([call], Options(open=Open(0))).schedule.kernels
+    assert closed.live == plan([call]).schedule.peak == 2 * 64 * 64 * 8

@@ -49,13 +49,13 @@ class Buffers:
         free: list[tuple[int, int]] = []
         story: list[list[Expr]] = []
         in_place: list[Expr] = []
-        live = total = peak = 0
+        live = total = peak = without = 0
         for index, kernel in enumerate(schedule.kernels):
             dying = ending.get(index, ())
             kernel.frees = [*dying]
             result = kernel.result
             if kernel.bytes:
-                total += kernel.bytes + kernel.workspace
+                total += kernel.bytes
                 operand = self._in_place(kernel, dying, base, owner) if result.uid not in kept else None
                 if operand is not None:
                     kernel.reuses = operand
@@ -71,13 +71,14 @@ class Buffers:
                     kernel.frees.append(result)
             kernel.live = live + kernel.workspace
             peak = max(peak, kernel.live)
+            without = max(without, total + kernel.workspace)
             for node in kernel.frees:
                 if node is not kernel.reuses:
                     block = owner[node.uid].buffer
                     if block >= 0:
                         bisect.insort(free, (sizes[block], block))
                     live -= owner[node.uid].bytes
-        schedule.buffers, schedule.peak, schedule.peak_without_reuse = tuple(sizes), peak, total
+        schedule.buffers, schedule.peak, schedule.peak_without_reuse = tuple(sizes), peak, without
         self._tell(graph, sizes, story, in_place, owner)
 
     def _in_place(

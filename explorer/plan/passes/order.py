@@ -6,6 +6,8 @@ import heapq
 from dataclasses import dataclass, field
 
 from explorer.core.expr import Expr
+from explorer.core.function import Call
+from explorer.plan.blocks import blocks_of
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph, flops_of
 from explorer.plan.schedule import Kernel, Schedule
@@ -91,6 +93,7 @@ class Order:
             kernel = Kernel((node,), reads)
             kernel.flops = flops_of(node, operands)
             kernel.estimate = kernel_cost(node, operands, self.prices)
+            kernel.workspace = _workspace(node, graph)
         else:
             inside = {member.uid for member in members}
             seen = dict.fromkeys([o for member in members for o in inputs[member.uid] if o.uid not in inside])
@@ -100,5 +103,13 @@ class Order:
             moved = sum([read.type.nbytes for read in seen]) + node.type.nbytes
             rate = self.prices.product_flops if members[0].operation.name in ("matmul", "conv2d") else self.prices.flops
             kernel.estimate = calls + max(kernel.flops / rate, moved / self.prices.bandwidth)
+            kernel.blocks = blocks_of(members, lambda member: inputs[member.uid])
+            kernel.workspace = kernel.blocks.workspace + max([_workspace(member, graph) for member in members])
         kernel.bytes = 0 if node.operation.view else node.type.nbytes
         return kernel
+
+
+def _workspace(node: Expr, graph: Graph) -> int:
+    if isinstance(node.operation, Call):
+        return 0  # the plan of its body tells
+    return node.operation.workspace(*[operand.type for operand in graph.inputs[node.uid]])

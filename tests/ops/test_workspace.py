@@ -1,0 +1,46 @@
+"""What kernels allocate beside their results is what they say."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.operation import Operation
+from explorer.ops.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
+from explorer.ops.pool import MaxPool2dGradient
+
+PADDED = ((1, 1), (2, 1))
+CASES: list[tuple[Operation, tuple[tuple[int, ...], ...]]] = [
+    (Conv2d(), ((4, 8, 40, 40), (8, 8, 3, 3))),
+    (Conv2d((2, 1), PADDED, (1, 2), 2), ((4, 8, 40, 40), (8, 4, 3, 3))),
+    (Conv2dImageGradient(padding=((1, 1), (1, 1)), shape=(4, 8, 40, 40)), ((4, 8, 40, 40), (8, 8, 3, 3))),
+    (Conv2dImageGradient(shape=(4, 8, 40, 40)), ((4, 8, 38, 38), (8, 8, 3, 3))),
+    (Conv2dFilterGradient(padding=((1, 1), (1, 1)), shape=(8, 8, 3, 3)), ((4, 8, 40, 40), (4, 8, 40, 40))),
+    (Conv2dFilterGradient(shape=(256, 64, 1, 1)), ((64, 256, 2, 2), (64, 64, 2, 2))),
+    (MaxPool2dGradient((3, 3), (2, 2), ((1, 1), (1, 1))), ((4, 8, 40, 40), (4, 8, 40, 40), (4, 8, 80, 80))),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("operation", "shapes"), CASES, ids=lambda value: getattr(value, "name", ""))
+def test_workspace_is_what_the_kernel_allocates(
+    operation: Operation, shapes: tuple[tuple[int, ...], ...], dtype: str
+) -> None:
+    arrays = [np.ones(shape, dtype) for shape in shapes]
+    kind = operation.type_of(tuple(ex.TensorType(shape, dtype) for shape in shapes))
+    assert isinstance(kind, ex.TensorType)
+    out = np.empty(kind.shape, kind.dtype)
+    operation.kernel(out, *arrays)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        operation.kernel(out, *arrays)
+        measured = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    declared = operation.workspace(*[ex.TensorType(shape, dtype) for shape in shapes])
+    assert 0.9 < declared / measured < 1.1, (declared, measured)
