@@ -1,32 +1,17 @@
-"""Calls that stay closed: their body is planned on its own, with everything that it reads as a parameter."""
+"""Calls that stay closed: their body stands on its own, with everything that it reads as a parameter."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from explorer.core.expr import Expr, surrounded
 from explorer.core.function import Body, Parameter
 from explorer.core.graph import rebuild
 
-if TYPE_CHECKING:
-    from explorer.plan.planner import Options, Planned
 
+def alone(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The inputs, in the order of a call's operands, and outputs of a body that reads nothing else.
 
-def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]]:
-    """The plan of a body, and the parameters that stand for a call's operands, in their order; made once."""
-    from explorer.plan.planner import plan
-    from explorer.plan.rule import Link
-
-    key = ("closed", options, tuple(Link.chain))
-    held: tuple[Planned, tuple[Expr, ...]] | None = body.derived.get(key)
-    if held is None:
-        inputs, outputs = _alone(body)
-        held = body.derived.setdefault(key, (plan(outputs, options), inputs))
-    return held
-
-
-def _alone(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The body's inputs and outputs; hidden operands are replaced, since what computes them stands outside."""
+    Hidden operands are replaced by parameters, since what computes them stands outside.
+    """
     if not body.captured:
         return body.parameters, body.outputs
     stand_ins = {}

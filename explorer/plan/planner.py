@@ -11,10 +11,11 @@ from typing import Any
 import explorer.plan.links  # noqa: F401  # makes the chain of links
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
-from explorer.core.function import Call
-from explorer.plan.closed import plan_closed
+from explorer.core.function import Body, Call
+from explorer.plan.closed import alone
 from explorer.plan.graph import Graph
 from explorer.plan.passes import Buffers, Dedup, Fuse, Group, Open, Order, Prune, Simplify
+from explorer.plan.rule import Link
 from explorer.plan.schedule import Schedule
 
 PASSES = ("simplify", "dedup", "prune", "group", "open", "fuse", "order", "buffers")
@@ -93,6 +94,16 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     }
     graph.chapter(buffers.name, "schedule", _purpose(buffers), first, began, counts)
     return Planned(graph, schedule, options, (time.perf_counter() - started) * 1e6)
+
+
+def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]]:
+    """The plan of a body, and the parameters that stand for a call's operands, in their order; made once."""
+    key = ("closed", options, tuple(Link.chain))
+    held: tuple[Planned, tuple[Expr, ...]] | None = body.derived.get(key)
+    if held is None:
+        inputs, outputs = alone(body)
+        held = body.derived.setdefault(key, (plan(outputs, options), inputs))
+    return held
 
 
 def _plan_bodies(schedule: Schedule, options: Options) -> None:

@@ -12,8 +12,7 @@ from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
 from explorer.core.tensor import Tensor
 from explorer.core.types import Array
-from explorer.plan.closed import plan_closed
-from explorer.plan.planner import Planned
+from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
 from explorer.run.kernels import Fused, Runner, Values, device_of, placed, single
 
@@ -138,11 +137,13 @@ class Program:
                 for runner, slot in inner.runners:
                     table[slot] = runner(table)
                     at += 1
+                found = inner.take()
             except RunError:
                 raise
             except Exception as error:
                 raise failure(inner, at, error) from error
-            found = inner.take()
+            finally:
+                inner.forget()
             return tuple(found) if several else found[0]
 
         return run

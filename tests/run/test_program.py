@@ -1,0 +1,39 @@
+"""Programs: what a run leaves behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.plan import Options, plan
+from explorer.plan.passes import Open
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+
+
+class RefusesNegatives(ex.Elementwise):
+    """x, unless it holds a negative number."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3, low=0.0)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x < 0).any():
+            raise ValueError("a negative number")
+        np.copyto(out, x)
+        return out
+
+
+def test_a_closed_call_that_failed_holds_no_values() -> None:
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return RefusesNegatives()(a) @ a
+
+    program = Program(plan([f(ex.tensor(np.full((3, 3), -1.0)))], Options(open=Open(0))))
+    with pytest.raises(ex.RunError, match="refuses_negatives of"):
+        run_simple(program)
+    (inner,) = program._closed.values()
+    assert [inner.values[inner.slots[parameter.uid]] for parameter in inner.parameters] == [None]
