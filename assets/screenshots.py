@@ -45,7 +45,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
         for theme in ("light", "dark"):
             page_path = Path(folder) / f"{theme}.html"
-            page_path.write_text(html(recording, theme=theme, position=fused, height=640), encoding="utf-8")
+            page_path.write_text(html(recording, theme=theme, position=fused), encoding="utf-8")
             page = browser.new_page(viewport={"width": 1040, "height": 700}, device_scale_factor=2)
             page.goto(page_path.as_uri())
             page.wait_for_timeout(500)

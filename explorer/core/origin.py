@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import linecache
 import os
 import sys
@@ -49,13 +50,21 @@ def place_of(code: CodeType, instruction: int) -> Place:
 
 
 @functools.lru_cache(maxsize=4096)
-def assigned_name(place: Place) -> str:
-    """The variable that a line assigns to (``W = ex.tensor(…)`` → W), empty when it is not one plain name."""
+def assigned_name(code: CodeType, instruction: int) -> str:
+    """The variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
+
+    Empty unless the instruction is the whole right-hand side of a line that assigns to one plain name.
+    """
+    place = place_of(code, instruction)
     try:
         body = ast.parse(place.text).body
     except SyntaxError:
         return ""
-    if len(body) == 1 and isinstance(body[0], ast.Assign) and len(body[0].targets) == 1:
-        target = body[0].targets[0]
-        return target.id if isinstance(target, ast.Name) else ""
-    return ""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
+        return ""
+    target, value = body[0].targets[0], body[0].value
+    _, _, start, end = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    if not isinstance(target, ast.Name) or start is None or end is None:
+        return ""
+    length = len(place.text.encode()[value.col_offset : value.end_col_offset])
+    return target.id if end - start == length else ""

@@ -24,14 +24,21 @@ RECORDS = ("times", "values", "off")
 class Handle:
     """A promise of a value: ``data()`` gives it once the plan has run."""
 
-    __slots__ = ("_value", "expr")
+    __slots__ = ("_failure", "_value", "expr")
 
     def __init__(self, expr: Expr) -> None:
         self.expr = expr
         self._value: Array | None = None
+        self._failure = ""
 
     def data(self) -> Array:
-        """The value, read-only, shaped as the expression; raises StateError before the plan's eval()."""
+        """The value, read-only, shaped as the expression; raises StateError before the plan's eval(), or after it failed."""
+        if self._failure:
+            raise StateError(
+                f"the value of {self.expr!r}, whose run ended with {self._failure}",
+                rule="a run that fails gives no values and empties the registrations",
+                fix="register the expression again: handle = plan.register(expression), then plan.eval()",
+            )
         if self._value is None:
             raise StateError(
                 f"the value of {self.expr!r} before its evaluation",
@@ -121,6 +128,10 @@ class EvalPlan:
             for handle, value in zip(handles, program.take(), strict=True):
                 handle._value = value
             self._times = times
+        except BaseException as error:
+            for handle in handles:
+                handle._failure = type(error).__name__
+            raise
         finally:
             self._handles, self._fresh, self._recording = [], False, None
             if self._planned is not None:

@@ -132,8 +132,8 @@ def label(node: Expr) -> str:
     if isinstance(node, Tensor):
         if node.name:
             return node.name
-        place = node.place
-        return (assigned_name(place) if place is not None else "") or "tensor"
+        known = node.code is None or isinstance(node.code, Place)
+        return ("" if known else assigned_name(node.code, node.instruction)) or "tensor"
     return node.operation.label
 
 

@@ -16,17 +16,19 @@ from explorer.view.svg import svg
 
 _START = """
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
-mount(document.getElementById("explorer"), data);
+const page = document.getElementById("explorer");
+mount(page, data);
+page.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
 """
 
+_FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important}"
 
-def html(recording: Recording, *, theme: str = "auto", position: int | None = None, height: int = 720) -> str:
-    """Return a complete HTML page; it loads nothing, and its security policy forbids it to."""
-    data = json.dumps(
-        payload(recording, theme=theme, position=position, height=height), ensure_ascii=False, separators=(",", ":")
-    )
+
+def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
+    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
+    data = json.dumps(payload(recording, theme=theme, position=position), ensure_ascii=False, separators=(",", ":"))
     code = script() + _START
-    picture = svg(recording, position, theme=theme)
+    picture = svg(recording, theme=theme)
     return "<!doctype html>\n" + element(
         "html",
         element(
@@ -35,7 +37,7 @@ def html(recording: Recording, *, theme: str = "auto", position: int | None = No
             Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
             Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
             element("title", f"{recording.title or 'recording'} · explorer"),
-            Markup(f"<style>{page_style(theme)}{stylesheet()}</style>"),
+            Markup(f"<style>{page_style(theme)}{stylesheet()}{_FILL}</style>"),
         ),
         element(
             "body",

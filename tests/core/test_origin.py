@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import CodeType
 
 import numpy as np
 
@@ -59,12 +60,19 @@ def test_a_statement_over_several_lines_reports_the_operators_line() -> None:
     assert first < place(node).line <= first + 6
 
 
+def name(node: ex.Expr) -> str:
+    assert isinstance(node.code, CodeType)
+    return assigned_name(node.code, node.instruction)
+
+
 def test_the_name_that_a_line_assigns() -> None:
     weight = ex.tensor(1.0)
-    assert assigned_name(place(weight)) == "weight"
+    assert name(weight) == "weight"
     first, second = ex.tensor(1.0), ex.tensor(2.0)
-    assert assigned_name(place(first)) == assigned_name(place(second)) == ""
-    assert assigned_name(Place("cell", 1, "not python :")) == ""
+    assert name(first) == name(second) == ""
+    doubled = ex.tensor(3.0) * 2
+    assert name(doubled.operands[0]) == ""
+    assert name(doubled) == "doubled"
 
 
 def test_bodies_and_gradients_report_lines_too() -> None:

@@ -302,3 +302,25 @@ def test_registering_after_prepare_plans_again() -> None:
     plan.eval()
     assert np.array_equal(first.data(), a.array + 1)
     assert np.array_equal(second.data(), a.array + 2)
+
+
+def test_a_handle_whose_run_failed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed or interrupted run the handle names the failure; registered again, the expression has a value."""
+    x = ex.tensor(np.ones(3))
+    y = ex.tanh(x)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    plan = ex.EvalPlan()
+    handle = plan.register(y)
+    monkeypatch.setattr(type(y.operation), "kernel", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        plan.eval()
+    monkeypatch.undo()
+    plan.eval()
+    with pytest.raises(ex.StateError, match=r"ended with KeyboardInterrupt(.|\n)*register the expression again"):
+        handle.data()
+    again = plan.register(y)
+    plan.eval()
+    np.testing.assert_allclose(again.data(), np.tanh(1.0))

@@ -38,7 +38,7 @@ class Page(HTMLParser):
 def test_the_page_holds_the_payload(make):
     page = Page(html(make(), theme="dark"))
     data, _ = page.scripts
-    expected = payload(make(), theme="dark", height=720)
+    expected = payload(make(), theme="dark", position=0)
     assert json.loads(data) == json.loads(json.dumps(expected))
 
 

@@ -74,8 +74,8 @@ class Fuse:
             base.members.append(node)
             if len(base.members) == 2:
                 several[id(base)] = base
-        for number, group in enumerate(several.values(), 1):
-            self._enter(number, group, graph)
+        for group in several.values():
+            self._enter(group, graph)
 
     def _joins(
         self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: Graph
@@ -119,24 +119,22 @@ class Fuse:
         facts = {"producer": operand.operation.label}
         graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node)
 
-    def _enter(self, number: int, group: _Group, graph: Graph) -> None:
+    def _enter(self, group: _Group, graph: Graph) -> None:
         members = group.members
         if group.anchor:
             members = sorted(members, key=lambda node: node.operation.elementwise)  # stable: the product comes first
-        first, last = members[0], members[-1]
         label = " · ".join([node.operation.label for node in members[:4]]) + (" · …" if len(members) > 4 else "")
         decision = graph.decide(
             _EPILOGUE if group.anchor else _CHAIN,
             "epilogue" if group.anchor else "chain",
-            "{count:operation} from {first} to {last} run as one kernel:"
+            "{operations} run as one kernel, of one shape and with one reader each:"
             " {saved_bytes} in {temporaries:temporary|temporaries} never written",
             {
+                "operations": label.replace(" · ", " → "),
                 "count": len(members),
-                "first": first,
-                "last": last,
+                "shape": _shape(members[-1]),
                 "temporaries": len(members) - 1,
                 "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
-                "number": number,
             },
             members,
         )
