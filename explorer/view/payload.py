@@ -1,5 +1,7 @@
 """What the front end gets, once: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
 
+Its long tables are packed (pack.py); what follows describes them unpacked.
+
 ``recording`` is the plain form of a Recording (explorer/record). ``layout`` places what it holds::
 
     {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …]}
@@ -51,7 +53,11 @@ last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive i
 with X; round at the end.
 
 A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
-this node, in the middle of its place.
+this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or
+closed.
+
+A box with a "type" and slots only is one operator of a file: closed, it stands for its nodes where a fused kernel has
+several members (the outline goes around it), and has no second sheet behind it.
 
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
@@ -64,6 +70,7 @@ from typing import Any
 from explorer.record import Recording, to_json
 from explorer.view.layout import BoxLayout, lay_out
 from explorer.view.model import Model, build_model
+from explorer.view.pack import pack
 
 THEMES = ("auto", "light", "dark")
 
@@ -81,8 +88,8 @@ def payload(
     if not 0 <= where <= recording.end:
         raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
     return {
-        "recording": to_json(recording),
-        "layout": layout_json(recording),
+        "recording": pack(to_json(recording)),
+        "layout": pack(layout_json(recording)),
         "options": {"theme": theme, "position": where, "height": height},
     }
 

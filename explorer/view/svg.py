@@ -34,24 +34,27 @@ def svg(recording: Recording, position: int | None = None, *, theme: str = "auto
     is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
     scene = compose(model, lay_out(model), is_open, model.tree.bodies[body])
     state = state_at(recording, model.slots, where)
-    return _Picture(model, scene, state, is_open, model.tree.bodies[body]).draw(theme, where)
+    return _Picture(model, scene, state, is_open, model.tree.bodies[body], where).draw(theme)
 
 
 class _Picture:
-    def __init__(self, model: Model, scene: Scene, state: State, is_open: set[int], outermost: int) -> None:
+    def __init__(
+        self, model: Model, scene: Scene, state: State, is_open: set[int], outermost: int, position: int
+    ) -> None:
         self.model, self.scene, self.state = model, scene, state
-        self.is_open, self.outermost = is_open, outermost
+        self.is_open, self.outermost, self.position = is_open, outermost, position
         self.frames = frames(model, scene, state, is_open)
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
+        self.begun = self._begun()
         self.places = dict(scene.slots)
         for box, inside in self.live.items():
             if len(inside) == 1:
                 self.places[inside[0]] = scene.boxes[box]
 
-    def draw(self, theme: str, position: int) -> str:
+    def draw(self, theme: str) -> str:
         recording, (wide, high) = self.model.recording, self.scene.size
-        key = f"{recording.fingerprint}\n{position}\n{theme}\n{self.outermost}"
+        key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
         arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
         marker = element(
@@ -99,7 +102,7 @@ class _Picture:
     def _open_boxes(self) -> list[Markup]:
         drawn = []
         for box, (x, y, wide, high) in self.scene.boxes.items():
-            if box in self.is_open and box != self.outermost:
+            if box in self.is_open and box in self.begun and box != self.outermost:
                 title = font.shorten(self.model.box_texts[box][0], wide - 28, 11, True)
                 drawn.append(element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open"))
                 drawn.append(element("text", title, x=x + 14, y=y + 18, class_="title"))
@@ -110,7 +113,7 @@ class _Picture:
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
-            if len(inside) == 1:
+            if len(inside) == 1 or box not in self.begun:
                 continue
             x, y, wide, high = self.scene.boxes[box]
             name, detail = self.model.box_texts[box]
@@ -140,6 +143,17 @@ class _Picture:
             if box in live:
                 live[box].append(slot)
         return live
+
+    def _begun(self) -> set[int]:
+        """Find the boxes of which a node has been recorded or produced by now."""
+        born, found = self.model.recording.nodes.born, set[int]()
+        for slot, nodes in enumerate(self.model.slots.nodes):
+            box = self.model.tree.holder[slot]
+            if born[nodes[0]] < self.position:
+                while box >= 0 and box not in found:
+                    found.add(box)
+                    box = self.model.tree.boxes[box].parent
+        return found
 
     def _groups(self) -> list[tuple[Markup, Markup]]:
         """Draw each fused kernel: its outline, and its title, which lies above the edges."""

@@ -13,7 +13,7 @@ from explorer.view.compose import compose
 from explorer.view.html import html
 from explorer.view.layout import lay_out
 from explorer.view.model import build_model
-from explorer.view.payload import payload
+from explorer.view.payload import layout_json, payload
 from explorer.view.visible import visible
 from tests.view import sample
 
@@ -249,7 +249,7 @@ def test_hostile_names_show_as_text(show):
 def test_sentences_are_the_same_in_both_languages(module, name):
     recording = getattr(sample, name)()
     said = module(
-        "(explorer, data) => data.recording.decisions.map((_, index) => "
+        "(explorer, data) => new explorer.Trace(data).decisions.map((_, index) => "
         "new explorer.Trace(data).sentence(index).map(part => part.text).join(''))",
         payload(recording),
     )
@@ -312,7 +312,7 @@ def test_both_languages_put_open_boxes_in_the_same_place(module, seed):
             return [placement.size, [...placement.slots], [...placement.boxes],
                 [...placement.segments].map(([key, segment]) => [key, segment.points, segment.arrow])];
         }""",
-        [payload(recording)["layout"], sorted(is_open)],
+        [layout_json(recording), sorted(is_open)],
     )
     near = pytest.approx
     assert placed[0] == near(list(scene.size), abs=1)

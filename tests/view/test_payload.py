@@ -3,7 +3,7 @@ import json
 import pytest
 
 from explorer.record import from_json
-from explorer.view.payload import payload
+from explorer.view.payload import layout_json, payload
 from tests.view import sample
 
 
@@ -23,7 +23,7 @@ def test_it_is_json_and_holds_the_recording():
 @pytest.mark.spec("V-1", "V-7")
 @pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
 def test_the_layout_keeps_its_contract(make):
-    layout = payload(make())["layout"]
+    layout = layout_json(make())
     boxes, slots = layout["boxes"], layout["slots"]
     assert layout["bodies"][0] == 0
     for number, box in enumerate(boxes):
@@ -50,7 +50,7 @@ def test_the_layout_keeps_its_contract(make):
 
 
 def test_a_slot_is_as_large_as_its_largest_node():
-    layout = payload(sample.mlp())["layout"]
+    layout = layout_json(sample.mlp())
     where = {item["slot"]: item["at"] for item in layout["boxes"][0]["items"]}
     (shared,) = [number for number, slot in enumerate(layout["slots"]) if len(slot["nodes"]) > 1]
     rects = layout["slots"][shared]["at"]
@@ -64,7 +64,7 @@ def test_a_resnet_with_its_plan_is_small():
 
 @pytest.mark.spec("V-7")
 def test_a_chain_of_a_hundred_thousand_nodes():
-    layout = payload(sample.chain(100_000))["layout"]
+    layout = layout_json(sample.chain(100_000))
     assert len(layout["slots"]) == 100_001
     assert len(layout["boxes"][0]["items"]) == 2
     assert max(len(box["items"]) for box in layout["boxes"]) <= 60
@@ -72,7 +72,7 @@ def test_a_chain_of_a_hundred_thousand_nodes():
 
 @pytest.mark.spec("V-7")
 def test_ten_thousand_nodes_without_scopes():
-    layout = payload(sample.dag(10_000))["layout"]
+    layout = layout_json(sample.dag(10_000))
     assert 10 <= len(layout["boxes"][0]["items"]) <= 40
     assert max(len(box["items"]) for box in layout["boxes"]) <= 150
 

@@ -2,13 +2,14 @@
 
 import { visible } from "./dom.js";
 import { sentence } from "./reason.js";
+import { unpack } from "./unpack.js";
 
 /** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */
 export class Trace {
   /** @param {{recording: any, layout: any, options: any}} payload */
   constructor(payload) {
-    this.recording = payload.recording;
-    this.layout = payload.layout;
+    this.recording = unpack(payload.recording);
+    this.layout = unpack(payload.layout);
     this.options = payload.options;
     this.nodes = this.recording.nodes;
     this.decisions = this.recording.decisions;

@@ -45,10 +45,10 @@ export class View {
 
   #adopt(payload) {
     this.trace = new Trace(payload);
-    this.story = new Story(payload.recording);
-    this.paths = new Paths(payload.layout);
+    this.story = new Story(this.trace.recording);
+    this.paths = new Paths(this.trace.layout);
     this.director = new Director(this.trace, this.story, this.paths);
-    this.open = new Set(payload.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
+    this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
     this.body = 0;
     this.selected = -1;
     this.box = -1;

@@ -1,0 +1,69 @@
+"""Packed tables: what is packed is unpacked again, in both languages, and a thousand equal rows cost little."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer.view
+from explorer.record import to_json
+from explorer.view.pack import LONG, pack, unpack
+from explorer.view.payload import layout_json, payload
+from tests.view import sample
+
+numbers = st.integers(-3, 3) | st.integers()
+rows = st.lists(numbers, max_size=3)
+tables = st.one_of(
+    st.lists(numbers),
+    st.lists(st.sampled_from(["leaf", "call"]) | st.text()),
+    st.lists(rows),
+    st.lists(st.fixed_dictionaries({"a": numbers, "b": rows})),
+    st.lists(st.none() | st.booleans() | st.floats(allow_nan=False) | numbers),
+)
+values = st.dictionaries(st.text(), tables | st.integers(1, 200).flatmap(lambda n: st.builds(lambda x: x * n, tables)))
+
+
+@given(values)
+def test_what_is_packed_is_unpacked_again(value):
+    assert unpack(pack(value)) == value
+    assert unpack(json.loads(json.dumps(pack(value)))) == value
+
+
+@pytest.mark.parametrize("value", [[True, False] * LONG, [1.0, 2] * LONG, [{}] * LONG, [[]] * LONG, [None] * LONG])
+def test_kinds_are_kept(value):
+    assert repr(unpack(pack(value))) == repr(value)
+
+
+def test_names_of_a_file_are_no_packed_tables():
+    hostile = {"=runs": "1", "=rows": "2", "=columns": "3", "=words": "4", "=lists": "5"}
+    assert unpack(pack({"attributes": {"7": hostile}})) == {"attributes": {"7": hostile}}
+
+
+def test_equal_rows_cost_as_much_as_one():
+    table = [
+        {"at": [10, 20 * row, 30, 40], "slot": row, "kind": "leaf", "nodes": [[row, 2 * row]]} for row in range(5000)
+    ]
+    assert len(json.dumps(pack(table))) < 400
+    assert unpack(pack(table)) == table
+
+
+def test_the_payload_holds_the_recording_and_the_layout():
+    recording = sample.dag(300)
+    whole = payload(recording)
+    assert json.dumps(unpack(whole["recording"])) == json.dumps(to_json(recording))
+    assert json.dumps(unpack(whole["layout"])) == json.dumps(layout_json(recording))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("make", [sample.transformer, lambda: sample.dag(300), lambda: sample.chain(300)])
+def test_both_languages_unpack_alike(browser, make):
+    script = (Path(explorer.view.__file__).parent / "static" / "unpack.js").read_bytes()
+    whole = payload(make())
+    page = browser.new_page()
+    url = "data:text/javascript;base64," + base64.b64encode(script).decode()
+    found = page.evaluate("async ([url, packed]) => (await import(url)).unpack(packed)", [url, whole])
+    assert found == unpack(whole)
+    page.close()
