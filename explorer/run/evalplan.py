@@ -75,7 +75,6 @@ class EvalPlan:
         self.record, self.executor, self.title = record, executor, title
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
-        self._program: Program | None = None
         self._fresh = False
         self._times: list[int] | None = None
         self._values: dict[int, Summary] = {}
@@ -102,7 +101,7 @@ class EvalPlan:
                 "a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)"
             )
         self._planned = plan([handle.expr for handle in self._handles], self.options)
-        self._program, self._times, self._values, self._recording = None, None, {}, None
+        self._times, self._values, self._recording = None, {}, None
         self._views = []  # they keep showing the program that they were made for
         self._fresh = True
         return self
@@ -119,7 +118,7 @@ class EvalPlan:
         try:
             if not self._fresh:
                 self.prepare()
-            program = self._compile()
+            program = Program(self.planned)  # it ends with the run: its memory is as large as the plan's peak
             program.bind(inputs or {})
             watch = _Watch(program) if self.record == "values" else None
             times = EXECUTORS[self.executor](program, watch)
@@ -138,12 +137,6 @@ class EvalPlan:
                 for view in self._views:
                     view.update(self.recording)
         return self
-
-    def _compile(self) -> Program:
-        assert self._planned is not None
-        if self._program is None:
-            self._program = Program(self._planned)
-        return self._program
 
     @property
     def planned(self) -> Planned:

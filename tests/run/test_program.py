@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core import registry
 from explorer.plan import Options, plan
 from explorer.plan.passes import Open
 from explorer.run.executors import run_simple
@@ -37,3 +40,26 @@ def test_a_closed_call_that_failed_holds_no_values() -> None:
         run_simple(program)
     (inner,) = program._closed.values()
     assert [inner.values[inner.slots[parameter.uid]] for parameter in inner.parameters] == [None]
+
+
+def test_a_plan_that_ran_holds_no_intermediate() -> None:
+    made: list[weakref.ref[Any]] = []
+
+    class NotesItsResult(ex.Elementwise):
+        """x."""
+
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(3)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            np.copyto(out, x)
+            made.append(weakref.ref(out))
+            return out
+
+    evaluation = ex.EvalPlan()
+    handle = evaluation.register(NotesItsResult()(ex.tensor(np.ones((3, 3)))).sum())
+    evaluation.eval()
+    gc.collect()
+    assert handle.data() == 9
+    assert [reference() for reference in made] == [None]
+    del registry.operations["notes_its_result"]
