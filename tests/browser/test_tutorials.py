@@ -31,6 +31,7 @@ def test_the_first_notebook_is_stepped_and_asked(notebook):
     assert opened.execute("print(view.step, view.stage)") == "1 simplify\n"
     tanh = view.locator('.ex-node[aria-label^="tanh,"]').first
     tanh.evaluate("node => node.closest('.explorer-view').scrollIntoView({ block: 'center' })")
+    view.get_by_role("button", name="fit into view").click()
     tanh.click()
     expect(view.locator(".ex-why h4")).to_have_text("tanh")
     assert opened.execute("print(view.selected_expression.operation.name)") == "tanh\n"
