@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from explorer.core.device import Device
 from explorer.core.errors import OperandError, StateError
+from explorer.core.hints import hint
 from explorer.core.hooks import hooks
 from explorer.core.numpy_protocol import NumpyProtocol
 from explorer.core.operators import Operators
@@ -66,6 +67,13 @@ class Expr(NumpyProtocol, Operators):
     instruction: int
 
     __hash__ = object.__hash__
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes, and refuses others by itself
+
+        def __getattr__(self, name: str) -> Any:
+            found = hint(name)
+            told = f"an expression has no attribute {name!r}" + (f"; {found}" if found else "")
+            raise AttributeError(told, name=name, obj=self)
 
     @property
     def tensor_type(self) -> TensorType:

@@ -14,6 +14,16 @@ def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
     return cast("Expr", functions[name](*operands, **attributes))
 
 
+def _logic(kind: str, left: Any, right: Any) -> Expr:
+    """The operator on bits where an operand is an integer, as in NumPy; on truth values otherwise."""
+    return _apply(f"{'bitwise' if _is_integer(left) or _is_integer(right) else 'logical'}_{kind}", left, right)
+
+
+def _is_integer(value: Any) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return type(value) is int if dtype is None else dtype.kind in "iu"
+
+
 class Operators:
     """The arithmetic of expressions: every method records one operation and computes nothing."""
 
@@ -43,6 +53,24 @@ class Operators:
     def __rtruediv__(self, other: Any) -> Expr:
         return _apply("divide", other, self)
 
+    def __floordiv__(self, other: Any) -> Expr:
+        return _apply("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Expr:
+        return _apply("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Expr:
+        return _apply("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Expr:
+        return _apply("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Expr, Expr]:
+        return other // self, other % self
+
     def __pow__(self, other: Any) -> Expr:
         return _apply("power", self, other)
 
@@ -50,16 +78,34 @@ class Operators:
         return _apply("power", other, self)
 
     def __and__(self, other: Any) -> Expr:
-        return _apply("logical_and", self, other)
+        return _logic("and", self, other)
 
     def __rand__(self, other: Any) -> Expr:
-        return _apply("logical_and", other, self)
+        return _logic("and", other, self)
 
     def __or__(self, other: Any) -> Expr:
-        return _apply("logical_or", self, other)
+        return _logic("or", self, other)
 
     def __ror__(self, other: Any) -> Expr:
-        return _apply("logical_or", other, self)
+        return _logic("or", other, self)
+
+    def __xor__(self, other: Any) -> Expr:
+        return _apply("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Expr:
+        return _apply("bitwise_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Expr:
+        return _apply("left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Expr:
+        return _apply("left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Expr:
+        return _apply("right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Expr:
+        return _apply("right_shift", other, self)
 
     def __invert__(self) -> Expr:
         return _apply("logical_not", self)
@@ -122,7 +168,23 @@ class Operators:
 
     def transpose(self, *axes: Any) -> Expr:
         """The axes in another order, reversed when none is given."""
-        return _apply("transpose", self, (axes[0] if len(axes) == 1 else axes) or None)
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            (axes,) = axes
+        elif not axes:
+            return _apply("transpose", self, None)
+        return _apply("transpose", self, axes)
+
+    def flatten(self) -> Expr:
+        """The elements in row-major order along one axis."""
+        return _apply("flatten", self)
+
+    def squeeze(self, axis: int | None = None) -> Expr:
+        """Without an axis of size 1, without all of them for None."""
+        return _apply("squeeze", self, axis)
+
+    def clip(self, min: Any = None, max: Any = None) -> Expr:
+        """The elements, limited to at least ``min`` and at most ``max``."""
+        return _apply("clip", self, min, max)
 
     def astype(self, dtype: Any) -> Expr:
         """The elements converted to another dtype."""

@@ -162,8 +162,7 @@ class Logic(Ufunc, abstract=True):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if any(dtype.kind != "b" for dtype in dtypes):
-            types = tuple(TensorType((), dtype) for dtype in dtypes)
-            raise self.refuse(types, "operands are boolean", "compare them first: x != 0")
+            raise self.refuse_dtypes(dtypes, "operands are boolean", "compare them first: x != 0")
         return dtypes[0]
 
 
@@ -193,8 +192,7 @@ class Select(Elementwise):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind != "b":
-            types = tuple(TensorType((), dtype) for dtype in dtypes)
-            raise self.refuse(types, "the condition is boolean", "compare it first: x != 0")
+            raise self.refuse_dtypes(dtypes, "the condition is boolean", "compare it first: x != 0")
         return np.result_type(*dtypes[1:])
 
     def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:

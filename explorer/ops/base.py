@@ -41,6 +41,11 @@ class Elementwise(Operation, abstract=True):
         """The dtype of the result: NumPy's promotion of the operands' dtypes unless a subclass says otherwise."""
         return np.result_type(*dtypes)
 
+    def refuse_dtypes(self, dtypes: tuple[np.dtype[Any], ...], rule: str, fix: str = "") -> OperandError:
+        """The error for operands whose elements are of dtypes that the operation is not defined for."""
+        given = ", ".join([dtype.name for dtype in dtypes])
+        return OperandError(f"{self.label}: given elements of dtype {given}", rule=rule, fix=fix)
+
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         return self(*align(batched, operands))
 
@@ -64,8 +69,7 @@ class Ufunc(Elementwise, abstract=True):
         try:
             return self.ufunc.resolve_dtypes((*dtypes, None))[-1]
         except TypeError:
-            types = tuple(TensorType((), dtype) for dtype in dtypes)
-            raise self.refuse(types, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
+            raise self.refuse_dtypes(dtypes, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
 
     def kernel(self, out: Any, *operands: Array) -> Array:
         result: Array = self.ufunc(*operands, out=out)

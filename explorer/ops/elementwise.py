@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
-from explorer.core.types import Array, TensorType
+from explorer.core.types import Array
 from explorer.ops.arithmetic import where
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc, float_dtype
 
@@ -184,7 +184,7 @@ class Relu(Elementwise):
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind in "bc":
-            raise self.refuse((TensorType((), dtypes[0]),), "elements are real numbers")
+            raise self.refuse_dtypes(dtypes, "elements are real numbers")
         return dtypes[0]
 
     def kernel(self, out: Array, x: Array) -> Array:

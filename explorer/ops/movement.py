@@ -160,6 +160,12 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
     """``x`` with its axes in another order, reversed for None."""
     (x,) = as_operands((x,))
+    if axes is not None and not isinstance(axes, (tuple, list)):
+        raise OperandError(
+            f"transpose: given {x.type} and the axes {axes!r}",
+            rule="axes are a tuple that names each axis once",
+            fix=f"for instance {tuple(range(x.ndim))[::-1]}",
+        )
     order = range(x.ndim)[::-1] if axes is None else [normalize_axis(axis, x.ndim, "transpose") for axis in axes]
     return Transpose(tuple(order))(x)
 

@@ -1,0 +1,57 @@
+"""What to write instead of the methods that arrays and other libraries' tensors have and expressions do not."""
+
+from __future__ import annotations
+
+from explorer.core.registry import functions
+
+_EVALUATE = "an expression has no value yet: ex.evaluate(x)"
+_FROM_VALUE = "it is not recorded; evaluate first: ex.evaluate(x).{name}(…)"
+_GRADIENT = "gradients are expressions themselves: ex.grad(loss, [w])"
+_RESHAPE = "use x.reshape(shape)"
+_IMMUTABLE = "an expression never changes: bind the name to a new one"
+
+_HINTS = {
+    **dict.fromkeys(("numpy", "cpu", "detach", "data", "value", "eval"), _EVALUATE),
+    **dict.fromkeys(("item", "tolist", "tobytes", "argmax", "argmin", "argsort", "sort", "nonzero"), _FROM_VALUE),
+    **dict.fromkeys(("cumsum", "cumprod", "prod", "all", "any", "round", "topk"), _FROM_VALUE),
+    **dict.fromkeys(("backward", "grad", "requires_grad", "requires_grad_", "zero_grad"), _GRADIENT),
+    **dict.fromkeys(("view", "resize"), _RESHAPE),
+    **dict.fromkeys(("add_", "sub_", "mul_", "div_", "copy_", "fill_", "zero_", "fill"), _IMMUTABLE),
+    "ravel": "use x.flatten()",
+    "unsqueeze": "use ex.expand_dims(x, axis)",
+    "permute": "use x.transpose(axes)",
+    "t": "use x.T",
+    "dim": "use x.ndim",
+    "numel": "use x.size",
+    "nelement": "use x.size",
+    "itemsize": "use x.dtype.itemsize",
+    "nbytes": "use x.tensor_type.nbytes",
+    "copy": "an expression never changes, so x itself serves as its copy",
+    "clone": "an expression never changes, so x itself serves as its copy",
+    "var": "use ((x - x.mean(axis, keepdims=True)) ** 2).mean(axis)",
+    "std": "use ex.sqrt(((x - x.mean(axis, keepdims=True)) ** 2).mean(axis))",
+    "dot": "use x @ y",
+    "mm": "use x @ y",
+    "bmm": "use x @ y",
+    "expand": "use ex.broadcast_to(x, shape)",
+    "clamp": "use x.clip(low, high)",
+    "abs": "use abs(x)",
+    "to": "use x.astype(dtype)",
+    "float": "use x.astype(np.float32)",
+    "double": "use x.astype(np.float64)",
+    "int": "use x.astype(np.int32)",
+    "long": "use x.astype(np.int64)",
+    "bool": "use x.astype(bool)",
+    "swapaxes": "use x.transpose(axes)",
+    "take": "use x[index]",
+}
+"""attribute → what to write; ``{name}`` is the attribute"""
+
+
+def hint(name: str) -> str:
+    """What to write instead of an attribute that expressions do not have; "" where nothing is known."""
+    if name.startswith("__"):
+        return ""
+    if name in _HINTS:
+        return _HINTS[name].format(name=name)
+    return f"use ex.{name}(x)" if name in functions else ""

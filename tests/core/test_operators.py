@@ -1,0 +1,114 @@
+"""Python's operators and array methods: each records what NumPy would compute, or says what to write instead."""
+
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+INTEGERS = np.array([[-7, 0, 3], [5, 8, -2]])
+OPERATORS = (
+    operator.floordiv, operator.mod, operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("apply", OPERATORS, ids=lambda apply: apply.__name__)
+def test_integer_operators_are_numpys(apply: Any) -> None:
+    x, other = ex.tensor(INTEGERS), np.array([3, 1, 2])
+    for made, expected in (
+        (apply(x, 2), apply(INTEGERS, 2)),
+        (apply(x, ex.tensor(other)), apply(INTEGERS, other)),
+        (apply(5, ex.tensor(other)), apply(5, other)),
+        (apply(other, ex.tensor(other)), apply(other, other)),
+    ):
+        assert isinstance(made, ex.Expr)
+        np.testing.assert_array_equal(ex.evaluate(made), expected)
+        assert made.dtype == expected.dtype
+
+
+def test_divmod_is_the_quotient_and_the_remainder() -> None:
+    x = ex.tensor(INTEGERS)
+    np.testing.assert_array_equal(np.stack(ex.evaluate(divmod(x, 3))), np.stack(np.divmod(INTEGERS, 3)))
+    three = ex.tensor([3, 4, 5])
+    np.testing.assert_array_equal(np.stack(ex.evaluate(divmod(7, three))), np.stack(np.divmod(7, np.array([3, 4, 5]))))
+
+
+@pytest.mark.parametrize("apply", [operator.and_, operator.or_, operator.xor])
+def test_truth_values_stay_truth_values(apply: Any) -> None:
+    positive, even = ex.tensor(INTEGERS > 0), ex.tensor(INTEGERS % 2 == 0)
+    made = apply(positive, even)
+    assert made.dtype == bool
+    np.testing.assert_array_equal(ex.evaluate(made), apply(INTEGERS > 0, INTEGERS % 2 == 0))
+
+
+def test_refused_elements_are_named() -> None:
+    """The message tells the dtypes that were given."""
+    x = ex.tensor([1.0, 2.0, 3.0])
+    with pytest.raises(ex.OperandError, match="elements of dtype float64, float64"):
+        _ = x & x
+    with pytest.raises(ex.OperandError, match="elements of dtype bool"):
+        _ = -(x > 0)
+    with pytest.raises(ex.OperandError, match="elements of dtype float64"):
+        _ = ~x
+    with pytest.raises(ex.OperandError, match="elements of dtype float64, float64"):
+        ex.where(x, x, 1.0 * x)
+    with pytest.raises(ex.OperandError, match="elements of dtype complex128"):
+        ex.relu(ex.tensor(np.ones(3, complex)))
+
+
+def test_methods_are_numpys() -> None:
+    array = np.arange(12.0).reshape(3, 1, 4)
+    x = ex.tensor(array)
+    for made, expected in (
+        (x.flatten(), array.flatten()),
+        (x.squeeze(), array.squeeze()),
+        (x.squeeze(1), array.squeeze(1)),
+        (x.clip(2.0, 5.0), array.clip(2.0, 5.0)),
+        (x.clip(max=5.0), array.clip(max=5.0)),
+        (x.transpose(), array.transpose()),
+        (x.transpose(None), array.transpose(None)),
+        (x.transpose(2, 0, 1), array.transpose(2, 0, 1)),
+        (x.transpose((2, 0, 1)), array.transpose((2, 0, 1))),
+        (x.flatten().transpose(0), array.flatten().transpose(0)),
+    ):
+        np.testing.assert_array_equal(ex.evaluate(made), expected)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), ("a", 0), (0, 0)])
+def test_transpose_refuses_what_are_no_axes(axes: Any) -> None:
+    """Axis 0 alone is not "no axes"."""
+    x = ex.tensor(np.ones((3, 4)))
+    with pytest.raises(ex.OperandError):
+        x.transpose(*axes)
+    with pytest.raises(ex.OperandError):
+        ex.transpose(x, axes[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("backward", r"ex\.grad\(loss, \[w\]\)"),
+        ("numpy", r"ex\.evaluate\(x\)"),
+        ("argmax", r"ex\.evaluate\(x\)\.argmax"),
+        ("view", "reshape"),
+        ("unsqueeze", "expand_dims"),
+        ("permute", "transpose"),
+        ("softmax", r"ex\.softmax\(x\)"),
+    ],
+)
+def test_habits_from_elsewhere_are_told_what_to_write(name: str, told: str) -> None:
+    x = ex.tensor(np.ones(3))
+    with pytest.raises(AttributeError, match=told):
+        getattr(x, name)
+    assert not hasattr(np.exp(x), name)
+
+
+@pytest.mark.parametrize("name", ["__array_interface__", "_repr_html_", "_ipython_display_", "__wrapped__"])
+def test_probes_find_nothing(name: str) -> None:
+    """NumPy and IPython look for attributes of these names; nothing is said about them."""
+    x = ex.tensor(np.ones(3))
+    with pytest.raises(AttributeError) as caught:
+        getattr(x, name)
+    assert str(caught.value) == f"an expression has no attribute {name!r}"
