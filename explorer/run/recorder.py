@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ from explorer.core.expr import Expr
 from explorer.core.expr import Scope as Box
 from explorer.core.function import Body as Traced
 from explorer.core.function import Call, Item, Parameter
-from explorer.core.operation import Operation
 from explorer.core.origin import Place, assigned_name, place_of
 from explorer.core.tensor import Tensor
 from explorer.core.types import AnyType, TupleType
@@ -33,6 +31,7 @@ from explorer.record import (
     Summary,
     Type,
 )
+from explorer.run.fingerprint import fingerprint, spoken
 
 
 class _Tables:
@@ -140,7 +139,7 @@ def label(node: Expr) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
-    return _name(value) if callable(value) else str(value)
+    return spoken(value) if callable(value) else str(value)
 
 
 def build(
@@ -309,32 +308,3 @@ def measured(planned: Planned, executor: str, times: Sequence[int]) -> Run:
         for index, kernel in enumerate(planned.schedule.kernels)
     ]
     return Run(executor, tuple(steps), (times[-1] - begin) / 1000)
-
-
-def fingerprint(planned: Planned) -> str:
-    """A digest of the planned structure: operations, attributes, edges, types, kernels; equal on every machine."""
-    digest = hashlib.blake2b(digest_size=8)
-    known: dict[int, str] = {}
-    number: dict[int, int] = {}
-    for node in planned.graph.live:
-        number[node.uid] = len(number)
-        operands = ",".join([str(number[operand.uid]) for operand in planned.graph.inputs[node.uid]])
-        told = known.get(id(node.operation))
-        if told is None:
-            told = known[id(node.operation)] = _structure(node.operation)
-        digest.update(f"{told}:{operands}:{node.type!r};".encode())
-    for kernel in planned.schedule.kernels:
-        digest.update((",".join([str(number[node.uid]) for node in kernel.nodes]) + f"@{kernel.buffer}|").encode())
-    return digest.hexdigest()
-
-
-def _structure(operation: Operation) -> str:
-    """An operation and its attributes; for a call also the operations of its body. No addresses."""
-    if isinstance(operation, Call):
-        return f"call {operation.label}({','.join([node.operation.name for node in operation.body.nodes])})"
-    given = [f"{name}={_name(v) if callable(v) else repr(v)}" for name, v in operation.attributes.items()]
-    return f"{operation.name}({','.join(given)})"
-
-
-def _name(value: Any) -> str:
-    return str(getattr(value, "__qualname__", type(value).__qualname__))

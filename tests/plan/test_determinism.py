@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.plan.passes import Open
 from explorer.view.text import text
 
 PROGRAM = """
@@ -116,3 +117,15 @@ def test_an_attribute_that_is_a_function_has_no_address_in_the_fingerprint() -> 
         assert np.array_equal(handle.data(), np.sin(np.arange(3.0)))
         prints.append(plan.recording.fingerprint)
     assert prints[0] == prints[1]
+
+
+def test_closed_calls_of_different_bodies_have_different_fingerprints() -> None:
+    def told(limit: float, swap: bool = False) -> str:
+        inner = ex.function(lambda v: ex.clip(v, 0.0, limit))
+        body = ex.function(lambda v, w: ex.tanh(inner(w) - v) if swap else ex.tanh(inner(v) - w))
+        evaluation = ex.EvalPlan(open=Open(0))
+        evaluation.register(body(ex.tensor(np.ones(2)), ex.tensor(np.ones(2))))
+        return evaluation.prepare().recording.fingerprint
+
+    assert told(1.0) == told(1.0)
+    assert len({told(1.0), told(2.0), told(1.0, swap=True)}) == 3
