@@ -44,8 +44,11 @@ def read(text: str) -> dict[str, Array]:
                     raise UnknownNameError(key, kind=f"array of {path}", known=loaded.files)
             return {key: loaded[key] for key in keys or loaded.files}
     except (ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        told = str(error)
+        if "pickle" in told:  # what NumPy takes for a pickle is any file that begins like neither
+            told = "it is neither a .npz archive nor a .npy array, or it holds Python objects"
         raise FileError(
-            f"this cannot be read as arrays: {error}", path=str(path), rule="inputs are a .npz or .npy file",
+            f"this cannot be read as arrays: {told}", path=str(path), rule="inputs are a .npz or .npy file",
             fix='write one with np.savez("in.npz", x=array)',
         ) from None  # fmt: skip
 

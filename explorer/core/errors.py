@@ -35,14 +35,18 @@ class RunError(ExplorerError, RuntimeError):
 
 
 class UnknownNameError(ExplorerError, LookupError):
-    """A name is not known; the message lists the nearest valid ones."""
+    """A name is not known; the message lists the valid ones that are near, or all of a few."""
 
-    def __init__(self, given: str, *, kind: str, known: Iterable[str]) -> None:
+    def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(given, names, n=5, cutoff=0.5) or names[:12]
+        few = names if len(names) <= _FEW else []
+        near = difflib.get_close_matches(given, names, n=5, cutoff=_NEAR) or few
         more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
-        listed = ", ".join(near) + more if names else "none are defined"
-        super().__init__(f"unknown {kind} {given!r}", rule=f"known: {listed}")
+        listed = f"known: {', '.join(near)}{more}" if near else f"none of the {len(names)} known names is near"
+        super().__init__(f"unknown {kind} {given!r}", rule=listed if names else "known: none are defined", fix=fix)
+
+
+_FEW, _NEAR = 12, 0.7
 
 
 class FileError(ExplorerError, ValueError):

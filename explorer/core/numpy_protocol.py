@@ -58,7 +58,12 @@ class NumpyProtocol:
 
 def _find(name: str, given: str) -> Callable[..., Any]:
     if name not in functions:
-        raise UnknownNameError(given, kind="operation for NumPy's function", known=functions)
+        raise UnknownNameError(
+            name,
+            kind="operation for NumPy's function",
+            known=functions,
+            fix=f"evaluate first: {given}(ex.evaluate(x))",
+        )
     return functions[name]
 
 

@@ -149,6 +149,12 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
     Expressions that the body reads from outside become hidden operands; rebinding such a variable records the body
     again. Arguments that are neither expressions nor arrays are static: each value has its own body.
     """
+    if not callable(body):
+        raise DeclarationError(
+            f"ex.function of a {type(body).__name__}",
+            rule="what is traced is a Python function",
+            fix="write @ex.function above its def",
+        )
     return Function(body)
 
 

@@ -20,7 +20,15 @@ def open(path: str | os.PathLike[str]) -> Net:
     The graph is read, weights when they are asked for. Raises FileError that names file, line, rule and fix for a
     file that is absent, malformed, or of another ending.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise FileError(
+            f"a {type(path).__name__} is no path", path=repr(path), rule="a model is opened by the path of its file"
+        )
     given = Path(path)
+    if given.is_dir() or not given.name:
+        raise FileError(
+            "this is a folder", path=str(path), rule=f"a model is a file: {', '.join(ENDINGS)}", fix="name a file in it"
+        )
     if given.name.endswith(ENDINGS):
         return Net(pnnx.read(given), TABLE)
     param = given.with_suffix(".param")

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, StateError
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
 
@@ -52,10 +52,16 @@ class Link(ABC):
     chain: ClassVar[list[Link]] = []
     """every simplifying link, in the order in which they are asked"""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if inspect.isabstract(cls):
+        if abstract:
             return
+        if cls.match is Link.match:
+            raise DeclarationError(
+                f"link {cls.__name__} without match()",
+                rule="a link says at a node whether the structure is there",
+                fix="def match(self, node, graph); or class X(ex.Link, abstract=True) for a base of links",
+            )
         roots = getattr(cls, "roots", ())
         if not roots or not all(isinstance(root, type) and issubclass(root, Operation) for root in roots):
             raise DeclarationError(
@@ -77,6 +83,15 @@ class Link(ABC):
     @abstractmethod
     def match(self, node: Expr, graph: Graph) -> Answer:
         """Applied, Declined, or None where the structure is not this link's."""
+
+    @classmethod
+    def remove(cls) -> None:
+        """Take the link out of the chain, for plans made from now on; raises StateError where it is not in it."""
+        for index, held in enumerate(Link.chain):
+            if type(held) is cls:
+                del Link.chain[index]
+                return
+        raise StateError(f"removing {cls.__name__}", rule="only a link that is in the chain can be taken out")
 
     @property
     def name(self) -> str:

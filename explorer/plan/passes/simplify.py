@@ -5,6 +5,7 @@ The tail of the chain is the general method: the node stays as it is.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ from explorer.core.expr import Expr, next_uid, state
 from explorer.core.graph import reachable
 from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
-from explorer.plan.rule import Applied, Declined, Link
+from explorer.plan.rule import Applied, Declined, Link, location
+from explorer.record.reason import FIELD
 
 _ENDLESS = 10_000
 """so many replacements of what replaced one node are taken for a chain of links that never ends"""
@@ -77,9 +79,18 @@ class Simplify:
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         before = next_uid()
         for index, link in links:
-            answer: Any = link.match(node, graph)
+            try:
+                answer: Any = link.match(node, graph)
+            except Exception as error:
+                raise DeclarationError(
+                    f"link {link.name} ({location(type(link))}) failed at {node!r}: {type(error).__name__}: {error}",
+                    rule="a link answers Applied, Declined or None at every node of its roots",
+                    fix=f"correct its match(), or take it out: {link.name}.remove()",
+                ) from error
             if answer is None:
                 continue
+            if isinstance(answer, (Applied, Declined)):
+                _check_reason(link, answer)
             if isinstance(answer, Declined):
                 graph.refuse(link, answer.code, answer.reason, answer.facts, node, index)
                 continue
@@ -102,6 +113,21 @@ class Simplify:
 
 def _links_of(kind: type) -> list[tuple[int, Link]]:
     return [(index, link) for index, link in enumerate(Link.chain) if issubclass(kind, link.roots)]
+
+
+@functools.cache
+def _facts_of(template: str) -> frozenset[str]:
+    return frozenset(found[0] for found in FIELD.findall(template))
+
+
+def _check_reason(link: Link, answer: Applied | Declined) -> None:
+    missing = _facts_of(answer.reason) - answer.facts.keys()
+    if missing:
+        raise DeclarationError(
+            f"link {link.name} gives the reason {answer.reason!r} with the facts {sorted(answer.facts)}",
+            rule=f"a reason names facts that are given; missing: {', '.join(sorted(missing))}",
+            fix=f"{type(answer).__name__}(…, facts={{{', '.join(f'{name!r}: …' for name in sorted(missing))}}})",
+        )
 
 
 def _check(link: Link, node: Expr, new: Expr, fresh: list[Expr], graph: Graph) -> None:
