@@ -209,6 +209,7 @@ def test_the_wheel_zooms_with_ctrl_and_scrolls_the_page_without(show):
     world = view.locator(".ex-world")
     before = world.get_attribute("style")
     box = view.locator(".ex-stage").bounding_box()
+    view.page.evaluate("document.activeElement.blur()")
     view.page.mouse.move(box["x"] + 100, box["y"] + 100)
     view.page.mouse.wheel(0, 80)
     assert world.get_attribute("style") == before

@@ -273,7 +273,9 @@ def test_a_plan_of_a_net_reuses_buffers_and_is_measured() -> None:
     plan = net.plan(images[:3], record="values")
     schedule = plan.recording.schedule
     assert schedule is not None
-    assert schedule.peak < schedule.peak_without_reuse
+    results = [kernel.bytes for kernel in schedule.kernels if kernel.buffer >= 0]
+    assert sum(schedule.buffers) < sum(results)
+    assert max(results) <= schedule.peak <= schedule.peak_without_reuse
     plan.eval()
     assert plan.recording.run is not None
     assert len(plan.recording.run.steps) == len(schedule.kernels)

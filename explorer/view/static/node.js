@@ -186,7 +186,7 @@ export class BoxView {
     const key = `${mark?.key}|${selected}`;
     if (key === this.key) return;
     this.key = key;
-    put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
+    put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.empty ? " ex-none" : ""}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
     const news = mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : "";
     this.news.classList.toggle("ex-none", news === "");
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);

@@ -6,7 +6,7 @@ import { bytesText, microsText } from "./reason.js";
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
  *   copies: number, heat: number, member: boolean, key: string}} Mark what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
- * @typedef {{changed: number, active: boolean, key: string}} BoxMark what a closed box hides
+ * @typedef {{changed: number, active: boolean, empty: boolean, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
  * @typedef {{group: any, index: number, slots: number[], state: string, number: number}} Frame
  * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
  *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
@@ -146,15 +146,22 @@ export class Director {
 
   #boxes(scene, placement) {
     const attention = new Set(scene.attention);
+    const inhabited = new Set();
     for (const [slot, mark] of scene.slots) {
+      for (let around = this.trace.boxOf[slot]; around >= 0 && !inhabited.has(around); around = this.trace.layout.boxes[around].parent) {
+        inhabited.add(around);
+      }
       const box = placement.hiddenIn[slot];
       if (box < 0) continue;
-      const found = scene.boxes.get(box) ?? { changed: 0, active: false, key: "" };
+      const found = scene.boxes.get(box) ?? { changed: 0, active: false, empty: false, key: "" };
       if (attention.has(slot)) found.changed++;
       found.active ||= mark.flags.includes("current");
       scene.boxes.set(box, found);
     }
-    for (const mark of scene.boxes.values()) mark.key = `${mark.changed}|${mark.active}`;
+    for (const box of placement.boxes.keys()) {
+      if (!inhabited.has(box)) scene.boxes.set(box, { changed: 0, active: false, empty: true, key: "" });
+    }
+    for (const mark of scene.boxes.values()) mark.key = `${mark.changed}|${mark.active}|${mark.empty}`;
   }
 
   /** Slots that something reads. */

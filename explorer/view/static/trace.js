@@ -28,6 +28,11 @@ export class Trace {
   #decisionsOf = new Map();
 
   #indexSlots() {
+    /** slot → the box that it stands in */
+    this.boxOf = new Int32Array(this.layout.slots.length).fill(-1);
+    this.layout.boxes.forEach((box, index) => {
+      for (const item of box.items) if (item.slot !== undefined) this.boxOf[item.slot] = index;
+    });
     this.slotOf = new Int32Array(this.count).fill(-1);
     this.placeOf = new Int32Array(this.count).fill(-1);
     this.layout.slots.forEach((slot, index) => {
