@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_registry.functions})
+    return sorted({*__all__, *_LATER, *_registry.functions, "__version__"})
 
 
 __all__ = [

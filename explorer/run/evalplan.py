@@ -61,7 +61,7 @@ class EvalPlan:
     def __init__(
         self,
         *,
-        without: tuple[str, ...] | list[str] = (),
+        without: str | tuple[str, ...] | list[str] = (),
         record: str = "times",
         executor: str = "simple",
         title: str = "",
@@ -71,7 +71,7 @@ class EvalPlan:
             raise UnknownNameError(record, kind="record", known=RECORDS)
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
-        self.options = Options(without=tuple(without)).with_(**options)
+        self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(**options)
         self.record, self.executor, self.title = record, executor, title
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
@@ -80,6 +80,10 @@ class EvalPlan:
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
         self._views: list[Any] = []
+
+    def __repr__(self) -> str:
+        state = "evaluated" if self._times is not None else "prepared" if self._planned is not None else "not planned"
+        return f"<plan {self.title!r}: {len(self._handles)} registered, {state}>"
 
     def register(self, expr: Expr) -> Handle:
         """Ask for the value of an expression; returns the handle that will give it."""

@@ -60,7 +60,15 @@ class Program:
         if not schedule.buffers:
             return []
         device = device_of(schedule.kernels[0].result.type)
-        return [device.new(size) for size in schedule.buffers]
+        try:
+            return [device.new(size) for size in schedule.buffers]
+        except MemoryError as error:
+            largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
+            raise RunError(
+                f"buffers of {sum(schedule.buffers):,} bytes in all; the largest result is {largest!r}",
+                rule="the results that live at one time fit into the device's memory",
+                fix="evaluate smaller parts, or a smaller dtype",
+            ) from error
 
     def _runner(self, kernel: Kernel) -> Runner:
         result = kernel.result
@@ -156,7 +164,8 @@ def failure(program: Program, index: int, error: Exception) -> RunError:
     node = runner.failed if isinstance(runner, Fused) and runner.failed is not None else kernel.result
     given = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
     place = node.place
-    where = f" recorded at {place.where} line {place.line}: {place.text}" if place is not None else ""
+    where = f" recorded at {place.where} line {place.line}" if place is not None else ""
+    where += f": {place.text}" if place is not None and place.text else ""
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
     told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

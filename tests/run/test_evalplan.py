@@ -324,3 +324,20 @@ def test_a_handle_whose_run_failed_says_what_to_do(monkeypatch: pytest.MonkeyPat
     again = plan.register(y)
     plan.eval()
     np.testing.assert_allclose(again.data(), np.tanh(1.0))
+
+
+def test_memory_that_is_not_there_is_refused_with_the_largest_result() -> None:
+    """Buffers that cannot be had raise RunError, which says how much was asked for; another plan runs after it."""
+    wide = ex.ZeroTensor((1, 1 << 24)) + 1.0
+    with pytest.raises(ex.RunError, match=r"bytes in all; the largest result is <(.|\n)*fit into"):
+        ex.evaluate(((ex.TrivialTensor(2.0, (1 << 24, 1)) + 1.0) * wide).sum())
+    assert ex.evaluate(ex.tensor(1.0) + 1.0) == 2.0
+
+
+def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
+    plan = ex.EvalPlan(title="one", without="fuse")
+    assert plan.options.without == ("fuse",)
+    assert repr(plan) == "<plan 'one': 0 registered, not planned>"
+    plan.register(ex.tensor(1.0) + 1.0)
+    assert repr(plan.prepare()) == "<plan 'one': 1 registered, prepared>"
+    assert repr(plan.eval()) == "<plan 'one': 0 registered, evaluated>"
