@@ -57,7 +57,7 @@ notebooks: $(VENV)/.ready ## run the notebooks in place, without widget state an
 	$(BIN)/python tests/notebooks/execute.py $(ARGS)
 
 soak: $(VENV)/.ready ## long runs: fuzzing, kills, every case
-	$(PYTEST) -m soak tests/soak $(ARGS)
+	$(PYTEST) -m soak tests $(ARGS)
 
 bench: $(BENCH)/.ready ## benchmarks, against other frameworks too
 	$(BENCH)/bin/python -m pytest -m bench -s tests/bench $(ARGS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -211,16 +210,14 @@ def test_a_hundred_thousand_damaged_files_are_read_or_refused() -> None:
             read(mutated(chance.choice([DIGITS, DIGITS_RAW, SMALL]), chance))
 
 
-def test_long_lines_take_time_in_proportion() -> None:
-    def seconds(count: int) -> float:
-        names = [f"b{index}" for index in range(count)]
-        notes = " ".join(f"#{name}=(1)f32" for name in names)
-        inputs = "\n".join(f"pnnx.Input i{name} 0 1 {name}" for name in names)
-        last = f"op o {count} 0 {' '.join(names)} {notes}"
-        start = time.perf_counter()
-        net = read(f"7767517\n{count + 1} {count}\n{inputs}\n{last}\n")
-        assert len(net.operator("o").inputs) == count
-        return time.perf_counter() - start
+def test_an_operator_of_many_operands_is_read() -> None:
+    net = read(wide(40_000))
+    assert len(net.operator("o").inputs) == 40_000
 
-    seconds(1000)
-    assert seconds(40_000) < 25 * max(seconds(4000), 0.01)
+
+def wide(count: int) -> str:
+    """A file whose last operator reads ``count`` operands, each noted."""
+    names = [f"b{index}" for index in range(count)]
+    notes = " ".join(f"#{name}=(1)f32" for name in names)
+    inputs = "\n".join(f"pnnx.Input i{name} 0 1 {name}" for name in names)
+    return f"7767517\n{count + 1} {count}\n{inputs}\nop o {count} 0 {' '.join(names)} {notes}\n"

@@ -1,0 +1,65 @@
+"""Work that must grow with the number of nodes only: µs a node at two sizes, for programs that were once quadratic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.formats.pnnx.param import parse
+from explorer.plan import plan
+from tests.bench.contest import table
+
+pytestmark = pytest.mark.bench
+
+SIZES = (1_000, 4_000, 16_000)
+PROGRAMS: dict[str, Callable[[Sequence[ex.Expr]], ex.Expr]] = {
+    "total + tanh(x)": lambda xs: reduce(lambda total, x: total + ex.tanh(x), xs),
+    "tanh(x) + total": lambda xs: reduce(lambda total, x: ex.tanh(x) + total, xs),
+    "add_n(total, x, sin(x))": lambda xs: reduce(lambda total, x: ex.add_n(total, x, ex.sin(x)), xs),
+    "add_n(tanh(x), …)": lambda xs: ex.add_n(*[ex.tanh(x) for x in xs]),
+    "stack(tanh(x), …).sum": lambda xs: ex.stack([ex.tanh(x) for x in xs]).sum(axis=0),
+    "(total + x) @ I": lambda xs: reduce(lambda total, x: (total + x) @ np.eye(2), xs),
+}
+
+
+def micros(work: Callable[[], Any], count: int) -> float:
+    """The least of three times, in µs for each of ``count``."""
+    spent = []
+    for _ in range(3):
+        began = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - began)
+    return min(spent) / count * 1e6
+
+
+def test_planning_grows_with_the_nodes_only() -> None:
+    """Reach for equal figures in a row."""
+    rows = []
+    for name, build in PROGRAMS.items():
+        row = []
+        for size in SIZES:
+            root = build([ex.tensor(np.full(2, 1.0 / n)) for n in range(1, size + 1)])
+            row.append(micros(lambda root=root: plan([root]), len(plan([root]).graph.recorded)))
+        rows.append([name, *[f"{figure:.2f}" for figure in row]])
+    print(table("planning, µs a node", ["program", *[f"{size:,}" for size in SIZES]], rows, ["numpy"]))
+    assert len(rows) == len(PROGRAMS)
+
+
+def test_reading_a_line_grows_with_its_operands_only() -> None:
+    """Reach for equal figures in the row."""
+    row = []
+    for size in SIZES:
+        names = [f"b{index}" for index in range(size)]
+        inputs = "\n".join(f"pnnx.Input i{name} 0 1 {name}" for name in names)
+        text = f"7767517\n{size + 1} {size}\n{inputs}\nop o {size} 0 {' '.join(names)}\n"
+        row.append(f"{micros(lambda text=text: parse(text.encode(), path='wide.param', name='wide'), size):.2f}")
+    print(
+        table("reading a .param, µs an operand", ["file", *map(str, SIZES)], [["one wide operator", *row]], ["numpy"])
+    )
+    assert len(row) == len(SIZES)
