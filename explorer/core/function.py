@@ -112,7 +112,7 @@ class Call(Operation):
 
     def infer(self, *types: AnyType) -> AnyType:
         kinds = tuple([output.type for output in self.body.outputs])
-        return kinds[0] if len(kinds) == 1 else TupleType(kinds)  # type: ignore[arg-type]
+        return kinds[0] if len(kinds) == 1 else TupleType(kinds)  # type: ignore[arg-type]  # outputs are unpacked: none is a tuple
 
     def kernel(self, out: Any, *operands: Any) -> Any:
         raise StateError(f"the kernel of the call {self.label!r}", rule="a call is run by planning its body")

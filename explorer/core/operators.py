@@ -128,7 +128,7 @@ class Operators:
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
         return _apply("equal", self, other)
 
-    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # as above
         return _apply("not_equal", self, other)
 
     def __lt__(self, other: Any) -> Expr:
