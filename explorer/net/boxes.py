@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-from explorer.net.definition import NetDefinition
+from explorer.net.definition import NetDefinition, OperatorDefinition
 
 Path: TypeAlias = tuple[str, ...]
 _GENERATED = re.compile(r"(?:torch|F|Tensor|aten|prim|pnnx)[.:].*|(?:convbn[123]d|linearbn|pnnx_[a-z]+|pnnx)_[0-9]+")
@@ -15,13 +15,11 @@ _GENERATED = re.compile(r"(?:torch|F|Tensor|aten|prim|pnnx)[.:].*|(?:convbn[123]
 def box_paths(definition: NetDefinition) -> dict[str, Path]:
     """The boxes of every operator by its name, outermost first; the last is the operator's own.
 
-    A name such as ``layer1.0.relu`` tells them. An operator whose name was made up stands in the innermost box that it
-    lies inside of: it reads, through others, what the box makes, and the box reads what it makes.
+    The definition tells them, or a name such as ``layer1.0.relu``. An operator whose name was made up stands in the
+    innermost box that it lies inside of: it reads, through others, what the box makes, and the box reads what it makes.
     """
-    named = {operator.name: not _GENERATED.fullmatch(operator.name) for operator in definition.operators}
-    paths: dict[str, Path] = {
-        name: tuple(part or "." for part in name.split(".")) if yes else (name,) for name, yes in named.items()
-    }
+    named = {operator.name: _is_placed(operator) for operator in definition.operators}
+    paths = {operator.name: _path(operator, named[operator.name]) for operator in definition.operators}
     if all(named.values()):
         return paths
     boxes: dict[Path, int] = {}
@@ -38,6 +36,16 @@ def box_paths(definition: NetDefinition) -> dict[str, Path]:
         if not yes and around:
             paths[name] = (*next(path for path in known if around >> boxes[path] & 1), name)
     return paths
+
+
+def _is_placed(operator: OperatorDefinition) -> bool:
+    return bool(operator.boxes) if operator.boxes is not None else not _GENERATED.fullmatch(operator.name)
+
+
+def _path(operator: OperatorDefinition, placed: bool) -> Path:
+    if operator.boxes is not None:
+        return (*operator.boxes, operator.name.rpartition("/")[2] or operator.name)
+    return tuple(part or "." for part in operator.name.split(".")) if placed else (operator.name,)
 
 
 def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:

@@ -40,7 +40,9 @@ class OperatorDefinition:
     """One operator: its type, blobs in order, plain arguments and weights, and where its file says so.
 
     ``input_names`` maps names of the operator's parameters to the blobs that were passed for them, where a file tells.
-    ``line`` counts from 1, 0 where there is no file; ``text`` is that line. Both are left out of comparisons.
+    ``boxes`` are the boxes around it, outermost first, where the file tells them otherwise than by the name: none for a
+    name that was made up. ``line`` counts from 1, in a binary file it is the node's number, 0 where there is no file;
+    ``text`` is that line. Both are left out of comparisons.
     """
 
     type: str
@@ -50,6 +52,7 @@ class OperatorDefinition:
     arguments: Mapping[str, Plain] = field(default_factory=dict)
     input_names: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, WeightReference] = field(default_factory=dict)
+    boxes: tuple[str, ...] | None = None
     line: int = field(default=0, compare=False)
     text: str = field(default="", compare=False, repr=False)
 
