@@ -7,7 +7,7 @@ const ROOM = 22;
 
 /** Holds the scale and offset of the world in a viewport. */
 export class Camera {
-  /** @param {SVGGElement} world @param {() => {width: number, height: number}} viewport @param {() => void} onMove */
+  /** @param {SVGGElement} world @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
   constructor(world, viewport, onMove) {
     this.world = world;
     this.viewport = viewport;
@@ -20,8 +20,12 @@ export class Camera {
   #apply(smooth = false) {
     this.world.classList.toggle("ex-gliding", smooth && !calm());
     this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toFixed(4)})`;
-    this.world.parentNode.classList.toggle("ex-far", this.scale < 0.5);
-    this.onMove();
+    const { classList } = this.world.parentNode;
+    classList.toggle("ex-far", this.scale < 0.5);
+    classList.toggle("ex-distant", this.scale < 0.2);
+    // While it glides, what it leaves is still in sight.
+    this.onMove(this.sight(), ...(smooth && this.seen ? [this.seen] : []));
+    this.seen = this.sight();
   }
 
   /** Put a world rectangle in the middle; `opening` keeps text readable and starts at the top. */

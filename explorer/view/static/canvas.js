@@ -3,6 +3,7 @@
 import { calm, put, svg } from "./dom.js";
 import { FrameView } from "./frames.js";
 import { BoxView, SlotView } from "./node.js";
+import { Tiles } from "./tiles.js";
 
 const MOTION = 150;
 
@@ -11,12 +12,15 @@ export class Canvas {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
-    this.layers = Object.fromEntries(["open", "frames", "edges", "titles", "closed", "nodes"].map((name) => [name, svg("g", { class: `ex-layer-${name}` })]));
-    this.world = svg("g", { class: "ex-world" }, ...Object.values(this.layers));
+    this.layers = Object.fromEntries(["open", "frames", "changed", "titles"].map((name) => [name, svg("g", { class: `ex-layer-${name}` })]));
+    this.lines = new Tiles("ex-layer-edges");
+    this.items = new Tiles("ex-layer-nodes");
+    const { open, frames, changed, titles } = this.layers;
+    this.world = svg("g", { class: "ex-world" }, open, frames, this.lines.root, changed, titles, this.items.root);
     this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, this.world);
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
-    /** @type {Map<string, {path: SVGPathElement, state: string, d: string}>} */ this.edges = new Map();
+    /** @type {Map<string, {path: SVGPathElement, state: string, segment: any}>} */ this.edges = new Map();
     /** @type {Map<number, FrameView>} */ this.frames = new Map();
     this.spare = [];
   }
@@ -32,7 +36,8 @@ export class Canvas {
         this.boxes.set(box, new BoxView(this.trace.layout.boxes[box], box, open));
       }
       const view = this.boxes.get(box);
-      this.layers[open ? "open" : "closed"].append(view.root);
+      if (open) this.layers.open.append(view.root);
+      else this.items.put(view.root, rect);
       view.place(rect);
     }
     for (const [box, view] of this.boxes) {
@@ -40,7 +45,23 @@ export class Canvas {
       view.root.remove();
       this.boxes.delete(box);
     }
-    for (const [slot, rect] of placement.slots) this.slots.get(slot)?.place(rect);
+    for (const [slot, rect] of placement.slots) {
+      const view = this.slots.get(slot);
+      view?.place(rect);
+      if (view?.root.isConnected) this.items.put(view.root, rect);
+    }
+  }
+
+  /** Draw what some rectangles of the world hold, and what is near. @param {...number[]} sights */
+  see(...sights) {
+    const count = this.placement ? this.placement.slots.size + this.placement.boxes.size : 0;
+    this.items.see(count, ...sights);
+    this.lines.see(count, ...sights);
+  }
+
+  /** Keep an item drawn that is out of sight, so that it can have the focus. @param {string} key */
+  hold(key) {
+    this.items.hold(this.element(key));
   }
 
   /**
@@ -67,7 +88,7 @@ export class Canvas {
         this.slots.set(slot, (view = new SlotView(this.trace, slot)));
         view.place(rect);
       }
-      if (!view.root.isConnected) this.layers.nodes.append(view.root);
+      if (!view.root.isConnected) this.items.put(view.root, rect);
       view.show(mark, mark.node === selected, matches.has(mark.node));
     }
     for (const [slot, view] of this.slots) {
@@ -86,14 +107,16 @@ export class Canvas {
     }
     for (const [key, edge] of scene.edges) {
       let drawn = this.edges.get(key);
-      if (!drawn) {
-        const path = this.spare.pop() ?? svg("path");
-        this.layers.edges.append(path);
-        this.edges.set(key, (drawn = { path, state: "", d: "" }));
-      }
-      const d = pathText(this.placement.segment(edge.box, edge.from, edge.to));
-      if (drawn.d !== d) put(drawn.path, "d", (drawn.d = d));
-      if (drawn.state !== edge.state) put(drawn.path, "class", `ex-edge ex-edge-${(drawn.state = edge.state)}`);
+      if (!drawn) this.edges.set(key, (drawn = { path: this.spare.pop() ?? svg("path"), state: "", segment: null }));
+      const segment = this.placement.segment(edge.box, edge.from, edge.to);
+      if (drawn.segment === segment && drawn.state === edge.state) continue;
+      if (drawn.segment !== segment) put(drawn.path, "d", pathText(segment));
+      put(drawn.path, "class", `ex-edge ex-edge-${edge.state}`);
+      drawn.segment = segment;
+      drawn.state = edge.state;
+      // What changes is drawn over what stays.
+      if (edge.state !== "plain") this.layers.changed.append(drawn.path);
+      else this.lines.put(drawn.path, (segment.extent ??= extent(segment.points)));
     }
   }
 
@@ -142,6 +165,13 @@ export class Canvas {
 /** @param {import("./place.js").Segment & {d?: string}} segment */
 function pathText(segment) {
   return (segment.d ??= curve(segment.points, segment.arrow));
+}
+
+/** The rectangle around control points. */
+function extent(points) {
+  const [xs, ys] = [points.filter((_, index) => index % 2 === 0), points.filter((_, index) => index % 2 === 1)];
+  const [left, top] = [Math.min(...xs), Math.min(...ys)];
+  return [left, top, Math.max(...xs) - left, Math.max(...ys) - top];
 }
 
 function curve(points, arrow) {

@@ -56,7 +56,7 @@ export class View {
     /** @type {Set<number>} */ this.matches = new Set();
     this.scene = null;
     this.canvas = new Canvas(this.trace);
-    this.camera = new Camera(this.canvas.world, () => this.room, () => this.shell?.minimap.refresh());
+    this.camera = new Camera(this.canvas.world, () => this.room, (...sights) => this.#moved(sights));
     this.shell = new Shell(this, payload.options);
     this.stage = this.shell.stage;
     this.resized.disconnect();
@@ -64,6 +64,11 @@ export class View {
     this.resized.observe(this.stage);
     this.resized.observe(this.shell.strip.root);
     listenToPointer(this);
+  }
+
+  #moved(sights) {
+    this.canvas.see(...sights);
+    this.shell?.minimap.refresh();
   }
 
   /** Compose the boxes again, then show. */
