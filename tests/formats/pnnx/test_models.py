@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import explorer as ex
 from assets import seeded
 from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.net.definition import NetDefinition
+from explorer.plan import plan
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
 
 MODELS = Path(__file__).parents[3] / "assets" / "models"
 FILES = sorted(path.name.removesuffix(".pnnx.param") for path in MODELS.glob("*.pnnx.param"))
@@ -42,24 +43,13 @@ def expected(name: str, what: str) -> Array:
     return np.asarray(reference[f"{SAME.get(name, name)}/{what}"])
 
 
-def inputs(net: Net, name: str, **changes: tuple[int, ...]) -> dict[str, Array]:
+def inputs(net: Net, name: str) -> dict[str, Array]:
     """The inputs that the reference was computed for."""
     given = json.loads(expected(name, "inputs").item())
     return {
         blob: seeded.given(f"input{index}", each["shape"], each["dtype"], each["below"])
         for index, (blob, each) in enumerate(zip(net.inputs, given, strict=True))
     }
-
-
-def everything(net: Net, given: Mapping[str, Array], **options: Any) -> dict[str, Array]:
-    """The value of every operand, each kept by its own root."""
-    names = list(net.operands)
-    parameters = {name: tuple(array.shape) for name, array in given.items()}
-    build = net.cut(outputs=names).build(parameters)
-    plan = ex.EvalPlan(**options)
-    handles = {name: plan.register(node) for name, node in build.items()}
-    plan.eval({build[name]: array for name, array in given.items()})
-    return {name: handle.data() for name, handle in handles.items()}
 
 
 @pytest.mark.spec("I-1", "I-3", "C-15")
@@ -92,3 +82,35 @@ def test_every_operand_has_the_value_that_torch_computes(name: str) -> None:
         assert value.std(dtype=float) == pytest.approx(deviation, abs=size), operand
         places = seeded.places(value.size, len(picked))
         np.testing.assert_allclose(value.flat[places], picked, rtol=0, atol=6 * size, err_msg=operand)
+
+
+@pytest.mark.spec("I-4", "P-8")
+@pytest.mark.parametrize("name", ["resnet18", "resnet18_opt1", "mobilenet_v2", "encoder", "convbn_opt1"])
+def test_memory_that_is_used_again_harms_no_value_that_is_still_read(name: str) -> None:
+    """In whole models each kernel, when it runs, reads the very values that a run without any reuse of memory gives."""
+    net = seeded_net(name)
+    given = inputs(net, name)
+    outputs = net.build({blob: tuple(array.shape) for blob, array in given.items()})
+    planned = plan([outputs])
+    schedule, operands = planned.schedule, planned.graph.inputs
+    assert len({kernel.buffer for kernel in schedule.kernels if kernel.buffer >= 0}) < len(schedule.kernels) / 2
+    program = Program(planned)
+    program.bind({parameter: given[parameter.operation.label] for parameter in program.parameters})
+    truth = {leaf.uid: program.values[program.slots[leaf.uid]] for leaf in schedule.leaves}
+    for kernel in schedule.kernels:
+        for node in kernel.nodes:
+            truth[node.uid] = node.operation.compute(*[truth[operand.uid] for operand in operands[node.uid]])
+    compared = 0
+
+    def compare(index: int) -> None:
+        nonlocal compared
+        for read in schedule.kernels[index].reads:
+            value = program.values[program.slots[read.uid]]
+            np.testing.assert_allclose(value, truth[read.uid], rtol=0, atol=1e-4 * np.abs(truth[read.uid]).max())
+            compared += 1
+
+    run_simple(program, compare)
+    assert compared >= len(schedule.kernels)
+    (result,) = program.take()
+    wanted = expected(name, "output")
+    np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
