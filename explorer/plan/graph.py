@@ -78,6 +78,10 @@ class Graph:
         self.known: set[int] = set()
         self.ranks: dict[int, int] = {}
         """uid of a produced node → uid of the recorded node in whose place it stands"""
+        self.constancy: dict[int, bool] = {}
+        """uid → whether no parameter lies below the node, as far as anyone asked (plan/constants.py)"""
+        self.prepared: set[int] = set()
+        """uids of the live nodes that are computed once for all runs"""
         self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
         self.refresh()
         self.recorded = tuple(self.live)

@@ -35,6 +35,8 @@ class Kernel:
     blocks: Blocks | None = None
     """how a kernel of several nodes runs"""
     estimate: float = 0.0
+    constant: bool = False
+    """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the buffers"""
     buffer: int = -1
     reuses: Expr | None = None
     """the operand whose place the result takes"""

@@ -1,6 +1,7 @@
 """The passes, one a file."""
 
 from explorer.plan.passes.buffers import Buffers
+from explorer.plan.passes.constants import Constants
 from explorer.plan.passes.dedup import Dedup
 from explorer.plan.passes.fuse import Fuse
 from explorer.plan.passes.group import Group
@@ -9,4 +10,4 @@ from explorer.plan.passes.order import Order
 from explorer.plan.passes.prune import Prune
 from explorer.plan.passes.simplify import Simplify
 
-__all__ = ["Buffers", "Dedup", "Fuse", "Group", "Open", "Order", "Prune", "Simplify"]
+__all__ = ["Buffers", "Constants", "Dedup", "Fuse", "Group", "Open", "Order", "Prune", "Simplify"]

@@ -40,7 +40,7 @@ class Buffers:
             for read in kernel.reads:
                 last[base.get(read.uid, read).uid] = index
         kept = {base[uid].uid for uid in roots if uid in base}
-        owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes}
+        owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
         ending: dict[int, list[Expr]] = {}
         for uid, index in last.items():
             if uid in owner and uid not in kept:
@@ -54,7 +54,7 @@ class Buffers:
             dying = ending.get(index, ())
             kernel.frees = [*dying]
             result = kernel.result
-            if kernel.bytes:
+            if kernel.bytes and not kernel.constant:
                 total += kernel.bytes
                 operand = self._in_place(kernel, dying, base, owner) if result.uid not in kept else None
                 if operand is not None:

@@ -41,7 +41,7 @@ class Fuse:
         """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays."""
         roots = {root.uid for root in graph.roots}
         there = graph.there()
-        users, inputs = graph.users, graph.inputs
+        users, inputs, prepared = graph.users, graph.inputs, graph.prepared
         groups: dict[int, _Group] = {}
         """uid of a group's last member → the group, which the next operation may join"""
         several: dict[int, _Group] = {}
@@ -63,6 +63,10 @@ class Fuse:
                 if other is None:
                     if source not in there and (operand.operands or not operand.operation.view):
                         self._explain_producer(node, operand, graph)
+                    continue
+                if source in prepared and uid not in prepared:
+                    reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
+                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node)
                     continue
                 plain = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if plain or self._joins(node, operand, base, other, roots, graph):

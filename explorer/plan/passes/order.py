@@ -1,4 +1,4 @@
-"""Order: Kahn's algorithm over kernels; of what is ready, the earliest recorded is picked."""
+"""Order: Kahn's algorithm over kernels; of what is ready, constants come first, then the earliest recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Order:
     name = "order"
 
     def run(self, graph: Graph) -> Schedule:
-        """Pick the ready kernel that was recorded first, until none is left."""
+        """Pick the ready kernel that was recorded first, constants before all, until none is left."""
         leaves, kernels, kernel_of = self._kernels(graph)
         needs = [0] * len(kernels)
         users: list[list[int]] = [[] for _ in kernels]
@@ -36,7 +36,7 @@ class Order:
                     producers[index].append(producer)
                     needs[index] += 1
         ranks = graph.ranks
-        keys = [(ranks.get(kernel.result.uid, kernel.result.uid), kernel.result.uid) for kernel in kernels]
+        keys = [(not k.constant, ranks.get(k.result.uid, k.result.uid), k.result.uid) for k in kernels]
         ready = [(key, index) for index, key in enumerate(keys) if needs[index] == 0]
         heapq.heapify(ready)
         ordered: list[Kernel] = []
@@ -47,7 +47,7 @@ class Order:
             kernel = kernels[index]
             kernel.ready = tuple([kernels[other].result for _, other in shown])
             kernel.ready_count = len(ready)
-            kernel.why = "earliest" if len(ready) > 1 else "only"
+            kernel.why = "only" if len(ready) == 1 else "constant" if kernel.constant else "earliest"
             heapq.heappop(ready)
             before = producers[index]
             kernel.level = 1 + max([kernels[p].level for p in before], default=0)
@@ -106,6 +106,7 @@ class Order:
             kernel.blocks = blocks_of(members, lambda member: inputs[member.uid])
             kernel.workspace = kernel.blocks.workspace + max([_workspace(member, graph) for member in members])
         kernel.bytes = 0 if node.operation.view else node.type.nbytes
+        kernel.constant = node.uid in graph.prepared
         return kernel
 
 
