@@ -1,0 +1,90 @@
+"""What a definition is made of: operators, references to weights, what is noted of blobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+from explorer.core.errors import ExplorerError, FileError, OperandError
+
+Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
+Dimension: TypeAlias = int | str | None
+"""a length, the name of an unknown length, or None for an unknown one without a name"""
+Weights: TypeAlias = Mapping[str, NDArray[Any]]
+"""arrays by key; a file's mapping reads an array when it is asked for, a plain dict serves as well"""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightReference:
+    """Where an operator's weight is found: its key in the definition's weights, shape, and dtype name as stored.
+
+    The dtype is NumPy's name, or "bfloat16" or "complex32", which NumPy lacks; bfloat16 is handed out as float32.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDefinition:
+    """One operator: its type, blobs in order, plain arguments and weights, and where its file says so.
+
+    ``input_names`` maps names of the operator's parameters to the blobs that were passed for them, where a file tells.
+    ``boxes`` are the boxes around it, outermost first, where the file tells them otherwise than by the name: none for a
+    name that was made up. ``doc`` is what its author says of it. ``line`` counts from 1, in a binary file it is the
+    node's number, 0 where there is no file; ``text`` is that line. Both are left out of comparisons.
+    """
+
+    type: str
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    arguments: Mapping[str, Plain] = field(default_factory=dict)
+    input_names: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, WeightReference] = field(default_factory=dict)
+    line: int = field(default=0, compare=False)
+    text: str = field(default="", compare=False, repr=False)
+    boxes: tuple[str, ...] | None = None
+    doc: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its name and line, as errors say them: ``'conv1' (line 3)``."""
+        return f"{self.name!r} (line {self.line})" if self.line else repr(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class BlobType:
+    """What a file says about a blob: shape (None where it says nothing) and dtype name."""
+
+    shape: tuple[Dimension, ...] | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlobDefinition:
+    """One version of a blob: what its file says of its type, its producer (None: an input) and who reads it.
+
+    ``name`` is its own: that of the blob, or ``x@0``, ``x@1``, … where a program writes the blob ``x`` more than once.
+    """
+
+    name: str
+    shape: tuple[Dimension, ...] | None
+    dtype: str | None
+    producer: str | None
+    consumers: tuple[str, ...]
+    blob: str
+    """the name that the program's text uses"""
+    version: int = 0
+    """how often the blob had been written before"""
+
+
+def graph_error(source: str, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:
+    """An error about a graph: a FileError with the operator's line where it came from a file, else an OperandError."""
+    if source:
+        return FileError(given, path=source, line=(operator and operator.line) or None, rule=rule, fix=fix)
+    return OperandError(given, rule=rule, fix=fix)
