@@ -92,6 +92,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     counts = {
         "buffers": len(schedule.buffers),
         "peak": schedule.peak,
+        "bound": schedule.bound,
         "peak_without_reuse": schedule.peak_without_reuse,
     }
     graph.chapter(buffers.name, "schedule", _purpose(buffers), first, began, counts)
@@ -113,7 +114,8 @@ def _plan_bodies(schedule: Schedule, options: Options) -> None:
     for kernel in schedule.kernels:
         operation = kernel.result.operation
         if isinstance(operation, Call):
-            kernel.workspace = max(0, plan_closed(operation.body, options)[0].schedule.peak - kernel.bytes)
+            inner = plan_closed(operation.body, options)[0].schedule
+            kernel.workspace, kernel.scratch = max(0, inner.peak - kernel.bytes), inner.arena
 
 
 def _run(each: Any, graph: Graph, again: bool = False) -> None:

@@ -32,12 +32,19 @@ class Kernel:
     """bytes of the result; 0 for a view"""
     workspace: int = 0
     """bytes of temporaries while it runs"""
+    scratch: int = 0
+    """bytes of the workspace that the program gives it; the rest the kernel allocates"""
     blocks: Blocks | None = None
     """how a kernel of several nodes runs"""
     estimate: float = 0.0
     constant: bool = False
     """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the buffers"""
     buffer: int = -1
+    """the place in the arena that the result takes, by number; −1 for a view and for memory of its own"""
+    offset: int = -1
+    """bytes into the arena at which the buffer begins"""
+    scratch_offset: int = -1
+    """bytes into the arena at which its scratch memory begins"""
     reuses: Expr | None = None
     """the operand whose place the result takes"""
     frees: list[Expr] = field(default_factory=list)
@@ -58,8 +65,12 @@ class Schedule:
     """values that are there before the first kernel: tensors, parameters, described constants, and views of them"""
     kernels: tuple[Kernel, ...]
     buffers: tuple[int, ...] = ()
-    """bytes of each buffer"""
+    """bytes of each buffer: of the largest result that begins there"""
+    arena: int = 0
+    """bytes of the one piece of memory that holds all buffers and all scratch memory"""
     peak: int = 0
-    """bytes of intermediates and workspaces alive at the worst moment"""
+    """bytes of the arena and of all that has memory of its own, at the worst moment"""
+    bound: int = 0
+    """bytes of results and workspaces alive at the worst moment: no arrangement needs less"""
     peak_without_reuse: int = 0
     """what it would be if every result were kept"""

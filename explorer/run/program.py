@@ -14,25 +14,26 @@ from explorer.core.tensor import Tensor
 from explorer.core.types import Array
 from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Fused, Runner, Values, device_of, placed, single
+from explorer.run.kernels import Fused, Runner, Values, single
+from explorer.run.memory import Memory
 
 
 class Program:
     """Runners in scheduled order over a table of values; one thread at a time may run it."""
 
-    def __init__(self, planned: Planned) -> None:
+    def __init__(self, planned: Planned, within: Array | None = None) -> None:
         self.planned = planned
         schedule = planned.schedule
         self.slots: dict[int, int] = {}
         self.values: Values = []
         self.parameters: list[Expr] = []
-        self._closed: dict[int, Program] = {}
-        """programs of the bodies of closed calls"""
+        self._closed: dict[tuple[int, int], Program] = {}
+        """programs of the bodies of closed calls, by body and the place of their memory in ours"""
         for leaf in schedule.leaves:
             self._add(leaf, self._leaf(leaf))
         for kernel in schedule.kernels:
             self._add(kernel.result, None)
-        self.blocks: list[Array] = self._blocks()
+        self.memory = Memory(schedule, within)
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
@@ -55,31 +56,16 @@ class Program:
         value: Array = leaf.operation.kernel(None, *[self.values[self.slots[operand.uid]] for operand in operands])
         return value
 
-    def _blocks(self) -> list[Array]:
-        schedule = self.planned.schedule
-        if not schedule.buffers:
-            return []
-        device = device_of(schedule.kernels[0].result.type)
-        try:
-            return [device.new(size) for size in schedule.buffers]
-        except MemoryError as error:
-            largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
-            raise RunError(
-                f"buffers of {sum(schedule.buffers):,} bytes in all; the largest result is {largest!r}",
-                rule="the results that live at one time fit into the device's memory",
-                fix="evaluate smaller parts, or a smaller dtype",
-            ) from error
-
     def _runner(self, kernel: Kernel) -> Runner:
         result = kernel.result
         kind = result.type
-        out = placed(kind, self.blocks[kernel.buffer]) if kernel.buffer >= 0 else None
+        out = self.memory.result(kernel)
         operands = self.planned.graph.inputs
         if len(kernel.nodes) > 1:
             return Fused(kernel, lambda node: operands[node.uid], self.slots, out)
         sources = [self.slots[operand.uid] for operand in operands[result.uid]]
         if isinstance(result.operation, Call):
-            return self._call(result.operation.body, sources)
+            return self._call(kernel, result.operation.body, sources)
         return single(result.operation, sources, kind, out)
 
     def _borrowed(self) -> set[int]:
@@ -123,12 +109,13 @@ class Program:
         for parameter in self.parameters:
             self.values[self.slots[parameter.uid]] = None
 
-    def _call(self, body: Body, sources: list[int]) -> Runner:
-        """A call that stayed closed: its body is planned once and run with the operands' values."""
+    def _call(self, kernel: Kernel, body: Body, sources: list[int]) -> Runner:
+        """A call that stayed closed: its body is planned once and run with the operands' values, in our memory."""
         planned, inputs = plan_closed(body, self.planned.options)
-        inner = self._closed.get(id(body))
+        key = id(body), kernel.scratch_offset
+        inner = self._closed.get(key)
         if inner is None:
-            inner = self._closed[id(body)] = Program(planned)
+            inner = self._closed[key] = Program(planned, self.memory.scratch(kernel))
         places = [
             (inner.slots[node.uid], source)
             for node, source in zip(inputs, sources, strict=True)

@@ -15,6 +15,7 @@ from explorer.core.function import Call, Item
 from explorer.plan import Options, plan
 from explorer.plan.passes import Group, Open
 from explorer.plan.planner import Planned
+from explorer.plan.schedule import ALIGNMENT
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
 from tests.plan.programs import programs
@@ -99,9 +100,9 @@ def test_a_value_is_untouched_until_its_last_reader_and_nobody_reads_dead_memory
     held: dict[int, list[Any]] = {}
     for index, (kernel, (runner, slot)) in enumerate(zip(kernels, program.runners, strict=True)):
         needed = [part for uid in held if last[uid] >= index for part in _parts(values[slots[uid]])]
-        for block in program.blocks:
-            if not any(np.may_share_memory(block, part) for part in needed):
-                block.fill(0xFF)  # every float64 in it is NaN now
+        for line in program.memory.arena.reshape(-1, ALIGNMENT):
+            if not any(np.may_share_memory(line, part) for part in needed):
+                line.fill(0xFF)  # every float64 in it is NaN now
         with np.errstate(all="ignore"):
             values[slot] = runner(values)
         for uid, copies in held.items():
@@ -123,8 +124,7 @@ def test_poisoned_buffers_change_nothing_and_a_second_run_uses_the_same_memory(r
     run_simple(program)
     addresses = _addresses(program)
     first = [np.array(value) for value in program.take()]
-    for block in program.blocks:
-        block.fill(0xFF)
+    program.memory.arena.fill(0xFF)
     run_simple(program)
     assert _addresses(program) == addresses
     assert equal(program.take(), first)
