@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import pytest
+
 from explorer.net.boxes import box_paths
-from explorer.net.definition import NetDefinition, OperatorDefinition
+from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition, WeightReference
+
+WEIGHTS = {"weight": WeightReference("w", (1,), "float32")}
 
 
-def paths(*operators: tuple[str, str, str]) -> dict[str, str]:
+def paths(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] | None = None) -> dict[str, str]:
+    """The boxes of operators, each given by its name, what it reads and what it makes; convolutions have weights."""
     made = [
-        OperatorDefinition("any", name, tuple(reads.split()), tuple(makes.split())) for name, reads, makes in operators
+        OperatorDefinition(
+            "any",
+            name,
+            tuple(reads.split()),
+            tuple(makes.split()),
+            weights=WEIGHTS if name.startswith(("conv", "fc")) else {},
+        )
+        for name, reads, makes in operators
     ]
-    net = NetDefinition.of("n", made, ["x"], [])
+    noted = {blob: BlobType(shape) for blob, shape in (shapes or {}).items()}
+    net = NetDefinition.of("n", made, ["x"], [], types=noted)
     return {name: "/".join(path) for name, path in box_paths(net).items()}
+
+
+def boxes(*operators: tuple[str, str, str], shapes: dict[str, tuple[int, ...]] | None = None) -> list[str]:
+    """The innermost box of each operator, in their order."""
+    return [path.rpartition("/")[0] for path in paths(*operators, shapes=shapes).values()]
 
 
 def test_dots_of_a_name_are_boxes() -> None:
@@ -26,7 +44,7 @@ def test_dots_of_a_made_up_name_are_none() -> None:
 
 
 def test_a_made_up_name_between_two_of_a_box_is_in_it() -> None:
-    """The innermost box counts; what only follows or only precedes a box is outside."""
+    """The innermost box counts; an operator belongs to the box that has fewer inputs and outputs with it."""
     found = paths(
         ("convbn2d_0", "x", "a"),
         ("block.0.relu", "a", "b"),
@@ -36,13 +54,97 @@ def test_a_made_up_name_between_two_of_a_box_is_in_it() -> None:
         ("block.1.relu", "e", "f"),
         ("pnnx_unique_0", "f", "g"),
     )
-    assert found["convbn2d_0"] == "convbn2d_0"
+    assert found["convbn2d_0"] == "block/0/convbn2d_0"
     assert found["convbn2d_1"] == "block/0/convbn2d_1"
-    assert found["pnnx_expr_0"] == "block/pnnx_expr_0"
-    assert found["pnnx_unique_0"] == "pnnx_unique_0"
+    assert found["pnnx_expr_0"] == "block/0/pnnx_expr_0"
+    assert found["pnnx_unique_0"] == "block/1/pnnx_unique_0"
 
 
 def test_a_name_that_someone_gave_stays() -> None:
     found = paths(("a.x", "x", "1"), ("other", "1", "2"), ("a.y", "2", "3"), ("..odd", "3", "4"))
     assert found["other"] == "other"
     assert found["..odd"] == "././odd"
+
+
+@pytest.mark.spec("V-7")
+def test_a_stage_of_a_residual_net_holds_its_convolutions_its_sums_and_what_follows_them() -> None:
+    """Only one activation of each block has a name; the shortcut's convolution stands in its block too."""
+    found = boxes(
+        ("convbn2d_0", "x", "0"),
+        ("maxpool", "0", "1"),
+        ("convbn2d_1", "1", "2"),
+        ("layer1.0.relu", "2", "3"),
+        ("convbn2d_2", "3", "4"),
+        ("pnnx_expr_1", "4 1", "5"),
+        ("pnnx_unique_0", "5", "6"),
+        ("convbn2d_3", "6", "7"),
+        ("layer2.0.relu", "7", "8"),
+        ("convbn2d_4", "8", "9"),
+        ("convbn2d_5", "6", "10"),
+        ("pnnx_expr_0", "9 10", "11"),
+        ("pnnx_unique_1", "11", "12"),
+        ("avgpool", "12", "13"),
+        ("torch.flatten_0", "13", "14"),
+        ("fc", "14", "15"),
+    )
+    assert found == ["", "", *["layer1/0"] * 5, *["layer2/0"] * 6, "", "", ""]
+
+
+@pytest.mark.spec("V-7")
+def test_in_a_chain_a_box_begins_with_weights() -> None:
+    """Every place of a chain is crossed by one blob: what has weights begins a block, what has none ends it."""
+    found = boxes(
+        ("convbn2d_0", "x", "0"),
+        ("features.0.2", "0", "1"),
+        ("convbn2d_1", "1", "2"),
+        ("features.1.2", "2", "3"),
+        ("convbn2d_2", "3", "4"),
+        ("F.dropout_0", "4", "5"),
+        ("convbn2d_3", "5", "6"),
+        ("features.2.2", "6", "7"),
+    )
+    assert found == ["features/0"] * 2 + ["features/1"] * 4 + ["features/2"] * 2
+
+
+@pytest.mark.spec("V-7")
+def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
+    found = boxes(
+        ("ls.0.ln1", "x", "0"),
+        ("ls.0.at.q", "0", "1"),
+        ("F.softmax_0", "1", "2"),
+        ("ls.0.at.o", "2", "3"),
+        ("pnnx_expr_1", "x 3", "4"),
+        ("ls.0.ln2", "4", "5"),
+        ("ls.0.f", "5", "6"),
+        ("pnnx_expr_0", "4 6", "7"),
+        ("ls.1.ln1", "7", "8"),
+    )
+    assert found == ["ls/0", *["ls/0/at"] * 3, *["ls/0"] * 4, "ls/1"]
+
+
+@pytest.mark.spec("V-7")
+def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
+    shapes = {"1": (1, 8, 7, 7), "2": (1, 8, 7, 7), "3": (1, 8)}
+    found = boxes(
+        ("features.0.0", "x", "0"),
+        ("features.0.1", "0", "1"),
+        ("F.relu_0", "1", "2"),
+        ("torch.mean_0", "2", "3"),
+        ("fc.1", "3", "4"),
+        shapes=shapes,
+    )
+    assert found == ["features/0", "features/0", "features/0", "", "fc"]
+
+
+@pytest.mark.spec("V-7")
+def test_what_a_box_is_read_by_from_elsewhere_leaves_it_late() -> None:
+    """Two towers whose operators stand in turn in the file: the data flow tells them apart."""
+    found = boxes(
+        ("a.0", "x", "0"),
+        ("b.0", "x", "1"),
+        ("convbn2d_0", "0", "2"),
+        ("convbn2d_1", "1", "3"),
+        ("a.1", "2", "4"),
+        ("b.1", "3", "5"),
+    )
+    assert found == ["a", "b", "a", "b", "a", "b"]
