@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from explorer.core.example import Example
+    from explorer.core.pieces import Piece
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
@@ -101,6 +102,10 @@ class Operation(metaclass=_Interning):
     """asking for the gradient raises, instead of ending the gradient's way"""
     unbatchable: ClassVar[str] = ""
     """why there is no batching rule, where there is none"""
+    prepares: ClassVar[int | None] = None
+    """the number of the operand that the kernel brings into another form first: worth keeping where it is constant"""
+    channels_last: ClassVar[bool] = False
+    """the kernel is fastest on images (N, C, H, W) whose channels lie together in memory, and makes such a result"""
     examples: ClassVar[tuple[Example, ...]] = ()
     """operands on which the laws are checked"""
 
@@ -154,9 +159,32 @@ class Operation(metaclass=_Interning):
         """Number of arithmetic operations."""
         raise NotImplementedError
 
+    # Kernels of one result that can be made in pieces say how: elementwise operations on it then run piece by piece,
+    # and several threads share the work.
+
+    def prepare(self, operand: Any) -> Any:
+        """What the kernel makes of the operand number ``prepares`` before anything else; a program keeps it."""
+        raise NotImplementedError
+
+    def pieces(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Piece]:
+        """The pieces of the result in ``out``; ``prepared`` is None where the operation prepares nothing."""
+        raise NotImplementedError
+
+    @property
+    def in_pieces(self) -> bool:
+        """The result can be made in pieces."""
+        return type(self).pieces is not Operation.pieces
+
     def workspace(self, *types: Any, **_: Any) -> int:
         """Bytes of temporaries that the kernel makes beside its result, where they are larger than what it reads."""
         return 0
+
+    def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
+        """Axes of an operand beside axes of the result: scaling the operand along one scales the result along the other.
+
+        Products say this (a filter's output channel, a matrix's column): factors of the result can move into weights.
+        """
+        return ()
 
     # -- what every operation has --------------------------------------------------------------------------------
 

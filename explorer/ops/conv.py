@@ -10,9 +10,11 @@ import numpy as np
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
+from explorer.core.pieces import Piece, compute
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.base import reshape
+from explorer.ops.convolve import Convolving, pack
 from explorer.ops.joining import Stack
 from explorer.ops.parts import Member
 from explorer.ops.window import Padding, Pair, Window, both_sides, pair
@@ -66,6 +68,8 @@ class Convolution(Operation, abstract=True):
 class Conv2d(Convolution):
     """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w): (N, O, H′, W′)."""
 
+    prepares = 1
+    channels_last = True
     examples = (
         Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
         Example(real(1, 2, 6, 5), real(4, 1, 3, 2), strides=(2, 1), groups=2),
@@ -77,14 +81,24 @@ class Conv2d(Convolution):
         return TensorType(shape, np.result_type(images.dtype, filters.dtype), images.device)
 
     def workspace(self, images: TensorType, filters: TensorType) -> int:
-        window = self.window(filters.shape)
-        return (window.padding_size(images.shape) + window.columns_size(images.shape)) * images.dtype.itemsize
+        return self.convolving(images.shape, filters.shape).workspace(images.dtype.itemsize)
+
+    def convolving(self, images: Shape, filters: Shape) -> Convolving:
+        """How the convolution of operands of these shapes runs."""
+        return Convolving(self.window(filters), self.groups, images, filters)
+
+    def prepare(self, filters: Array) -> Array:
+        return pack(filters, self.groups)
+
+    def pieces(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Piece]:
+        return self.convolving(images.shape, filters.shape).pieces(out, images, prepared)
 
     def kernel(self, out: Array, images: Array, filters: Array) -> Array:
-        columns = self.window(filters.shape).columns(images, self.groups)
-        weights = self.weights(filters)
-        np.matmul(weights, columns, out=out.reshape(out.shape[0], *weights.shape[1:3], columns.shape[3]))
+        compute(self.pieces(out, self.prepare(filters), images, filters))
         return out
+
+    def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
+        return ((0, 1),) if operand else ((0, 0),)
 
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
         return (
@@ -129,6 +143,11 @@ class Conv2dImageGradient(Convolution):
         windows = columns.reshape(g.shape[0], self.shape[1], *filters.shape[2:], *g.shape[2:])
         np.copyto(out, self.window(filters.shape).scatter(windows, self.shape))
         return out
+
+    def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
+        if operand:
+            return ((1, 1),) if self.groups == 1 else ()  # the groups' channels lie one behind the other
+        return ((0, 0),)
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, filters: Expr) -> tuple[Expr, Expr]:
         return (

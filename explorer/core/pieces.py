@@ -1,0 +1,74 @@
+"""Kernels in pieces: parts of a result that can be made in any order, and at the same time on several threads.
+
+How a result is cut is decided by shapes alone, never by the number of threads: the same bits on every machine.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from explorer.core.types import Array, Shape
+
+Index: TypeAlias = tuple[slice, ...]
+
+PIECE_BYTES = 1 << 18
+"""temporaries of one piece: they stay in a core's own cache"""
+_KEPT_BYTES = 1 << 23
+"""scratch memory that a thread keeps for its next piece; what is larger is given back"""
+_ALIGNMENT = 64
+
+
+class Piece(NamedTuple):
+    """A part of a result: ``compute`` writes it, into the elements ``index`` of the result."""
+
+    index: Index
+    compute: Callable[[], None]
+
+
+class _Own(threading.local):
+    memory = np.empty(0, np.uint8)
+
+
+_own = _Own()
+
+
+def scratch(*wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
+    """Uninitialised arrays of shapes and dtypes in the thread's own memory, valid until its next call."""
+    places, end = [], 0
+    for shape, dtype in wanted:
+        places.append(end)
+        end += -(-math.prod(shape) * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
+    memory = _own.memory
+    if memory.size < end:
+        memory = np.empty(end, np.uint8)
+        if end <= _KEPT_BYTES:
+            _own.memory = memory
+    return tuple(
+        [np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
+    )
+
+
+def even(length: int, most: int) -> list[slice]:
+    """A length cut into slices of nearly equal size, none longer than ``most`` (at least 1)."""
+    count = max(1, -(-length // max(1, most)))
+    bounds = [length * index // count for index in range(count + 1)]
+    return [slice(start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)]
+
+
+def cut(array: Array, index: Index, rank: int) -> Array:
+    """The part of an operand that broadcasts to the elements ``index`` of a result of this rank."""
+    if not array.ndim:
+        return array
+    own = index[rank - array.ndim :]
+    return array[tuple([slice(None) if size == 1 else part for size, part in zip(array.shape, own, strict=True)])]
+
+
+def compute(pieces: Sequence[Piece]) -> None:
+    """Make all pieces, one after the other, on this thread."""
+    for piece in pieces:
+        piece.compute()
