@@ -50,6 +50,17 @@ class Matmul(Operation):
         result: Array = np.matmul(a, b, out=out)
         return result
 
+    def kept_axes(self, operand: int, a: TensorType, b: TensorType) -> tuple[tuple[int, int], ...]:
+        own = b if operand else a
+        result = self.type_of((a, b))
+        assert isinstance(result, TensorType)
+        stacked = max(a.rank, b.rank) - 2
+        shift = stacked - (own.rank - 2)
+        pairs = [(i, i + shift) for i in range(own.rank - 2) if own.shape[i] == result.shape[i + shift]]
+        if own.rank > 1:
+            pairs.append((own.rank - 1, result.rank - 1) if operand else (own.rank - 2, stacked))
+        return tuple(pairs)
+
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         left, right = reshape(a, _as_left(a.shape)), reshape(b, _as_right(b.shape))
         upstream = reshape(g, _product_shape(left.shape, right.shape))

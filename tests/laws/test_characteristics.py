@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from explorer.core.operation import Operation
-from explorer.core.types import Array
+from explorer.core.types import Array, TensorType
 from tests.laws.cases import Case, every_case, floating, operations, parameters
 
 CASES = [case for case in every_case() if case.example.operands]
@@ -41,6 +41,25 @@ def test_linear_operations_are_linear_in_each_operand(case: Case) -> None:
                 mixed[index], swapped[index] = 2.0 * held[index] - 3.0 * other[index], other[index]
         expected = 2.0 * compute(case, *held) - 3.0 * compute(case, *swapped)
         np.testing.assert_allclose(compute(case, *mixed), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "case", parameters(case for case in CASES if type(case.operation).kept_axes is not Operation.kept_axes)
+)
+def test_scaling_an_operand_along_a_kept_axis_scales_the_result(case: Case) -> None:
+    """f(…, s·x, …) = s·f(…, x, …) for factors s along an axis of x that the operation says it keeps."""
+    held = case.arrays("float64", seed=1)
+    expected = compute(case, *held)
+    kinds = [TensorType(array.shape, array.dtype) for array in held]
+    assert case.operation.linear
+    for place, array in enumerate(held):
+        for own, kept in case.operation.kept_axes(place, *kinds):
+            assert array.shape[own] == expected.shape[kept]
+            factors = np.random.default_rng(own).uniform(0.5, 2.0, array.shape[own])
+            scaled = [*held]
+            scaled[place] = array * np.expand_dims(factors, tuple(i for i in range(array.ndim) if i != own))
+            others = tuple(i for i in range(expected.ndim) if i != kept)
+            np.testing.assert_allclose(compute(case, *scaled), expected * np.expand_dims(factors, others), rtol=1e-12)
 
 
 @pytest.mark.parametrize("case", declared("commutative"))
