@@ -33,7 +33,7 @@ def _type(operator: OperatorDefinition) -> str:
 
 @dataclass(slots=True)
 class Build:
-    """A net's expressions: ``inputs`` by name, the ``values`` of all operands by name, plain ones too.
+    """A net's expressions: ``inputs`` by name, the ``values`` of all operands by their own names, plain ones too.
 
     ``problems`` says, by operator, why those that stand in it as opaque operations cannot run.
     """
@@ -52,10 +52,11 @@ class Build:
 
     def output(self, name: str) -> Expr:
         """The expression of one operand."""
-        value = self.values[name]
+        blob = self.definition.blob(name)
+        value = self.values[blob.name]
         if isinstance(value, Expr):
             return value
-        producer = self.definition.blob(name).producer
+        producer = blob.producer
         raise graph_error(
             self.definition.source,
             self.definition.operator(producer) if producer else None,
@@ -70,8 +71,9 @@ class NetBuilder:
 
     def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights) -> None:
         self.definition, self.table, self.weights = definition, table, weights
-        self._paths = box_paths(definition)
-        self._types = {self._paths[operator.name]: _type(operator) for operator in definition.operators}
+        self._program = definition.ssa
+        self._paths = box_paths(self._program)
+        self._types = {self._paths[operator.name]: self._kind(operator) for operator in self._program.operators}
         self._scopes: dict[tuple[str, ...], Scope] = {}
         self._where = os.path.basename(definition.source) or definition.name
 
@@ -81,10 +83,11 @@ class NetBuilder:
         The first operator that does not fit raises an error with its name and line; with ``opaque`` it is drawn
         all the same, as an operation that cannot run, and the build goes on.
         """
-        build = Build(self.definition, dict(inputs), dict(inputs))
+        named = zip(self.definition.inputs, self._program.inputs, strict=True)
+        build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
-        for operator in self.definition.topological_order:
-            place = Place(self._where, operator.line, operator.text)
+        for operator in self._program.topological_order:
+            place = Place(operator.file or self._where, operator.line, operator.text)
             with surrounded(self.scope(operator), place):
                 try:
                     results = self._results(operator, build.values)
@@ -110,6 +113,13 @@ class NetBuilder:
         assert found is not None
         return found
 
+    def _kind(self, operator: OperatorDefinition) -> str:
+        """What the operator's box says: its type, and the versions that it reads and writes of rewritten blobs."""
+        blobs = [self.definition.blobs[name] for name in (*operator.inputs, *operator.outputs)]
+        if all(blob.name == blob.blob for blob in blobs):
+            return _type(operator)
+        return f"{_type(operator)}: {', '.join(operator.inputs)} → {', '.join(operator.outputs)}"
+
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any]) -> tuple[Any, ...]:
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
@@ -118,6 +128,9 @@ class NetBuilder:
                 rule=f"near known types: {near}" if near else "no known type is near",
                 fix=f'register it: @ex.file_operator("{operator.type}")',
             )
+        schema = self.table.schema(operator.type)
+        if schema is not None:
+            schema.check(self.definition.operator(operator.name))
         operands = tuple(values[blob] for blob in operator.inputs)
         context = OperatorContext(operator, operands, lambda name: self.weights.tensor(operator.name, name))
         try:

@@ -26,7 +26,7 @@ class UnknownType:
     near: tuple[str, ...]
 
     def __str__(self) -> str:
-        listed = ", ".join(f"{operator.name!r} (line {operator.line})" for operator in self.operators[:8])
+        listed = ", ".join(f"{operator.place}" for operator in self.operators[:8])
         more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
         near = f"; near known types: {', '.join(self.near)}" if self.near else ""
         return f"{self.type}: {listed}{more}{near}"
@@ -46,7 +46,7 @@ def find(build: Build, table: OperatorTable) -> list[str]:
     definition = build.definition
     found = [f"unknown operator type {unknown}" for unknown in unknown_types(definition, table)]
     for name, error in build.problems.items():
-        operator = definition.operator(name)
+        operator = definition.ssa.operator(name)
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
             found.append(str(error))
     for name, blob in definition.blobs.items():
@@ -55,7 +55,7 @@ def find(build: Build, table: OperatorTable) -> list[str]:
             contradiction = disagreement(blob, value.type)
             if contradiction:
                 maker = definition.operator(blob.producer) if blob.producer else None
-                where = f"operator {maker.name!r} (line {maker.line})" if maker else "an input"
+                where = f"operator {maker.place}" if maker else "an input"
                 found.append(f"operand {name!r} of {where}: {contradiction}")
     return found + _weight_findings(definition)
 
@@ -97,7 +97,7 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
         for operator in definition.operators
         for attribute, reference in operator.weights.items()
     }
-    if name not in operators and name not in definition.blobs and name not in weights:
+    if name not in operators and not definition.has_blob(name) and name not in weights:
         raise UnknownNameError(
             name, kind="operator, operand or weight", known={*operators, *definition.blobs, *weights}
         )
@@ -105,7 +105,7 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     if name in operators:
         box = builder.scope(operators[name])
         found += [node for node in everything if _is_inside(node.scope, box)]
-    value = build.values.get(name)
+    value = build.values[definition.blob(name).name] if definition.has_blob(name) else None
     if isinstance(value, Expr) and all(value is not node for node in found):
         found.append(value)
     if name in weights:
@@ -123,7 +123,7 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 
 def ends(build: Build) -> list[Expr]:
     """What the net hands out, then what nobody reads: with these every operator that makes a tensor is reached."""
-    found = {name: value for name in build.definition.outputs if isinstance(value := build.values[name], Expr)}
+    found = {name: value for name in build.definition.ssa.outputs if isinstance(value := build.values[name], Expr)}
     for name, blob in build.definition.blobs.items():
         value = build.values[name]
         if not blob.consumers and blob.producer is not None and isinstance(value, Expr):

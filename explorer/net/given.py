@@ -21,7 +21,7 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
         named, inputs = {**inputs[0], **named}, ()
     wanted = definition.inputs
-    expected = ", ".join(f"{name!r} {shape_text(definition.blob(name).shape)}" for name in wanted) or "none"
+    expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in wanted) or "none"
     for name in named:
         if name not in wanted:
             raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=wanted)

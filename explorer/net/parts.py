@@ -50,6 +50,8 @@ class OperatorDefinition:
     text: str = field(default="", compare=False, repr=False)
     boxes: tuple[str, ...] | None = None
     doc: str = ""
+    file: str = field(default="", compare=False, repr=False)
+    """the cell or script that wrote the operator, where that is not the net's source"""
 
     @property
     def place(self) -> str:

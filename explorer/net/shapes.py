@@ -26,7 +26,7 @@ class Lengths:
         named: dict[str, int] = {}
         nameless: set[int] = set()
         for name, shape in shapes.items():
-            noted = definition.blob(name).shape
+            noted = definition.input(name).shape
             for dimension, length in zip(noted if noted is not None else (), shape, strict=False):
                 if isinstance(dimension, str):
                     named.setdefault(dimension, length)
@@ -90,7 +90,7 @@ def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> 
     """Refuse inputs that the file's notes do not describe: dtype, rank, known lengths, and lengths of one name."""
     named: dict[str, tuple[int, str]] = {}
     for name, kind in types.items():
-        blob = definition.blob(name)
+        blob = definition.input(name)
         dtype = noted_dtype(blob)
         expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
         given = f"input {name!r} of net {definition.name!r}: given {kind.dtype.name} {kind.shape}"

@@ -1,4 +1,10 @@
-"""A format's operator types: what each of them means, as a function that records expressions."""
+"""A format's operator types: what each of them means, as a function that records expressions.
+
+Types enter a table in one of two ways. :meth:`OperatorTable.register` takes a builder that asks an OperatorContext
+for what it needs, as suits a file's types. :meth:`OperatorTable.declare` takes a function of expressions whose
+signature is the type's schema: one declaration for constructor, schema and help; its gradient is that of the
+expressions that it records.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +14,27 @@ from typing import Any, TypeAlias, TypeVar
 
 from explorer.core.errors import DeclarationError
 from explorer.net.context import OperatorContext
+from explorer.net.schema import OperatorSchema
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 """records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
 _Registered = TypeVar("_Registered", bound=Builder)
+_Declared = TypeVar("_Declared", bound=Callable[..., Any])
 
 
 class OperatorTable:
     """Operator types of one file format to their builders; users add their own."""
 
-    def __init__(self, format: str) -> None:
+    def __init__(self, format: str, *, rewrites: bool = False) -> None:
         self.format = format
+        self.rewrites = rewrites
+        """whether programs in these types run in their order and may write a blob again"""
         self.version = 0
         """grows with every registration, so that what was built before can be told from what would be built now"""
         self._builders: dict[str, Builder] = {}
+        self._schemas: dict[str, OperatorSchema] = {}
+        self._declared: dict[str, tuple[str, str]] = {}
+        """type → module and name of the function that declares it"""
 
     def register(self, *types: str) -> Callable[[_Registered], _Registered]:
         """Decorate the builder of one or more operator types; a type that is known is replaced.
@@ -39,10 +52,41 @@ class OperatorTable:
         def enter(builder: _Registered) -> _Registered:
             for name in types:
                 self._builders[name] = builder
+                self._schemas.pop(name, None)
             self.version += 1
             return builder
 
         return enter
+
+    def declare(self, *types: str, **options: Any) -> Callable[[_Declared], _Declared]:
+        """Decorate the function of one or more operator types, of its own name where none is given.
+
+        It takes expressions and returns one, or a tuple; its signature is the schema (explorer.net.schema), to which
+        ``options`` add ``in_place`` (True: the first output may overwrite the first input; or pairs of positions),
+        ``enforced`` (pairs that must be one blob), and the ``inputs`` and ``outputs`` counts that are allowed. Raises
+        DeclarationError for a type that another function declares; the same function declared again replaces it.
+        """
+
+        def enter(function: _Declared) -> _Declared:
+            owner = function.__module__, function.__qualname__
+            for name in types or (function.__name__,):
+                if self._declared.get(name, owner) != owner:
+                    raise DeclarationError(
+                        f"a second declaration of the operator type {name!r}",
+                        rule=f"{'.'.join(self._declared[name])} declares it",
+                        fix="choose another name",
+                    )
+                schema = OperatorSchema.of(name, function, **options)
+                self._builders[name], self._schemas[name] = _builder(function, schema), schema
+                self._declared[name] = owner
+            self.version += 1
+            return function
+
+        return enter
+
+    def schema(self, type: str) -> OperatorSchema | None:
+        """What a type asks for; None for a type that its builder alone knows."""
+        return self._schemas.get(type)
 
     def __contains__(self, type: str) -> bool:
         return type in self._builders
@@ -68,3 +112,13 @@ class OperatorTable:
 def _word(type: str) -> str:
     """The type without its family: relu of ``nn.ReLU`` and ``aten::relu``."""
     return type.replace("::", ".").rpartition(".")[2].lower()
+
+
+def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
+    def build(op: OperatorContext) -> Any:
+        arguments = dict(op.arguments)
+        weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
+        return function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
+
+    build.__doc__ = function.__doc__
+    return build
