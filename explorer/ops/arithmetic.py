@@ -178,6 +178,12 @@ class LogicalOr(Logic):
     ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _TRUTHS
 
 
+class LogicalXor(Logic):
+    """Whether one of a and b holds, and the other does not."""
+
+    ufunc, commutative, associative, examples = np.logical_xor, True, True, _TRUTHS
+
+
 class LogicalNot(Logic):
     """Whether a does not hold."""
 
@@ -240,6 +246,6 @@ class AddN(Elementwise):
 add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
 maximum, minimum = Maximum(), Minimum()
 equal, not_equal, less, less_equal = Equal(), NotEqual(), Less(), LessEqual()
-logical_and, logical_or, logical_not = LogicalAnd(), LogicalOr(), LogicalNot()
+logical_and, logical_or, logical_xor, logical_not = LogicalAnd(), LogicalOr(), LogicalXor(), LogicalNot()
 greater, greater_equal = Greater(), GreaterEqual()
 add_n = AddN()

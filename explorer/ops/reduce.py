@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType, normalize_axes
+from explorer.ops.arithmetic import where
 from explorer.ops.base import reshape
 from explorer.ops.movement import broadcast_to, cast
 
@@ -34,7 +36,7 @@ class Reduction(Operation, abstract=True):
 
     def result_shape(self, x: TensorType) -> Shape:
         """The shape without the reduced axes, or with size 1 there."""
-        if any(not 0 <= axis < x.rank for axis in self.axes):
+        if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
             raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}")
         if self.keepdims:
             return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
@@ -64,7 +66,8 @@ class Reduction(Operation, abstract=True):
 
 
 @functools.cache
-def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of sums of elements of a dtype: small integers are summed in the platform's integer, as NumPy does."""
     found: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
     return found
 
@@ -77,7 +80,7 @@ class Sum(Reduction):
     examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        return _sum_dtype(dtype)
+        return sum_dtype(dtype)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g, x),)
@@ -102,13 +105,53 @@ class Mean(Reduction):
         return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)
 
 
+class Prod(Reduction):
+    """The product over axes, in the dtype that a sum has; its gradient holds where elements are 0 too."""
+
+    ufunc = np.multiply
+    examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return sum_dtype(dtype)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        """g · the product of the others: of the elements that are not 0 it is a quotient."""
+        zero = x == 0
+        factors = where(zero, 1, x)
+        product, zeros = self.spread(Prod(self.axes)(factors), x), self.spread(Sum(self.axes)(cast(zero, x.dtype)), x)
+        alone = where(zeros == 1, product, 0)
+        return (self.spread(g, x) * where(zero, alone, where(zeros == 0, product / factors, 0)),)
+
+
+class Truth(Reduction, abstract=True):
+    """Whether elements along axes are not 0."""
+
+    nondifferentiable = "truth values have no derivative"
+    idempotent = True
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return np.dtype(bool)
+
+
+class All(Truth):
+    """Whether all elements over axes hold: are not 0."""
+
+    ufunc = np.logical_and
+
+
+class AnyOf(Truth):
+    """Whether any element over axes holds: is not 0."""
+
+    name, ufunc = "any", np.logical_or
+
+
 class Extreme(Reduction, abstract=True):
     """A largest or smallest element; elements that share it share the gradient."""
 
     idempotent = True
 
     def infer(self, x: TensorType) -> TensorType:
-        if any(x.shape[axis] == 0 for axis in self.axes if axis < x.rank):
+        if builtins.any(x.shape[axis] == 0 for axis in self.axes if axis < x.rank):
             raise self.refuse((x,), "the reduced axes hold at least one element")
         return super().infer(x)
 
@@ -156,3 +199,21 @@ def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
     """The smallest element over axes, over all of them for None."""
     return _reduce(Min, x, axis, keepdims)
+
+
+@public
+def prod(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The product over axes, over all of them for None."""
+    return _reduce(Prod, x, axis, keepdims)
+
+
+@public
+def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """Whether all elements over axes are not 0, over all of them for None."""
+    return _reduce(All, x, axis, keepdims)
+
+
+@public
+def any(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """Whether any element over axes is not 0, over all of them for None."""
+    return _reduce(AnyOf, x, axis, keepdims)

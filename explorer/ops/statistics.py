@@ -1,15 +1,68 @@
-"""Normalization by statistics of the operand itself."""
+"""Statistics, and normalization by statistics of the operand itself."""
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
+import numpy as np
+
+from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
 from explorer.core.registry import public
-from explorer.ops.elementwise import square
-from explorer.ops.reduce import mean
+from explorer.core.types import normalize_axes, whole
+from explorer.ops.activation import clip
+from explorer.ops.arithmetic import add, add_n, multiply
+from explorer.ops.base import reshape
+from explorer.ops.elementwise import absolute, sqrt, square
+from explorer.ops.movement import cast
+from explorer.ops.padding import pad
+from explorer.ops.parts import getitem
+from explorer.ops.reduce import max, mean, min, sum
 from explorer.ops.transcendental import rsqrt
+
+
+@public
+def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
+    """The variance over axes, over all of them for None: Σ (x − mean)² / (count − ddof)."""
+    (x,) = as_operands((x,))
+    axes = normalize_axes(axis, x.ndim, "var")
+    squares = square(x - mean(x, axes, keepdims=True))
+    if not ddof:
+        return mean(squares, axes, keepdims)
+    count = math.prod([x.shape[one] for one in axes])
+    return sum(squares, axes, keepdims) / float(builtins.max(count - ddof, 0))
+
+
+@public
+def std(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
+    """The standard deviation over axes, over all of them for None: the root of the variance."""
+    return sqrt(var(x, axis, ddof, keepdims))
+
+
+@public
+def vector_norm(x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """(Σ |x|ᵖ)^(1/p) over axes, over all of them for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number."""
+    (x,) = as_operands((x,))
+    axes = normalize_axes(axis, x.ndim, "vector_norm")
+    if order == 2:
+        return sqrt(sum(square(x), axes, keepdims))
+    size = absolute(x)
+    if math.isinf(order):
+        return (max if order > 0 else min)(size, axes, keepdims)
+    if order == 0:
+        return sum(cast(x != 0, x.dtype), axes, keepdims)
+    return sum(size, axes, keepdims) if order == 1 else sum(size**order, axes, keepdims) ** (1 / order)
+
+
+@public
+def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Expr:
+    """``x`` divided by its norm along an axis, which counts as ε at least."""
+    (x,) = as_operands((x,))
+    y: Expr = x / clip(vector_norm(x, order, axis, keepdims=True), epsilon, None)
+    return y
 
 
 @public
@@ -21,3 +74,50 @@ def layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, e
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
     return y if shift is None else y + shift
+
+
+@public
+def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None) -> Expr:
+    """x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's own (that of 1) for None."""
+    (x,) = as_operands((x,))
+    last = tuple(range(x.ndim - axes, x.ndim))
+    epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
+    y: Expr = x * rsqrt(mean(square(x), last, keepdims=True) + epsilon)
+    return y if scale is None else y * scale
+
+
+@public
+def group_norm(x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5) -> Expr:
+    """(x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,)."""
+    (x,) = as_operands((x,))
+    count = whole(groups, "group_norm: groups")
+    if x.ndim < 2 or count < 1 or x.shape[1] % count:
+        raise OperandError(f"group_norm: {count} groups of {x.type}", rule="the channels, axis 1, divide among them")
+    split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
+    y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
+    for value, combine in ((scale, multiply), (shift, add)):
+        if value is not None:
+            (value,) = as_operands((value,))
+            y = combine(y, reshape(value, (value.size, *[1] * (x.ndim - 2))))
+    return y
+
+
+@public
+def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5) -> Expr:
+    """(x − mean) / √(variance + ε) over each channel of each member of (N, C, …); scale and shift are (C,)."""
+    (x,) = as_operands((x,))
+    return group_norm(x, x.shape[1] if x.ndim > 1 else 1, scale, shift, epsilon=epsilon)
+
+
+@public
+def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
+    """x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), zeros beyond the channels."""
+    (x,) = as_operands((x,))
+    count = whole(size, "local_response_norm: size")
+    if x.ndim < 2 or count < 1:
+        raise OperandError(f"local_response_norm: {count} channels of {x.type}", rule="one or more of (N, C, …)")
+    sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))
+    squares, channels = pad(square(x), sides), x.shape[1]
+    total = add_n(*[getitem(squares, (slice(None), slice(i, i + channels))) for i in range(count)])
+    y: Expr = x / (bias + total * (alpha / count)) ** beta
+    return y

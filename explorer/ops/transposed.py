@@ -1,0 +1,178 @@
+"""Convolutions beside the plain one in two dimensions: transposed, along one axis, along three."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.core.operation import as_operands
+from explorer.core.registry import public
+from explorer.core.types import whole
+from explorer.ops.arithmetic import add_n
+from explorer.ops.base import reshape
+from explorer.ops.conv import Conv2dImageGradient, conv2d
+from explorer.ops.movement import expand_dims, transpose
+from explorer.ops.padding import pad
+from explorer.ops.parts import getitem
+from explorer.ops.window import Padding, Pair, both_sides, pair
+
+
+@public
+def conv_transpose2d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int | Pair = 1,
+    padding: int | Pair | Padding = 0,
+    output_padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+) -> Expr:
+    """The adjoint of a convolution: (N, C, H, W) and filters (C, O / groups, h, w) to (N, O, H′, W′), plus a bias (O,).
+
+    H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, which is smaller than the stride.
+    """
+    x, filters = as_operands((x, filters))
+    steps, sides, spread = pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation")
+    extra, count = pair(output_padding, "output_padding"), whole(groups, "groups")
+    if x.ndim != 4 or filters.ndim != 4 or x.shape[1] != filters.shape[0]:
+        raise OperandError(
+            f"conv_transpose2d: given {x.type} and {filters.type}",
+            rule="images are (N, C, H, W) and filters (C, O / groups, h, w)",
+        )
+    if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
+        raise OperandError(
+            f"conv_transpose2d: output_padding {extra} with strides {steps}",
+            rule="output_padding is not negative and smaller than the stride",
+        )
+    size = [
+        (x.shape[2 + axis] - 1) * steps[axis]
+        - sum(sides[axis])
+        + spread[axis] * (filters.shape[2 + axis] - 1)
+        + 1
+        + extra[axis]
+        for axis in (0, 1)
+    ]
+    if min(size) < 1:
+        raise OperandError(
+            f"conv_transpose2d: given {x.type}, filters {filters.type}, strides {steps}, padding {sides}",
+            rule=f"the result has one pixel at least, not {size[0]}×{size[1]}",
+            fix="pad less",
+        )
+    shape = (x.shape[0], filters.shape[1] * count, *size)
+    return _plus(Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters), bias)
+
+
+@public
+def conv1d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int = 1,
+    padding: int | Pair = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Expr:
+    """Cross-correlation of (N, C, L) with filters (O, C / groups, l) plus a bias (O,): (N, O, L′)."""
+    x, filters = _lines(x, filters, "conv1d")
+    y = conv2d(x, filters, bias, strides=(1, strides), padding=_side(padding), dilation=(1, dilation), groups=groups)
+    return getitem(y, (slice(None), slice(None), 0))
+
+
+@public
+def conv_transpose1d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int = 1,
+    padding: int | Pair = 0,
+    output_padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Expr:
+    """The adjoint of ``conv1d``: (N, C, L) and filters (C, O / groups, l) to (N, O, L′)."""
+    x, filters = _lines(x, filters, "conv_transpose1d")
+    y = conv_transpose2d(
+        x,
+        filters,
+        bias,
+        strides=(1, strides),
+        padding=_side(padding),
+        output_padding=(0, output_padding),
+        dilation=(1, dilation),
+        groups=groups,
+    )
+    return getitem(y, (slice(None), slice(None), 0))
+
+
+@public
+def conv3d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: tuple[int, int, int] = (1, 1, 1),
+    padding: tuple[int, int, int] = (0, 0, 0),
+    dilation: tuple[int, int, int] = (1, 1, 1),
+    groups: int = 1,
+) -> Expr:
+    """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d."""
+    x, filters = as_operands((x, filters))
+    if x.ndim != 5 or filters.ndim != 5:
+        raise OperandError(
+            f"conv3d: given {x.type} and {filters.type}",
+            rule="volumes are (N, C, D, H, W), filters (O, C / groups, d, h, w)",
+        )
+    if any(len(given) != 3 for given in (strides, padding, dilation)) or strides[0] < 1 or dilation[0] < 1:
+        raise OperandError(
+            f"conv3d: strides {strides}, padding {padding}, dilation {dilation}",
+            rule="each has three whole numbers ≥ 1 or, padding, ≥ 0",
+        )
+    deep = pad(x, ((0, 0), (0, 0), (padding[0], padding[0]), (0, 0), (0, 0)))
+    count = (deep.shape[2] - dilation[0] * (filters.shape[2] - 1) - 1) // strides[0] + 1
+    if count < 1 or not filters.shape[2]:
+        raise OperandError(f"conv3d: given {x.type} and {filters.type}", rule="the filter fits into the padded volume")
+
+    def plane(depth: int) -> Expr:
+        first = depth * dilation[0]
+        layers = getitem(
+            deep, (slice(None), slice(None), slice(first, first + (count - 1) * strides[0] + 1, strides[0]))
+        )
+        images = transpose(layers, (0, 2, 1, 3, 4))
+        y = conv2d(
+            reshape(images, (images.shape[0] * count, *images.shape[2:])),
+            getitem(filters, (slice(None), slice(None), depth)),
+            strides=strides[1:],
+            padding=padding[1:],
+            dilation=dilation[1:],
+            groups=groups,
+        )
+        return reshape(y, (x.shape[0], count, *y.shape[1:]))
+
+    total = add_n(*[plane(depth) for depth in range(filters.shape[2])])
+    return _plus(transpose(total, (0, 2, 1, 3, 4)), bias)
+
+
+def _lines(x: Any, filters: Any, operation: str) -> tuple[Expr, Expr]:
+    x, filters = as_operands((x, filters))
+    if x.ndim != 3 or filters.ndim != 3:
+        raise OperandError(
+            f"{operation}: given {x.type} and {filters.type}",
+            rule="sequences are (N, C, L), and filters have three axes",
+        )
+    return expand_dims(x, 2), expand_dims(filters, 2)
+
+
+def _side(padding: int | Pair) -> Padding:
+    return (0, 0), pair(padding, "padding")
+
+
+def _plus(y: Expr, bias: Any) -> Expr:
+    if bias is None:
+        return y
+    (bias,) = as_operands((bias,))
+    return y + reshape(bias, (bias.size, *[1] * (y.ndim - 2)))
