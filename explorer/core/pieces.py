@@ -5,6 +5,7 @@ How a result is cut is decided by shapes alone, never by the number of threads: 
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -24,9 +25,9 @@ _ALIGNMENT = 64
 
 
 class Piece(NamedTuple):
-    """A part of a result: ``compute`` writes it, into the elements ``index`` of the result."""
+    """A part of a result: ``compute`` writes it, into the elements ``place`` of the result."""
 
-    index: Index
+    place: Index
     compute: Callable[[], None]
 
 
@@ -57,7 +58,7 @@ def even(length: int, most: int) -> list[slice]:
     """A length cut into slices of nearly equal size, none longer than ``most`` (at least 1)."""
     count = max(1, -(-length // max(1, most)))
     bounds = [length * index // count for index in range(count + 1)]
-    return [slice(start, stop) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 def cut(array: Array, index: Index, rank: int) -> Array:

@@ -100,9 +100,6 @@ class Conv2d(Convolution):
     def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
         return ((0, 1),) if operand else ((0, 0),)
 
-    def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
-        return ((0, 1),) if operand else ((0, 0),)
-
     def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
         return (
             Conv2dImageGradient(*self.options, images.shape)(g, filters),
@@ -146,11 +143,6 @@ class Conv2dImageGradient(Convolution):
         windows = columns.reshape(g.shape[0], self.shape[1], *filters.shape[2:], *g.shape[2:])
         np.copyto(out, self.window(filters.shape).scatter(windows, self.shape))
         return out
-
-    def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
-        if operand:
-            return ((1, 1),) if self.groups == 1 else ()  # the groups' channels lie one behind the other
-        return ((0, 0),)
 
     def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
         if operand:

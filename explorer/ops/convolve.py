@@ -71,19 +71,22 @@ class Convolving(NamedTuple):
         if not math.prod(self.result):
             return 0
         images, filters, rows, across = [
-            max([part.stop - part.start for part in parts])
-            for parts in zip(*self.indices(itemsize), strict=True)
+            max([part.stop - part.start for part in parts]) for parts in zip(*self.indices(itemsize), strict=True)
         ]
         slab = 0 if self._pointwise else math.prod(self._slab(images, rows))
         if self.depthwise:
             return slab * itemsize
         pixels = images * rows * across
         columns = pixels * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
-        return (slab + columns + (pixels * filters if self.groups > 1 else 0)) * itemsize
+        elements: int = slab + columns + (pixels * filters if self.groups > 1 else 0)
+        return elements * itemsize
 
     def pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
         """The pieces of the convolution in ``out``; ``packed`` are the filters as ``pack`` makes them."""
         make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
+
+        if not (images.size and packed.size):  # a sum of nothing
+            return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
 
         def piece(index: Index) -> Piece:
             return Piece(index, lambda: make(out, images, packed, index))
@@ -155,7 +158,7 @@ class Convolving(NamedTuple):
         slab_shape = self._slab(*shape[:2])
         whole, first = images.transpose(0, 2, 3, 1)[n], rows.start * down - top
         if whole.strides[3] == whole.itemsize and self.window.padding == ((0, 0), (0, 0)):
-            slab, others = whole[:, first:], scratch(*wanted)
+            slab, others = whole[:, first:], [*scratch(*wanted)]
         else:
             slab, *others = scratch((slab_shape, images.dtype), *wanted)
             _fill(slab, whole, first, -left)

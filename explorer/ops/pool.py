@@ -9,6 +9,7 @@ import numpy as np
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
+from explorer.core.pieces import PIECE_BYTES, Index, Piece, compute, even
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType
 from explorer.ops.base import float_dtype, reshape
@@ -64,7 +65,40 @@ class Pooling(Operation, abstract=True):
         return result.size * self.size[0] * self.size[1]
 
 
-class MaxPool2d(Pooling):
+class Gathering(Pooling, abstract=True):
+    """Poolings that combine each window's pixels tap by tap, over views of the images, whichever way these lie."""
+
+    channels_last = True
+
+    def make(self, out: Array, x: Array, index: Index) -> None:
+        """Compute one piece of the pooling."""
+        raise NotImplementedError
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        compute(self.pieces(out, None, x))
+        return out
+
+    def pieces(self, out: Array, prepared: None, x: Array) -> list[Piece]:
+        n, c, rows, across = out.shape
+        block = max(1, PIECE_BYTES // max(1, c * across * out.itemsize))
+
+        def piece(images: slice, band: slice) -> Piece:
+            index = images, slice(0, c), band, slice(0, across)
+            return Piece(index, lambda: self.make(out, x, index))
+
+        return [piece(images, band) for images in even(n, block // max(1, rows)) for band in even(rows, block)]
+
+    def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
+        """Combine the pixels of each window into the piece of ``out``; padding takes no part."""
+        part, images = out[index], x[index[0]]
+        for row in range(self.size[0]):
+            for column in range(self.size[1]):
+                windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
+                into = part[windows]
+                combine(into, images[pixels], out=into)
+
+
+class MaxPool2d(Gathering):
     """The largest pixel of each window; padding never wins."""
 
     def infer(self, x: TensorType) -> TensorType:
@@ -72,15 +106,9 @@ class MaxPool2d(Pooling):
             raise self.refuse((x,), "pixels are real numbers")
         return x.with_shape(self.result_shape(x))
 
-    def kernel(self, out: Array, x: Array) -> Array:
-        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        padded = self.window.padded(x, lowest)
-        count = out.shape[2], out.shape[3]
-        np.copyto(out, self.window.at(padded, 0, 0, count))
-        for row in range(self.size[0]):
-            for column in range(self.size[1]):
-                np.maximum(out, self.window.at(padded, row, column, count), out=out)
-        return out
+    def make(self, out: Array, x: Array, index: Index) -> None:
+        out[index].fill(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+        self.gather(np.maximum, out, x, index)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (MaxPool2dGradient(self.size, self.strides, self.padding, self.dilation, self.ceil)(g, y, x),)
@@ -158,7 +186,7 @@ class MeanPooling(Pooling, abstract=True):
         )
 
 
-class AvgPool2d(MeanPooling):
+class AvgPool2d(Gathering, MeanPooling):
     """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
 
     examples = (
@@ -170,11 +198,11 @@ class AvgPool2d(MeanPooling):
     def infer(self, x: TensorType) -> TensorType:
         return TensorType(self.result_shape(x), float_dtype(x.dtype))
 
-    def kernel(self, out: Array, x: Array) -> Array:
-        padded = self.window.padded(x.astype(out.dtype, copy=False), 0)
-        total = sum_windows(self.window, padded, (out.shape[2], out.shape[3]))
-        np.divide(total, self.counts(x.shape[2], x.shape[3], out.dtype), out=out)
-        return out
+    def make(self, out: Array, x: Array, index: Index) -> None:
+        part = out[index]
+        part.fill(0)
+        self.gather(np.add, out, x, index)
+        part /= self.counts(x.shape[2], x.shape[3], out.dtype)[index[2]]
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (AvgPool2dGradient(*self.options, x.shape)(g),)

@@ -77,6 +77,20 @@ class Window(NamedTuple):
             left : left + (count[1] - 1) * self.strides[1] + 1 : self.strides[1],
         ]
 
+    def overlap(self, row: int, column: int, size: Pair, rows: slice, across: int) -> tuple[Any, Any]:
+        """Which windows have their pixel (row, column) inside images of ``size``, and where these pixels lie.
+
+        Two indices of the last two axes: of windows, counted from ``rows.start``, and of images.
+        """
+        windows, pixels = [], []
+        for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, across))):
+            step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
+            low = max(start, -(first // step))
+            high = max(low, min(stop, (size[axis] - 1 - first) // step + 1))
+            windows.append(slice(low - start, high - start))
+            pixels.append(slice(low * step + first, max(0, (high - 1) * step + first + 1), step))
+        return (..., *windows), (..., *pixels)
+
     def columns(self, x: Array, groups: int) -> Array:
         """All windows of images (N, C, H, W) as columns (N, groups, C / groups · h · w, windows), zero padded."""
         padded = self.padded(x, 0)
