@@ -33,7 +33,7 @@ export class Canvas {
       const open = placement.composed.has(box);
       if (this.boxes.get(box)?.open !== open) {
         this.boxes.get(box)?.root.remove();
-        this.boxes.set(box, new BoxView(this.trace.layout.boxes[box], box, open));
+        this.boxes.set(box, new BoxView(this.trace, box, open));
       }
       const view = this.boxes.get(box);
       if (open) this.layers.open.append(view.root);
@@ -135,7 +135,7 @@ export class Canvas {
         this.layers.frames.append(view.root);
         this.layers.titles.append(view.label);
       }
-      view.show(frame, this.placement);
+      view.show(frame, scene, this.placement);
     }
   }
 

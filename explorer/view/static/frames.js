@@ -17,8 +17,9 @@ export function around(rects, pad = PAD) {
 }
 
 const touches = ([left, top, right, bottom], [x, y, w, h]) => x < right && x + w > left && y < bottom && y + h > top;
+const holds = ([x, y, w, h], [left, top, right, bottom]) => x <= left && y <= top && right <= x + w && bottom <= y + h;
 
-/** Draws the frame of one group: a rectangle where it holds nothing else, else one rounded shape a member, linked. */
+/** Draws the frame of one group: a rectangle where it holds its members only, else a rounded shape around each; frames.py is its twin. */
 export class FrameView {
   constructor() {
     this.shape = svg("path", { class: "ex-frame" });
@@ -28,9 +29,12 @@ export class FrameView {
     this.label = svg("g", {}, this.title, this.number);
   }
 
-  /** @param {import("./scene.js").Frame} frame @param {import("./place.js").Placement} placement */
-  show(frame, placement) {
-    if (this.placement !== placement || this.slots !== frame.slots.join()) this.#outline(frame.slots, placement);
+  /** @param {import("./scene.js").Frame} frame @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement */
+  show(frame, scene, placement) {
+    const members = `${frame.slots}|${frame.boxes}`;
+    if (this.placement !== placement || this.members !== members) this.#outline(frame, scene, placement);
+    this.placement = placement;
+    this.members = members;
     put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}`);
     const [x, y, right, bottom] = this.bounds;
     say(this.title, shorten(visible(frame.group.label), Math.max(240, right - x + 60), TITLE));
@@ -42,15 +46,18 @@ export class FrameView {
     put(this.number, "y", (y + bottom) / 2 + 4);
   }
 
-  #outline(slots, placement) {
-    this.placement = placement;
-    this.slots = slots.join();
-    const rects = slots.map((slot) => placement.slots.get(slot));
+  #outline(frame, scene, placement) {
+    const inside = new Set([...frame.slots.map((slot) => placement.slots.get(slot)), ...frame.boxes.map((box) => placement.boxes.get(box))]);
+    const rects = [...inside];
     this.bounds = around(rects);
-    const members = new Set(slots);
-    let holdsOthers = false;
-    for (const [slot, rect] of placement.slots) holdsOthers ||= !members.has(slot) && touches(this.bounds, rect);
-    put(this.shape, "d", holdsOthers ? rects.map((rect) => roundedRect(around([rect], 7))).join("") : roundedRect(this.bounds));
+    const others = [...placement.slots.values()];
+    let cuts = false;
+    for (const [box, rect] of placement.boxes) {
+      if (placement.composed.has(box)) cuts ||= touches(this.bounds, rect) && !holds(rect, this.bounds);
+      else if (!scene.boxes.get(box)?.empty) others.push(rect);
+    }
+    const parted = cuts || others.some((rect) => !inside.has(rect) && touches(this.bounds, rect));
+    put(this.shape, "d", parted ? rects.map((rect) => roundedRect(around([rect], 7))).join("") : roundedRect(this.bounds));
   }
 }
 

@@ -148,17 +148,19 @@ function fillPill(element, text, x, y) {
 
 /** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
 export class BoxView {
-  /** @param {any} box @param {number} index @param {boolean} open */
-  constructor(box, index, open) {
+  /** @param {import("./trace.js").Trace} trace @param {number} index @param {boolean} open */
+  constructor(trace, index, open) {
     this.open = open;
-    this.box = box;
+    this.box = trace.layout.boxes[index];
     this.shape = svg("rect", { class: "ex-shape", rx: open ? 12 : 10 });
     this.under = svg("rect", { class: "ex-under", rx: 10 });
     this.name = svg("text", { class: open ? "ex-title" : "ex-name" });
     this.second = svg("text", { class: "ex-second" });
     this.sign = svg("path", { class: "ex-sign" });
     this.news = pill("ex-tag", 14);
-    const parts = open ? [this.shape, this.name, this.sign] : [this.under, this.shape, this.name, this.second, this.sign, this.news];
+    // One operator of a file is no stack: it has no second sheet.
+    const under = trace.isOperator(index) ? [] : [this.under];
+    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, this.second, this.sign, this.news];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -186,7 +188,7 @@ export class BoxView {
     const key = `${mark?.key}|${selected}`;
     if (key === this.key) return;
     this.key = key;
-    put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.empty ? " ex-none" : ""}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
+    put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.empty ? " ex-none" : ""}${mark?.member ? " ex-member" : ""}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
     const news = mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : "";
     this.news.classList.toggle("ex-none", news === "");
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);

@@ -6,8 +6,9 @@ import { bytesText, microsText } from "./reason.js";
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
  *   copies: number, heat: number, member: boolean, key: string}} Mark what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
- * @typedef {{changed: number, active: boolean, empty: boolean, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
- * @typedef {{group: any, index: number, slots: number[], state: string, number: number}} Frame
+ * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
+ * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
+ *   boxes: the closed operators that hide members
  * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
  *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
  *   moves: {before: number[][], after: number[][]}[], attention: number[]}} Scene
@@ -43,7 +44,7 @@ export class Director {
       scene.slots.set(slot, mark);
       if (this.#asks(mark, moment)) scene.attention.push(slot);
     });
-    this.#boxes(scene, placement);
+    this.#boxes(scene, placement, new Set(frames.flatMap((frame) => frame.boxes)));
     this.#edges(scene, placement, before, final);
     scene.frames = frames.map((frame) => this.#state(frame, moment));
     return scene;
@@ -144,7 +145,7 @@ export class Director {
     return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("refused");
   }
 
-  #boxes(scene, placement) {
+  #boxes(scene, placement, covered) {
     const attention = new Set(scene.attention);
     const inhabited = new Set();
     for (const [slot, mark] of scene.slots) {
@@ -153,15 +154,15 @@ export class Director {
       }
       const box = placement.hiddenIn[slot];
       if (box < 0) continue;
-      const found = scene.boxes.get(box) ?? { changed: 0, active: false, empty: false, key: "" };
+      const found = scene.boxes.get(box) ?? { changed: 0, active: false, empty: false, member: covered.has(box), key: "" };
       if (attention.has(slot)) found.changed++;
       found.active ||= mark.flags.includes("current");
       scene.boxes.set(box, found);
     }
     for (const box of placement.boxes.keys()) {
-      if (!inhabited.has(box)) scene.boxes.set(box, { changed: 0, active: false, empty: true, key: "" });
+      if (!inhabited.has(box)) scene.boxes.set(box, { changed: 0, active: false, empty: true, member: false, key: "" });
     }
-    for (const mark of scene.boxes.values()) mark.key = `${mark.changed}|${mark.active}|${mark.empty}`;
+    for (const mark of scene.boxes.values()) mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}`;
   }
 
   /** Slots that something reads. */
@@ -256,7 +257,11 @@ export class Director {
       if (slots.length < 2 || slots.some((slot) => taken.has(slot))) continue;
       for (const slot of slots) taken.add(slot);
       const shown = slots.filter((slot) => placement.hiddenIn[slot] === -1);
-      if (shown.length) frames.push({ group, index, slots: shown, state: "", number: 0 });
+      const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
+      const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
+      // A kernel that is inside one closed operator is not outlined: the box is its outline.
+      if (!shown.length && boxes.length + hiding.size < 3) continue;
+      frames.push({ group, index, slots: shown, boxes, state: "", number: 0 });
     }
     return frames.reverse();
   }

@@ -128,6 +128,12 @@ export class Trace {
     return node;
   }
 
+  /** Whether a box stands for one operator of a file. @param {number} index */
+  isOperator(index) {
+    const { type, items } = this.layout.boxes[index];
+    return type !== "" && items.every((item) => item.slot !== undefined);
+  }
+
   /** Whether a node exists when `position` decisions are taken. */
   exists(node, position) {
     const { born, gone } = this.nodes;
