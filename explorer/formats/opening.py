@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 from explorer.core.errors import FileError
-from explorer.formats import pnnx
+from explorer.formats import onnx, pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 
-ENDINGS = (".pnnx.param", ".param")
+ENDINGS = (".pnnx.param", ".param", ".onnx")
 """the endings of files that can be opened"""
 
 
 def open(path: str | os.PathLike[str]) -> Net:
-    """The net in a model's file, chosen by its ending: ``x.pnnx.param`` or ``x.param`` with ``x.bin`` beside it.
+    """The net in a model's file, chosen by its ending: ``x.onnx``, or ``x.param`` with ``x.bin`` beside it.
 
     The graph is read, weights when they are asked for. Raises FileError that names file, line, rule and fix for a
     file that is absent, malformed, or of another ending.
@@ -29,6 +29,11 @@ def open(path: str | os.PathLike[str]) -> Net:
         raise FileError(
             "this is a folder", path=str(path), rule=f"a model is a file: {', '.join(ENDINGS)}", fix="name a file in it"
         )
+    if given.name.endswith(".onnx"):
+        definition = onnx.read(given)
+        from explorer.formats.onnx.operators import TABLE as ONNX
+
+        return Net(definition, ONNX)
     if given.name.endswith(ENDINGS):
         return Net(pnnx.read(given), TABLE)
     param = given.with_suffix(".param")
@@ -39,5 +44,5 @@ def open(path: str | os.PathLike[str]) -> Net:
         rule=f"files that can be opened end with {', '.join(ENDINGS)}",
         fix=f"open {param}, which says what the weights in {given.name} are for"
         if beside
-        else "give such a file; torch models are exported by pnnx",
+        else "give such a file; torch models are exported by pnnx or torch.onnx",
     )

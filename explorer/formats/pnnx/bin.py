@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, UnknownNameError
+from explorer.formats.elements import decode
 from explorer.formats.pnnx.values import ITEMSIZE
 from explorer.net.definition import WeightReference
 
@@ -105,7 +106,7 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
                 rule="an entry holds as many bytes as its directory states",
                 fix=_AGAIN,
             )
-        array = _decode(raw, reference.dtype).reshape(reference.shape)
+        array = decode(raw, reference.dtype).reshape(reference.shape)
         array.setflags(write=False)
         return array
 
@@ -177,16 +178,6 @@ def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int)
     if entry.compress_size < least or entry.header_offset + entry.compress_size > file_bytes:
         return f"claims {entry.file_size} bytes, more than the file of {file_bytes} bytes can hold; it is cut off"
     return ""
-
-
-def _decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
-    if dtype == "bfloat16":
-        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    if dtype == "bool":
-        return raw.astype(np.bool_)
-    native: np.dtype[Any] = np.dtype(dtype)
-    array: NDArray[Any] = raw.view(native.newbyteorder("<")).astype(native, copy=False)
-    return array
 
 
 def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:

@@ -1,0 +1,19 @@
+"""Elements of arrays as files store them: little-endian bytes, among them dtypes that NumPy lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def decode(raw: NDArray[np.uint8], dtype: str) -> NDArray[Any]:
+    """The elements in raw bytes, one axis long; bfloat16 is widened to float32, exactly."""
+    if dtype == "bfloat16":
+        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
+    if dtype == "bool":
+        return raw.astype(np.bool_)
+    native: np.dtype[Any] = np.dtype(dtype)
+    array: NDArray[Any] = raw.view(native.newbyteorder("<")).astype(native, copy=False)
+    return array

@@ -1,0 +1,28 @@
+"""ONNX, the open exchange format of neural networks: one protocol buffers message, with weights in it or beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from explorer.core.errors import FileError
+from explorer.net.definition import NetDefinition
+
+__all__ = ["read"]
+
+
+def read(path: str | os.PathLike[str]) -> NetDefinition:
+    """Read an ONNX file; weights that are stored beside it are read when they are asked for.
+
+    Nothing outside the file's folder is read. Raises FileError naming the file, what was found, the rule and the fix.
+    """
+    given = Path(path)
+    try:
+        data = given.read_bytes()
+    except OSError as error:
+        raise FileError(
+            f"the file cannot be read: {error.strerror}", path=str(given), fix="correct the path of the .onnx file"
+        ) from error
+    from explorer.formats.onnx import graph, model  # the onnx package is slow to import, and only these files need it
+
+    return graph.definition(model.parse(data, str(given)), given)

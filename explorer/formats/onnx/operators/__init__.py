@@ -1,0 +1,27 @@
+"""What the operators of ONNX files mean; importing this package fills the table."""
+
+from explorer.formats.onnx.operators import (
+    activations,
+    convolution,
+    elementwise,
+    normalization,
+    parts,
+    pooling,
+    products,
+    reductions,
+    shapes,
+)
+from explorer.formats.onnx.operators.table import TABLE
+
+__all__ = [
+    "TABLE",
+    "activations",
+    "convolution",
+    "elementwise",
+    "normalization",
+    "parts",
+    "pooling",
+    "products",
+    "reductions",
+    "shapes",
+]

@@ -1,0 +1,145 @@
+"""Activations, and normalization of an axis to probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from explorer.core.expr import Expr
+from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.values import axis_of, first, given, is_given, number, word
+from explorer.net.context import OperatorContext
+from explorer.ops.activation import clip, gelu, hardsigmoid, hardswish, leaky_relu
+from explorer.ops.arithmetic import where
+from explorer.ops.base import reshape
+from explorer.ops.elementwise import absolute, exp, sigmoid, softplus, tanh
+from explorer.ops.loss import log_softmax, softmax
+from explorer.ops.movement import cast
+
+
+def _normalized(op: OperatorContext, normalize: Callable[..., Expr]) -> Expr:
+    x = first(op)
+    if not op.flag("flattens", False):
+        return normalize(x, axis_of(op, x, -1))
+    axis = axis_of(op, x, 1)
+    rows = reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+    return reshape(normalize(rows, -1), x.shape)
+
+
+@operator("Softmax")
+def softmax_(op: OperatorContext) -> Expr:
+    """Softmax over an axis; before opset 13 over all axes from there on."""
+    return _normalized(op, softmax)
+
+
+@operator("LogSoftmax")
+def log_softmax_(op: OperatorContext) -> Expr:
+    """The logarithm of softmax over an axis; before opset 13 over all axes from there on."""
+    return _normalized(op, log_softmax)
+
+
+@operator("Clip")
+def clip_(op: OperatorContext) -> Expr:
+    """x kept between two numbers, of which each may be absent."""
+    x = first(op)
+    low, high = (number(op, name) if is_given(op, name) else None for name in ("min", "max"))
+    return x if low is None and high is None else cast(clip(x, low, high), x.dtype)
+
+
+@operator("LeakyRelu")
+def leaky_relu_(op: OperatorContext) -> Expr:
+    """x, or alpha · x below 0."""
+    return leaky_relu(first(op), op.number("alpha", 0.01))
+
+
+@operator("PRelu")
+def parametric_relu(op: OperatorContext) -> Expr:
+    """x, or slope · x below 0."""
+    x = first(op)
+    return where(x < 0, x * given(op, "slope"), x)
+
+
+@operator("ThresholdedRelu")
+def thresholded_relu(op: OperatorContext) -> Expr:
+    """x where it is above alpha, else 0."""
+    x = first(op)
+    return where(x > op.number("alpha", 1.0), x, 0)
+
+
+@operator("Elu")
+def elu(op: OperatorContext) -> Expr:
+    """x, or alpha · (eˣ − 1) below 0."""
+    return _elu(first(op), op.number("alpha", 1.0))
+
+
+@operator("Celu")
+def celu(op: OperatorContext) -> Expr:
+    """x, or alpha · (e^(x/alpha) − 1) below 0."""
+    x, alpha = first(op), op.number("alpha", 1.0)
+    return where(x < 0, alpha * (exp(clip(x, None, 0) / alpha) - 1), x)
+
+
+@operator("Selu")
+def selu(op: OperatorContext) -> Expr:
+    """gamma times the elu."""
+    return op.number("gamma", 1.05070102214813232421875) * _elu(
+        first(op), op.number("alpha", 1.67326319217681884765625)
+    )
+
+
+def _elu(x: Expr, alpha: float) -> Expr:
+    return where(x < 0, alpha * (exp(clip(x, None, 0)) - 1), x)
+
+
+@operator("Gelu")
+def gelu_(op: OperatorContext) -> Expr:
+    """x · Φ(x), exactly or by the approximation with tanh."""
+    return gelu(first(op), approximate=word(op, "approximate", "none", ("none", "tanh")) == "tanh")
+
+
+@operator("HardSigmoid")
+def hard_sigmoid(op: OperatorContext) -> Expr:
+    """alpha · x + beta kept between 0 and 1."""
+    x, alpha, beta = first(op), op.number("alpha", 0.2), op.number("beta", 0.5)
+    if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
+        return hardsigmoid(x)
+    return clip(alpha * x + beta, 0, 1)
+
+
+@operator("HardSwish")
+def hard_swish(op: OperatorContext) -> Expr:
+    """x times the hard sigmoid of x."""
+    return hardswish(first(op))
+
+
+@operator("Swish")
+def swish(op: OperatorContext) -> Expr:
+    """x · σ(alpha · x)."""
+    x = first(op)
+    return x * sigmoid(op.number("alpha", 1.0) * x)
+
+
+@operator("Mish")
+def mish(op: OperatorContext) -> Expr:
+    """x · tanh(log(1 + eˣ))."""
+    x = first(op)
+    return x * tanh(softplus(x))
+
+
+@operator("Softsign")
+def softsign(op: OperatorContext) -> Expr:
+    """x / (1 + |x|)."""
+    x = first(op)
+    return x / (1 + absolute(x))
+
+
+@operator("Shrink")
+def shrink(op: OperatorContext) -> Expr:
+    """x moved towards 0 by bias where it is further away than lambd, else 0."""
+    x, limit, bias = first(op), op.number("lambd", 0.5), op.number("bias", 0.0)
+
+    def shifted(value: Any) -> Any:
+        return cast(value, x.dtype)
+
+    return where(x < -limit, shifted(x + bias), where(x > limit, shifted(x - bias), 0))

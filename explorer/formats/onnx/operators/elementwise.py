@@ -1,0 +1,147 @@
+"""Functions of single elements, and arithmetic of broadcast operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from explorer.core.expr import Expr
+from explorer.core.registry import function
+from explorer.formats.onnx.operators.dtypes import dtype_of
+from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.values import first, given, members
+from explorer.net.context import OperatorContext
+from explorer.ops.arithmetic import add_n, maximum, minimum, where
+from explorer.ops.movement import cast
+from explorer.ops.rounding import floor_divide, fmod, remainder
+
+_UNARY = {
+    "Abs": "absolute", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",
+    "Atanh": "arctanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "Log": "log", "Neg": "negative", "Reciprocal": "reciprocal", "Round": "round_half_even", "Sigmoid": "sigmoid",
+    "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+    "Relu": "relu",
+}  # fmt: skip
+_BINARY = {
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less", "LessOrEqual": "less_equal",
+    "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or",
+    "Xor": "not_equal", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
+}  # fmt: skip
+
+
+def _enter_unary(type: str, records: str) -> None:
+    @operator(type)
+    def unary(op: OperatorContext) -> Expr:
+        x = first(op)
+        found: Expr = function(records)(x)
+        return cast(found, x.dtype)
+
+    unary.__doc__ = f"{records}, element by element."
+
+
+for _type, _records in _UNARY.items():
+    _enter_unary(_type, _records)
+
+
+def _enter_binary(type: str, records: str) -> None:
+    @operator(type)
+    def binary(op: OperatorContext) -> Expr:
+        found: Expr = function(records)(given(op, "A"), given(op, "B"))
+        return found
+
+    binary.__doc__ = f"{records}, element by element."
+
+
+for _type, _records in _BINARY.items():
+    _enter_binary(_type, _records)
+
+
+@operator("Not")
+def not_(op: OperatorContext) -> Expr:
+    """Whether a condition does not hold."""
+    return function("logical_not")(given(op, "X"))  # type: ignore[no-any-return]
+
+
+@operator("Div")
+def divide(op: OperatorContext) -> Expr:
+    """a / b; of whole numbers the quotient towards zero."""
+    a, b = given(op, "A"), given(op, "B")
+    return floor_divide(a - fmod(a, b), b) if a.dtype.kind in "iu" else a / b
+
+
+@operator("Mod")
+def modulo(op: OperatorContext) -> Expr:
+    """What division leaves, with the sign of b, or of a for fmod."""
+    a, b = given(op, "A"), given(op, "B")
+    return fmod(a, b) if op.integer("fmod", 0) else remainder(a, b)
+
+
+@operator("Pow")
+def power(op: OperatorContext) -> Expr:
+    """x to the power of y, of the dtype of x."""
+    x = given(op, "X")
+    return cast(x ** given(op, "Y"), x.dtype)
+
+
+@operator("Where")
+def where_(op: OperatorContext) -> Expr:
+    """X where the condition holds, Y elsewhere."""
+    return where(given(op, "condition"), given(op, "X"), given(op, "Y"))
+
+
+def _enter_folded(type: str, pair: Callable[[Any, Any], Expr]) -> None:
+    @operator(type)
+    def folded(op: OperatorContext) -> Expr:
+        return reduce(pair, members(op, "data"))
+
+    folded.__doc__ = f"The {pair} of any number of operands."
+
+
+_enter_folded("Max", maximum)
+_enter_folded("Min", minimum)
+
+
+@operator("Sum")
+def sum_(op: OperatorContext) -> Expr:
+    """The sum of any number of operands."""
+    return add_n(*members(op, "data"))
+
+
+@operator("Mean")
+def mean(op: OperatorContext) -> Expr:
+    """The mean of any number of operands."""
+    found = members(op, "data")
+    return add_n(*found) / len(found)
+
+
+@operator("Cast")
+def cast_(op: OperatorContext) -> Expr:
+    """The elements in another dtype."""
+    return cast(given(op, "input"), dtype_of(op, "to"))
+
+
+@operator("CastLike")
+def cast_like(op: OperatorContext) -> Expr:
+    """The elements in the dtype of another operand."""
+    return cast(given(op, "input"), given(op, "target_type").dtype)
+
+
+@operator("IsNaN")
+def is_nan(op: OperatorContext) -> Expr:
+    """Whether an element is no number: the only one that differs from itself."""
+    x = given(op, "X")
+    return x != x
+
+
+@operator("IsInf")
+def is_infinite(op: OperatorContext) -> Expr:
+    """Whether an element is infinite, above or below."""
+    x = given(op, "X")
+    limits = [s * np.inf for s, name in ((1, "positive"), (-1, "negative")) if op.integer(f"detect_{name}", 1)]
+    found = [x == limit for limit in limits]
+    if not found:
+        return x != x & False
+    return found[0] if len(found) == 1 else found[0] | found[1]

@@ -1,0 +1,49 @@
+"""Pooling of signals and images."""
+
+from __future__ import annotations
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.formats.onnx.operators.table import operator
+from explorer.formats.onnx.operators.values import given
+from explorer.formats.onnx.operators.windows import as_image, like, padding, pair
+from explorer.net.context import OperatorContext
+from explorer.ops.pool import avg_pool2d, max_pool2d
+from explorer.ops.reduce import max, mean
+
+
+@operator("MaxPool")
+def max_pool(op: OperatorContext) -> Expr:
+    """The largest element of each window."""
+    if len(op.definition.outputs) > 1:
+        raise OperandError("the output Indices is used", rule="MaxPool gives values, and not where they were found")
+    op.only("storage_order", 0)
+    x = given(op, "X")
+    size, strides, dilation = pair(op, x, "kernel_shape"), pair(op, x, "strides"), pair(op, x, "dilations")
+    sides = padding(op, x, size, strides, dilation)
+    return like(x, max_pool2d(as_image(op, x), size, strides, sides, dilation, bool(op.integer("ceil_mode", 0))))
+
+
+@operator("AveragePool")
+def average_pool(op: OperatorContext) -> Expr:
+    """The mean of each window, with or without its padding."""
+    x = given(op, "X")
+    op.only("dilations", (1,) * (x.ndim - 2))
+    size, strides = pair(op, x, "kernel_shape"), pair(op, x, "strides")
+    sides = padding(op, x, size, strides, (1, 1))
+    counted = bool(op.integer("count_include_pad", 0))
+    return like(x, avg_pool2d(as_image(op, x), size, strides, sides, bool(op.integer("ceil_mode", 0)), counted))
+
+
+@operator("GlobalAveragePool")
+def global_average_pool(op: OperatorContext) -> Expr:
+    """The mean of each channel."""
+    x = given(op, "X")
+    return mean(x, tuple(range(2, x.ndim)), keepdims=True)
+
+
+@operator("GlobalMaxPool")
+def global_max_pool(op: OperatorContext) -> Expr:
+    """The largest element of each channel."""
+    x = given(op, "X")
+    return max(x, tuple(range(2, x.ndim)), keepdims=True)

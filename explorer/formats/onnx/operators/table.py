@@ -1,0 +1,30 @@
+"""The table of ONNX operator types; what is known when a net is built is computed then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from explorer.core.expr import Expr
+from explorer.formats.onnx.operators.values import is_known, settled
+from explorer.net.context import OperatorContext
+from explorer.net.table import Builder, OperatorTable
+
+TABLE = OperatorTable("onnx")
+
+
+def operator(*types: str) -> Callable[[Builder], Builder]:
+    """Decorate the builder of operator types; shapes and other small values that depend on no input are computed."""
+
+    def enter(builder: Builder) -> Builder:
+        @wraps(builder)
+        def build(op: OperatorContext) -> Any:
+            result = builder(op)
+            if not all(isinstance(value, Expr) and is_known(value) for value in op.operands):
+                return result
+            return tuple(map(settled, result)) if isinstance(result, tuple) else settled(result)
+
+        return TABLE.register(*types)(build)
+
+    return enter

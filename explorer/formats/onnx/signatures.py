@@ -1,0 +1,74 @@
+"""What ONNX says of an operator: the names of its inputs, its outputs, and whether its opset is one that is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import defs
+
+from explorer.formats.onnx.functions import PlacedNode, domain_of
+from explorer.net.definition import Plain
+
+OLDEST = 11
+"""the first opset whose operators are all read"""
+
+
+def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
+    """The operator type of a node: its name, after its domain where that is not ONNX's own.
+
+    A type of an opset that means something else than the ones that are read carries it: ``Upsample (opset 7)``.
+    """
+    if domain_of(domain):
+        return f"{domain}.{name}"
+    opset = opsets.get("")
+    if opset is None:
+        return f"{name} (no opset)"
+    if opset > defs.onnx_opset_version():
+        return f"{name} (opset {opset})"
+    if opset < OLDEST and _since(name, opset) != _since(name, OLDEST):
+        return f"{name} (opset {opset})"
+    return name
+
+
+def _since(name: str, opset: int) -> int | None:
+    try:
+        return defs.get_schema(name, opset).since_version
+    except defs.SchemaError:
+        return None
+
+
+FLATTENS = "flattens"
+"""an argument of Softmax and its like before opset 13: the axes before ``axis`` are one, and those from there on"""
+
+
+def upgraded(placed: PlacedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
+    """A node's arguments with what its opset means by them written out, where the newest means something else."""
+    if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and placed.opsets.get("", 0) < 13:
+        return {"axis": 1, **arguments, FLATTENS: True}
+    return arguments
+
+
+def input_names(domain: str, name: str, count: int) -> list[str]:
+    """The names of a node's inputs, by position: ``X``, ``W``; the members of a list are ``inputs.0``, ``inputs.1``.
+
+    They are those of the newest opset, so that an attribute that became an input keeps one name.
+    """
+    return _names(domain, name, count, "input")
+
+
+def output_names(domain: str, name: str, count: int) -> list[str]:
+    """The names of a node's outputs, by position."""
+    return _names(domain, name, count, "output")
+
+
+def _names(domain: str, name: str, count: int, side: str) -> list[str]:
+    try:
+        schema = defs.get_schema(name, domain_of(domain))
+    except defs.SchemaError:
+        return [f"{side} {index}" for index in range(count)]
+    formals = schema.inputs if side == "input" else schema.outputs
+    names = [formal.name for formal in formals]
+    if formals and formals[-1].option == defs.OpSchema.FormalParameterOption.Variadic:
+        last = names.pop().removesuffix("_0")
+        names += [f"{last}.{index}" for index in range(count - len(names))]
+    return names[:count] + [f"{side} {index}" for index in range(len(names), count)]
