@@ -2,7 +2,8 @@
 
 Positional parameters are the blobs that it reads, one with a default may be left out, ``*x`` stands for any number.
 Parameters after ``*`` are its arguments, with their types and defaults; those of type Tensor are weights. The return
-type tells how many blobs it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or more.
+type tells how many blobs it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or more; a
+function that must know how many are asked for has a parameter ``outputs``.
 """
 
 from __future__ import annotations
@@ -115,6 +116,8 @@ class OperatorSchema:
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 names.append(f"*{name}")
                 variadic = True
+            elif name == "outputs":
+                continue
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
                 raise DeclarationError(
                     f"{type}: the parameter {name!r}",

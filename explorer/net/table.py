@@ -9,6 +9,7 @@ expressions that it records.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -115,8 +116,12 @@ def _word(type: str) -> str:
 
 
 def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
+    counts = "outputs" in inspect.signature(function).parameters
+
     def build(op: OperatorContext) -> Any:
-        arguments = dict(op.arguments)
+        arguments: dict[str, Any] = dict(op.arguments)
+        if counts:
+            arguments["outputs"] = len(op.definition.outputs)
         weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
         return function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
 

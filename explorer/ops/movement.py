@@ -133,6 +133,26 @@ class Cast(Movement):
         return self(x)
 
 
+class StopGradient(Movement):
+    """The elements themselves, through which no gradient flows."""
+
+    view = True
+    elementwise = True
+    monotone = True
+    idempotent = True
+    nondifferentiable = "the gradient stops here, as asked for"
+    examples = (Example(real(2, 3)), Example(real()))
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def kernel(self, out: None, x: Array) -> Array:
+        return x.view()
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return self(x)
+
+
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes ``axes``."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
