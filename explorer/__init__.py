@@ -25,6 +25,8 @@ from explorer.core.tensor import Tensor, tensor
 from explorer.core.tracing import Function, function
 from explorer.core.types import TensorType
 from explorer.data.containers import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
+from explorer.data.image import load_image
+from explorer.data.table import load_csv
 from explorer.grad import call_gradient as _call_gradient
 from explorer.grad import grad
 from explorer.ops.base import Elementwise
@@ -133,6 +135,8 @@ __all__ = [
     "integers",
     "kernels",
     "layer_types",
+    "load_csv",
+    "load_image",
     "open",
     "real",
     "scope",

@@ -1,7 +1,8 @@
-"""Arrays that commands read and write: ``.npz`` and ``.npy``."""
+"""Arrays that commands read and write: ``.npz`` and ``.npy``, and pictures."""
 
 from __future__ import annotations
 
+import argparse
 import io
 import re
 import zipfile
@@ -11,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from explorer.cli import pictures
 from explorer.cli.output import report
-from explorer.core.errors import FileError, UnknownNameError
+from explorer.core.errors import FileError, OperandError, UnknownNameError
 from explorer.core.types import Array
 from explorer.net import Net
 
@@ -48,13 +50,28 @@ def read(text: str) -> dict[str, Array]:
         if "pickle" in told:  # what NumPy takes for a pickle is any file that begins like neither
             told = "it is neither a .npz archive nor a .npy array, or it holds Python objects"
         raise FileError(
-            f"this cannot be read as arrays: {told}", path=str(path), rule="inputs are a .npz or .npy file",
+            f"this cannot be read as arrays: {told}", path=str(path),
+            rule="inputs are .npz and .npy files, or pictures by their endings",
             fix='write one with np.savez("in.npz", x=array)',
         ) from None  # fmt: skip
 
 
-def inputs(net: Net, texts: Sequence[str]) -> dict[str, Array]:
-    """The net's inputs from files: by name where the keys are its names, else in order where there are as many."""
+def inputs(net: Net, options: argparse.Namespace) -> dict[str, Array]:
+    """The net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
+    texts: list[str] = options.input
+    drawn = [text for text in texts if pictures.is_picture(text)]
+    if not drawn:
+        return _arrays(net, texts)
+    if len(drawn) < len(texts):
+        other = next(text for text in texts if text not in drawn)
+        raise OperandError(
+            f"{drawn[0]} and {other}", rule="inputs are all pictures, or all arrays", fix="leave one of them out"
+        )
+    return pictures.read(net, texts, options)
+
+
+def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
+    """By name where the keys are the names of the net's inputs, else in order where there are as many."""
     found = {key: array for text in texts for key, array in read(text).items()}
     names = list(net.inputs)
     if all(name in found for name in names):

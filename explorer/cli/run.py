@@ -1,4 +1,4 @@
-"""``explorer run``: a model's outputs for arrays."""
+"""``explorer run``: a model's outputs for arrays or pictures."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from explorer.cli import pictures
 from explorer.cli.output import refuse_inputs, report, write
 from explorer.core.errors import FileError
 from explorer.view.visible import visible
 
-HELP = "run a model on arrays"
+HELP = "run a model on arrays or pictures"
 DESCRIPTION = """\
-Run a model on the arrays of a .npz or .npy file and write its outputs, by name, to a .npz file.
+Run a model on arrays or pictures, print what its outputs are, and write them, by name, to a .npz file.
 
 Arrays are found by the names of the model's inputs; with as many arrays as inputs they are taken in order. A file with
 more arrays names those that are meant: --input digits.npz:images
+
+Pictures are turned upright, resized, cut to the height and width of the model, and normalised, as torchvision does for
+ImageNet; several become one batch. What they are taken for is told by --top:
+  explorer run resnet18.pnnx.param --input cat.jpg --top 5 --labels imagenet.txt
 """
 
 
@@ -24,13 +29,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
     parser.add_argument(
-        "--input", metavar="IN[:KEY]", action="append", required=True, help="a .npz or .npy file; may be given again"
+        "--input",
+        metavar="IN[:KEY]",
+        action="append",
+        required=True,
+        help="a .npz or .npy file, or a picture; may be given again",
     )
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a .npz file for the outputs")
     parser.add_argument(
         "--top", metavar="K", type=_positive, help="print the K largest elements of each row, with their places"
     )
+    parser.add_argument("--labels", metavar="FILE", type=Path, help="names of the places, one a line, for --top")
+    parser.add_argument(
+        "--softmax",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="whether --top makes probabilities of the rows: auto does where they are none yet",
+    )
     parser.add_argument("--plan", action="store_true", help="print the plan: every decision, every kernel")
+    pictures.arguments(parser)
 
 
 def _positive(text: str) -> int:
@@ -42,6 +59,7 @@ def _positive(text: str) -> int:
 def execute(options: argparse.Namespace) -> int:
     """Run and write."""
     from explorer.cli.arrays import file_of, inputs, npz
+    from explorer.cli.ranking import check_labels, labels_of, probabilities, ranking
     from explorer.formats import open
 
     output: Path | None = options.output
@@ -52,17 +70,27 @@ def execute(options: argparse.Namespace) -> int:
             )
         refuse_inputs(output, [options.file, *map(file_of, options.input)])
     net = open(options.file)
-    given = inputs(net, options.input)
+    labels = labels_of(options.labels) if options.labels else []
+    if labels:
+        for name, blob in net.outputs.items():
+            check_labels(labels, options.labels, name, blob.shape or ())
+    given = inputs(net, options)
     found = net.run(given)
     results = found if isinstance(found, dict) else {next(iter(net.outputs)): found}
     if options.plan:
         from explorer.view.text import text
 
         sys.stdout.write(text(net.plan({name: tuple(array.shape) for name, array in given.items()}).recording))
+    rows = options.input if pictures.is_picture(options.input[0]) else []
     for name, array in results.items():
         print(f"{visible(name)}: {array.dtype.name} {array.shape}{_range(array)}")
         if options.top:
-            _print_top(array, options.top)
+            if labels:
+                check_labels(labels, options.labels, name, array.shape)
+            ranked, done = probabilities(array, options.softmax)
+            if done:
+                print(f"  {done}")
+            print("\n".join(ranking(ranked, options.top, labels, rows)))
     if output is not None:
         write(output, npz(results))
         report(f"wrote {output}")
@@ -71,14 +99,3 @@ def execute(options: argparse.Namespace) -> int:
 
 def _range(array: Any) -> str:
     return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
-
-
-def _print_top(array: Any, count: int) -> None:
-    rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
-    for number, row in enumerate(rows):
-        largest = (
-            (-row).argsort(kind="stable")[:count]
-            if row.dtype.kind in "fi"
-            else row.argsort(kind="stable")[::-1][:count]
-        )
-        print(f"  {number}: " + "  ".join(f"{place} {row[place]:.4g}" for place in largest))

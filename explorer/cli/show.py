@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from explorer.cli import pictures
 from explorer.cli.output import refuse_inputs, report, stem, write
 from explorer.core.errors import FileError
 from explorer.record import Recording
@@ -33,9 +34,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="IN[:KEY]",
         action="append",
         default=[],
-        help="run the model on arrays of a .npz or .npy file, and show values and times too",
+        help="run the model on a .npz or .npy file, or a picture, and show values and times too",
     )
     parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of .html and .svg")
+    pictures.arguments(parser)
 
 
 def _html(recording: Recording, theme: str) -> str:
@@ -97,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.input:
         from explorer.cli.arrays import inputs
 
-        recording = net.plan(inputs(net, options.input), record="values").eval().recording
+        recording = net.plan(inputs(net, options), record="values").eval().recording
     else:
         recording = net.look().recording
     if options.output == "-":
