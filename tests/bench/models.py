@@ -1,0 +1,94 @@
+"""The models of the contests: plain PyTorch modules, weights drawn from their names, exported for each contestant."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import warnings
+import zlib
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assets import seeded
+
+ASSETS = Path(seeded.__file__).parent
+SOURCES = ("architectures", "seeded")
+
+
+def kept() -> Path:
+    """The folder of exports: what they depend on is in its name."""
+    made_by = [version("torch"), version("pnnx"), *[(ASSETS / f"{name}.py").read_text() for name in SOURCES]]
+    return Path(tempfile.gettempdir()) / f"explorer-bench-{zlib.crc32(''.join(made_by).encode()):08x}"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A module and its input's shape; ``tokens`` is the size of the vocabulary where the input is of token numbers."""
+
+    name: str
+    architecture: str
+    shape: tuple[int, ...]
+    tokens: int = 0
+
+    def module(self) -> Any:
+        """The module in evaluation mode."""
+        import torch
+
+        from assets import architectures
+
+        made = getattr(architectures, self.architecture)().eval()
+        drawn = {
+            name: torch.from_numpy(np.asarray(seeded.weight(name, tuple(value.shape)))) if value.ndim else value
+            for name, value in made.state_dict().items()
+        }
+        made.load_state_dict(drawn)
+        return made
+
+    def input(self) -> np.ndarray[Any, Any]:
+        """The input, the same in every run."""
+        return seeded.given("input", self.shape, "int64" if self.tokens else "float32", self.tokens)
+
+    def file(self, ending: str) -> Path:
+        """The exported file ``ending`` in "pnnx.param", "onnx", "ncnn.param"; made anew where it is not there yet."""
+        folder = kept() / f"{self.name}-{'x'.join(map(str, self.shape))}"
+        if not folder.is_dir():
+            kept().mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=kept()) as made:
+                self._export(Path(made))
+                with contextlib.suppress(OSError):  # somebody else was faster
+                    Path(made).rename(folder)
+                    Path(made).mkdir()
+        return folder / f"{self.name}.{ending}"
+
+    def _export(self, folder: Path) -> None:
+        import pnnx
+        import torch
+
+        module, given = self.module(), torch.from_numpy(self.input())
+        with warnings.catch_warnings(), _quiet():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(module, (given,), str(folder / f"{self.name}.onnx"), dynamo=False)
+            pnnx.export(module, str(folder / f"{self.name}.pt"), (given,), fp16=False)
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """Exporters write to the process's own standard output and error."""
+    with open(os.devnull, "w") as nowhere, contextlib.ExitStack() as stack:
+        for number in (1, 2):
+            held = os.dup(number)
+            stack.callback(os.close, held)
+            stack.callback(os.dup2, held, number)
+            os.dup2(nowhere.fileno(), number)
+        yield
+
+
+RESNET18 = Model("resnet18", "ResNet18", (1, 3, 224, 224))
+RESNET18_8 = Model("resnet18", "ResNet18", (8, 3, 224, 224))
+MOBILENET_V2 = Model("mobilenet_v2", "MobileNetV2", (1, 3, 224, 224))
+ENCODER = Model("encoder", "Encoder", (1, 32), tokens=256)

@@ -1,0 +1,191 @@
+"""Real models, float32, two threads each: explorer's ``net.run`` beside onnxruntime, torch eager and ncnn."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.plan.schedule import Kernel
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+from tests.bench.contest import contest, table
+from tests.bench.models import ENCODER, MOBILENET_V2, RESNET18, RESNET18_8, Model
+
+pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
+
+THREADS = 2
+MODELS = {"resnet18-1": RESNET18, "resnet18-8": RESNET18_8, "mobilenet_v2": MOBILENET_V2, "encoder": ENCODER}
+Run = Callable[[], np.ndarray[Any, Any]]
+
+
+def by_explorer(model: Model) -> Run:
+    net, given = ex.open(model.file("pnnx.param")), model.input()
+    return lambda: net.run(given)
+
+
+def by_onnxruntime(model: Model) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
+    session = onnxruntime.InferenceSession(model.file("onnx"), options, providers=["CPUExecutionProvider"])
+    given = {session.get_inputs()[0].name: model.input()}
+    return lambda: session.run(None, given)[0]
+
+
+def by_torch(model: Model) -> Run:
+    import torch
+
+    torch.set_num_threads(THREADS)
+    module, given = model.module(), torch.from_numpy(model.input())
+
+    def run() -> np.ndarray[Any, Any]:
+        with torch.inference_mode():
+            found: np.ndarray[Any, Any] = module(given).numpy()
+        return found
+
+    return run
+
+
+def by_ncnn(model: Model) -> Run:
+    """ncnn runs one image at a time: a batch is as many runs. Its numbers are float32 as everybody's here."""
+    import ncnn
+
+    net = ncnn.Net()
+    options = net.opt
+    options.num_threads, options.use_vulkan_compute = THREADS, False
+    options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = options.use_bf16_storage = False
+    one = Model(model.name, model.architecture, (1, *model.shape[1:]), model.tokens)
+    assert net.load_param(str(one.file("ncnn.param"))) == net.load_model(str(one.file("ncnn.bin"))) == 0
+    given = [part.astype(np.int32) if model.tokens else part for part in model.input()]
+
+    def run() -> np.ndarray[Any, Any]:
+        found = []
+        for part in given:
+            with net.create_extractor() as extractor:
+                extractor.input("in0", ncnn.Mat(part))
+                found.append(np.array(extractor.extract("out0")[1]))
+        return np.stack(found)
+
+    return run
+
+
+CONTESTANTS = {"explorer": by_explorer, "onnxruntime": by_onnxruntime, "torch": by_torch, "ncnn": by_ncnn}
+PACKAGES = ["numpy", "onnxruntime", "torch", "ncnn", "pnnx"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_times(name: str) -> None:
+    """All contestants compute the same (to 1e-4 of the largest value); medians in ms and explorer's ratio to each."""
+    model = MODELS[name]
+    runs = {contestant: make(model) for contestant, make in CONTESTANTS.items()}
+    found = {contestant: run() for contestant, run in runs.items()}
+    expected = found["torch"]
+    for contestant, values in found.items():
+        apart = np.abs(values.reshape(expected.shape) - expected).max() / np.abs(expected).max()
+        assert apart <= 1e-4, (contestant, apart)
+    small = name == "encoder"
+    times = contest(runs, rounds=3, burst=20 if small else 3)
+    rows = [
+        [contestant, f"{spent:.2f}", f"{times['explorer'] / spent:.2f}", f"{_apart(found[contestant], expected):.1e}"]
+        for contestant, spent in times.items()
+    ]
+    header = ["", "ms", "explorer : it", "values apart from torch's"]
+    title = f"{model.name} {'×'.join(map(str, model.shape))}, {THREADS} threads"
+    print(table(title, header, rows, PACKAGES))
+    print(breakdown(model))
+    print(memory(model))
+
+
+def _apart(values: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    return float(np.abs(values.reshape(expected.shape) - expected).max() / np.abs(expected).max())
+
+
+def ready(model: Model) -> Callable[[], tuple[Program, list[int]]]:
+    """A function that runs the plan once and gives the program with the times of its kernels in ns."""
+    net = ex.open(model.file("pnnx.param"))
+    given = model.input()
+    net.run(given)
+    ((program, build),) = net._programs.values()
+
+    def run() -> tuple[Program, list[int]]:
+        program.bind(dict.fromkeys(build.inputs.values(), given))
+        times = run_simple(program)
+        program.take()
+        return program, times
+
+    return run
+
+
+def breakdown(model: Model, runs: int = 7) -> str:
+    """Where explorer's time goes: the median time of each kernel, summed by what it computes, and its rate."""
+    run = ready(model)
+    run()
+    spent: list[list[int]] = []
+    for _ in range(runs):
+        program, times = run()
+        spent.append([stop - start for start, stop in pairwise(times)])
+    each = [median(column) / 1e6 for column in zip(*spent, strict=True)]
+    kernels = program.planned.schedule.kernels[-len(each) :]
+    groups: dict[str, list[tuple[Kernel, float]]] = defaultdict(list)
+    for kernel, time in zip(kernels, each, strict=True):
+        groups[what(kernel)].append((kernel, time))
+    rows = []
+    for name, members in sorted(groups.items(), key=lambda item: -sum(time for _, time in item[1])):
+        time = sum(time for _, time in members)
+        flops = sum(kernel.flops for kernel, _ in members)
+        share = f"{100 * time / sum(each):.1f} %"
+        rows.append([name, str(len(members)), f"{time:.3f}", share, f"{flops / time / 1e6:.1f}" if time else "–"])
+    rows.append(
+        ["all", str(len(each)), f"{sum(each):.3f}", "", f"{sum(k.flops for k in kernels) / sum(each) / 1e6:.1f}"]
+    )
+    return table("where explorer's time goes", ["kernel", "count", "ms", "share", "GFLOP/s"], rows, ["numpy"])
+
+
+def what(kernel: Kernel) -> str:
+    """The operations of a kernel; of a convolution its window too."""
+    names = []
+    for node in kernel.nodes:
+        name = node.operation.name
+        if "conv" in name and len(node.operands) > 1:
+            filters = node.operands[1].tensor_type.shape
+            strides = getattr(node.operation, "strides", (1, 1))
+            name += f" {'×'.join(map(str, filters[2:]))}" + f"/{strides[0]}" * (strides[0] > 1)
+            name += " depthwise" * (getattr(node.operation, "groups", 1) > 1)
+        names.append(name)
+    return " · ".join(dict.fromkeys(names))
+
+
+def memory(model: Model) -> str:
+    """Planned peak, its bounds, and what NumPy allocates in a second run beside the planned memory."""
+    run = ready(model)
+    program, _ = run()
+    schedule = program.planned.schedule
+    tracemalloc.start()
+    try:
+        run()
+        allocated = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    results = sum(root.type.nbytes for root in schedule.roots)
+    workspace = max(kernel.workspace for kernel in schedule.kernels)
+    figures = {
+        "no reuse: results": schedule.peak_without_reuse,
+        "no reuse: results and workspaces": sum(kernel.bytes + kernel.workspace for kernel in schedule.kernels),
+        "bound: alive at the worst moment": schedule.bound,
+        "largest workspace": workspace,
+        "planned peak": schedule.peak,
+        "arena": schedule.arena,
+        "allocated in a second run": allocated,
+        "of that results": results,
+    }
+    rows = [[name, f"{size / 1e6:.3f}", f"{size / schedule.bound:.3f}"] for name, size in figures.items()]
+    return table("memory of intermediates", ["", "MB", "× bound"], rows, ["numpy"])
