@@ -5,10 +5,12 @@ from explorer.formats.onnx.operators import (
     convolution,
     elementwise,
     normalization,
+    ordering,
     parts,
     pooling,
     products,
     reductions,
+    resizing,
     shapes,
 )
 from explorer.formats.onnx.operators.table import TABLE
@@ -19,9 +21,11 @@ __all__ = [
     "convolution",
     "elementwise",
     "normalization",
+    "ordering",
     "parts",
     "pooling",
     "products",
     "reductions",
+    "resizing",
     "shapes",
 ]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import axis_of, first, given, is_given, number, word
@@ -13,9 +15,11 @@ from explorer.net.context import OperatorContext
 from explorer.ops.activation import clip, gelu, hardsigmoid, hardswish, leaky_relu
 from explorer.ops.arithmetic import where
 from explorer.ops.base import reshape
-from explorer.ops.elementwise import absolute, exp, sigmoid, softplus, tanh
+from explorer.ops.elementwise import sigmoid
 from explorer.ops.loss import log_softmax, softmax
-from explorer.ops.movement import cast
+from explorer.ops.movement import cast, expand_dims
+from explorer.ops.ordering import argmax
+from explorer.ops.rectifiers import celu, elu, mish, selu, softsign, threshold
 
 
 def _normalized(op: OperatorContext, normalize: Callable[..., Expr]) -> Expr:
@@ -55,7 +59,7 @@ def leaky_relu_(op: OperatorContext) -> Expr:
 
 @operator("PRelu")
 def parametric_relu(op: OperatorContext) -> Expr:
-    """x, or slope · x below 0."""
+    """x, or slope · x below 0; the slope is aligned at the last axes."""
     x = first(op)
     return where(x < 0, x * given(op, "slope"), x)
 
@@ -63,33 +67,25 @@ def parametric_relu(op: OperatorContext) -> Expr:
 @operator("ThresholdedRelu")
 def thresholded_relu(op: OperatorContext) -> Expr:
     """x where it is above alpha, else 0."""
-    x = first(op)
-    return where(x > op.number("alpha", 1.0), x, 0)
+    return threshold(first(op), op.number("alpha", 1.0), 0)
 
 
 @operator("Elu")
-def elu(op: OperatorContext) -> Expr:
+def elu_(op: OperatorContext) -> Expr:
     """x, or alpha · (eˣ − 1) below 0."""
-    return _elu(first(op), op.number("alpha", 1.0))
+    return elu(first(op), op.number("alpha", 1.0))
 
 
 @operator("Celu")
-def celu(op: OperatorContext) -> Expr:
+def celu_(op: OperatorContext) -> Expr:
     """x, or alpha · (e^(x/alpha) − 1) below 0."""
-    x, alpha = first(op), op.number("alpha", 1.0)
-    return where(x < 0, alpha * (exp(clip(x, None, 0) / alpha) - 1), x)
+    return celu(first(op), op.number("alpha", 1.0))
 
 
 @operator("Selu")
-def selu(op: OperatorContext) -> Expr:
+def selu_(op: OperatorContext) -> Expr:
     """gamma times the elu."""
-    return op.number("gamma", 1.05070102214813232421875) * _elu(
-        first(op), op.number("alpha", 1.67326319217681884765625)
-    )
-
-
-def _elu(x: Expr, alpha: float) -> Expr:
-    return where(x < 0, alpha * (exp(clip(x, None, 0)) - 1), x)
+    return selu(first(op), op.number("alpha", 1.67326319217681884765625), op.number("gamma", 1.05070102214813232421875))
 
 
 @operator("Gelu")
@@ -121,17 +117,27 @@ def swish(op: OperatorContext) -> Expr:
 
 
 @operator("Mish")
-def mish(op: OperatorContext) -> Expr:
+def mish_(op: OperatorContext) -> Expr:
     """x · tanh(log(1 + eˣ))."""
-    x = first(op)
-    return x * tanh(softplus(x))
+    return mish(first(op))
 
 
 @operator("Softsign")
-def softsign(op: OperatorContext) -> Expr:
+def softsign_(op: OperatorContext) -> Expr:
     """x / (1 + |x|)."""
-    x = first(op)
-    return x / (1 + absolute(x))
+    return softsign(first(op))
+
+
+@operator("Hardmax")
+def hard_max(op: OperatorContext) -> Expr:
+    """1 at the first largest element of an axis, 0 elsewhere; before opset 13 of all axes from there on."""
+
+    def chosen(x: Expr, axis: int) -> Expr:
+        places = expand_dims(argmax(x, axis), axis)
+        column = (x.shape[axis], *[1] * (x.ndim - 1 - axis % x.ndim))
+        return cast(places == np.arange(x.shape[axis]).reshape(column), x.dtype)
+
+    return _normalized(op, chosen)
 
 
 @operator("Shrink")

@@ -9,6 +9,8 @@ from explorer.formats.onnx.operators.values import given, optional
 from explorer.formats.onnx.operators.windows import as_image, like, padding, pair
 from explorer.net.context import OperatorContext
 from explorer.ops.conv import conv2d
+from explorer.ops.transposed import conv_transpose2d
+from explorer.ops.window import Padding, Pair
 
 
 @operator("Conv")
@@ -30,3 +32,48 @@ def convolution(op: OperatorContext) -> Expr:
         groups=op.integer("group", 1),
     )
     return like(x, y)
+
+
+@operator("ConvTranspose")
+def transposed_convolution(op: OperatorContext) -> Expr:
+    """The adjoint of a convolution with filters W, plus a bias B."""
+    x, filters = given(op, "X"), given(op, "W")
+    if filters.ndim != x.ndim:
+        raise OperandError(f"given {x.type} and filters {filters.type}", rule="filters have as many axes as X")
+    image, window = as_image(op, x), as_image(op, filters)
+    strides, dilation = pair(op, x, "strides"), pair(op, x, "dilations")
+    extra = pair(op, x, "output_padding", 0)
+    reach = [
+        step * (length - 1) + gap * (size - 1) + 1 + more
+        for step, length, gap, size, more in zip(
+            strides, image.shape[2:], dilation, window.shape[2:], extra, strict=True
+        )
+    ]
+    y = conv_transpose2d(
+        image,
+        window,
+        optional(op, "B"),
+        strides=strides,
+        padding=_cut(op, x, image, strides, (reach[0], reach[1])),
+        output_padding=extra,
+        dilation=dilation,
+        groups=op.integer("group", 1),
+    )
+    return like(x, y)
+
+
+def _cut(op: OperatorContext, x: Expr, image: Expr, strides: Pair, reach: Pair) -> Padding:
+    """What is cut off at each side: given, or so much that the result has the wanted size."""
+    auto = op.argument("auto_pad", "NOTSET")
+    if auto in ("NOTSET", "VALID") and not op.has("output_shape"):
+        return padding(op, x, (1, 1), strides, (1, 1))
+    wanted: Pair = (image.shape[2] * strides[0], image.shape[3] * strides[1])
+    if op.has("output_shape"):
+        sizes = (1, *op.integers("output_shape"))[-2:]
+        wanted = (sizes[0], sizes[1])
+    found = []
+    for length, goal in zip(reach, wanted, strict=True):
+        total = length - goal
+        small, large = total // 2, total - total // 2
+        found.append((small, large) if auto == "SAME_UPPER" else (large, small))
+    return found[0], found[1]

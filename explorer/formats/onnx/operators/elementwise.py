@@ -12,11 +12,13 @@ from explorer.core.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.onnx.operators.dtypes import dtype_of
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import first, given, members
+from explorer.formats.onnx.operators.values import first, given, members, word
 from explorer.net.context import OperatorContext
 from explorer.ops.arithmetic import add_n, maximum, minimum, where
 from explorer.ops.movement import cast
-from explorer.ops.rounding import floor_divide, fmod, remainder
+from explorer.ops.predicates import isinf, isnan
+from explorer.ops.rounding import floor_divide, fmod, left_shift, remainder, right_shift
+from explorer.ops.structured import full
 
 _UNARY = {
     "Abs": "absolute", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",
@@ -131,17 +133,30 @@ def cast_like(op: OperatorContext) -> Expr:
 
 @operator("IsNaN")
 def is_nan(op: OperatorContext) -> Expr:
-    """Whether an element is no number: the only one that differs from itself."""
-    x = given(op, "X")
-    return x != x
+    """Whether an element is no number."""
+    return isnan(first(op))
 
 
 @operator("IsInf")
 def is_infinite(op: OperatorContext) -> Expr:
     """Whether an element is infinite, above or below."""
-    x = given(op, "X")
-    limits = [s * np.inf for s, name in ((1, "positive"), (-1, "negative")) if op.integer(f"detect_{name}", 1)]
-    found = [x == limit for limit in limits]
-    if not found:
-        return x != x & False
-    return found[0] if len(found) == 1 else found[0] | found[1]
+    x = first(op)
+    above, below = (bool(op.integer(f"detect_{side}", 1)) for side in ("positive", "negative"))
+    if above and below:
+        return isinf(x)
+    return x == (np.inf if above else -np.inf) if above or below else full(x.shape, False, np.bool_)
+
+
+@operator("BitwiseNot")
+def bitwise_not(op: OperatorContext) -> Expr:
+    """Every bit the other way."""
+    x = first(op)
+    return x ^ full((), np.invert(np.zeros((), x.dtype)).item(), x.dtype)
+
+
+@operator("BitShift")
+def bit_shift(op: OperatorContext) -> Expr:
+    """Bits moved up (LEFT) or down (RIGHT)."""
+    x, places = given(op, "X"), given(op, "Y")
+    up = word(op, "direction", "", ("LEFT", "RIGHT")) == "LEFT"
+    return left_shift(x, places) if up else right_shift(x, places)

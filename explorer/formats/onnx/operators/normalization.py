@@ -7,9 +7,20 @@ from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import axis_of, first, given, optional
 from explorer.net.context import OperatorContext
-from explorer.ops.base import reshape
+from explorer.ops.arithmetic import where
+from explorer.ops.arrangement import repeat
 from explorer.ops.norm import batch_norm
-from explorer.ops.statistics import layer_norm
+from explorer.ops.reduce import mean
+from explorer.ops.statistics import (
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+    var,
+    vector_norm,
+)
+from explorer.ops.transcendental import rsqrt
 
 
 @operator("BatchNormalization")
@@ -23,34 +34,56 @@ def batch_normalization(op: OperatorContext) -> Expr:
 
 
 @operator("LayerNormalization")
-def layer_normalization(op: OperatorContext) -> Expr:
-    """Normalization over the axes from ``axis`` on."""
-    if len(op.definition.outputs) > 1:
-        raise OperandError("the outputs Mean and InvStdDev are used", rule="LayerNormalization gives Y alone")
+def layer_normalization(op: OperatorContext) -> tuple[Expr, ...]:
+    """Normalization over the axes from ``axis`` on; then the mean and 1 / √(variance + ε) where they are used."""
+    x, epsilon = given(op, "X"), op.number("epsilon", 1e-5)
+    axis = axis_of(op, x, -1)
+    y = layer_norm(x, given(op, "Scale"), optional(op, "B"), axes=x.ndim - axis, epsilon=epsilon)
+    if len(op.definition.outputs) == 1:
+        return (y,)
+    last = tuple(range(axis, x.ndim))
+    statistics = mean(x, last, keepdims=True), rsqrt(var(x, last, keepdims=True) + epsilon)
+    return (y, *statistics)[: len(op.definition.outputs)]
+
+
+@operator("RMSNormalization")
+def rms_normalization(op: OperatorContext) -> Expr:
+    """x / √(mean x² + ε) · scale over the axes from ``axis`` on."""
     x = given(op, "X")
-    axes = x.ndim - axis_of(op, x, -1)
-    return layer_norm(x, given(op, "Scale"), optional(op, "B"), axes=axes, epsilon=op.number("epsilon", 1e-5))
+    return rms_norm(x, given(op, "scale"), axes=x.ndim - axis_of(op, x, -1), epsilon=op.number("epsilon", 1e-5))
 
 
 @operator("InstanceNormalization")
 def instance_normalization(op: OperatorContext) -> Expr:
     """Normalization of each channel of each member."""
-    x = first(op)
-    column = (x.shape[1], *[1] * (x.ndim - 2))
-    y = layer_norm(x, axes=x.ndim - 2, epsilon=op.number("epsilon", 1e-5))
-    return y * reshape(given(op, "scale"), column) + reshape(given(op, "B"), column)
+    return instance_norm(first(op), given(op, "scale"), given(op, "B"), epsilon=op.number("epsilon", 1e-5))
 
 
 @operator("GroupNormalization")
 def group_normalization(op: OperatorContext) -> Expr:
     """Normalization of groups of channels; scale and bias are one a channel, before opset 21 one a group."""
     x, groups = first(op), op.integer("num_groups")
-    n, c = x.shape[:2]
-    if groups < 1 or c % groups:
-        raise OperandError(f"num_groups={groups} for {x.type}", rule="groups have equally many channels")
-    y = layer_norm(reshape(x, (n, groups, -(-x.size // (n * groups)))), epsilon=op.number("epsilon", 1e-5))
     scale, bias = given(op, "scale"), given(op, "bias")
-    if scale.shape == (groups,) != (c,):
-        return reshape(y * reshape(scale, (groups, 1)) + reshape(bias, (groups, 1)), x.shape)
-    column = (c, *[1] * (x.ndim - 2))
-    return reshape(y, x.shape) * reshape(scale, column) + reshape(bias, column)
+    if scale.shape == (groups,) != (x.shape[1],) and x.shape[1] % groups == 0:
+        scale, bias = (repeat(value, x.shape[1] // groups) for value in (scale, bias))
+    return group_norm(x, groups, scale, bias, epsilon=op.number("epsilon", 1e-5))
+
+
+@operator("LRN")
+def local_response_normalization(op: OperatorContext) -> Expr:
+    """x over a power of the mean square of neighbouring channels."""
+    size = op.integer("size")
+    if size % 2 == 0:
+        raise OperandError(f"size={size}", rule="LRN: as many channels count on either side, so that size is odd")
+    alpha, beta, bias = op.number("alpha", 1e-4), op.number("beta", 0.75), op.number("bias", 1.0)
+    return local_response_norm(first(op), size, alpha, beta, bias)
+
+
+@operator("LpNormalization")
+def norm_normalization(op: OperatorContext) -> Expr:
+    """x over the sum of its absolute values, or over its length, along an axis; 0 where that is 0."""
+    x, order = first(op), op.integer("p", 2)
+    if order not in (1, 2):
+        raise OperandError(f"p={order}", rule="LpNormalization: p is 1 or 2")
+    length = vector_norm(x, order, axis_of(op, x, -1), keepdims=True)
+    return where(length == 0, 0, x / where(length == 0, 1, length))

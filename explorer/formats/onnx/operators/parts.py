@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
+from explorer.core.tensor import tensor
 from explorer.core.types import normalize_axis
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import (
@@ -16,14 +19,17 @@ from explorer.formats.onnx.operators.values import (
     is_given,
     is_known,
     members,
+    number,
     optional_integers,
     value_of,
+    word,
 )
 from explorer.net.context import OperatorContext
 from explorer.ops.arithmetic import where
 from explorer.ops.joining import concatenate
-from explorer.ops.lookup import embedding
-from explorer.ops.movement import transpose
+from explorer.ops.lookup import take, take_along_axis
+from explorer.ops.movement import expand_dims, reshape
+from explorer.ops.padding import pad
 
 _FAR = 1 << 62
 
@@ -76,28 +82,73 @@ def gather(op: OperatorContext) -> Expr:
     """The parts of an axis at some indices; a negative index counts from the end."""
     x, indices = given(op, "data"), given(op, "indices")
     axis = axis_of(op, x, 0)
-    size = x.shape[axis]
-    if is_known(indices):
-        chosen = value_of(indices)
-        if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
-            raise OperandError(
-                f"indices from {chosen.min()} to {chosen.max()} along axis {axis} of {x.type}",
-                rule=f"Gather: an index lies in {-size} … {size - 1}",
-            )
-        if chosen.ndim == 0:
-            return x[(*[slice(None)] * axis, int(chosen))]
-        if chosen.size and chosen.min() >= 0:
-            rows: Expr = indices
-        else:
-            from explorer.core.tensor import tensor
+    if is_known(indices) and indices.ndim == 0:
+        return x[(*[slice(None)] * axis, int(value_of(indices)))]
+    return take(x, _from_front(op, indices, x.shape[axis]), axis)
 
-            rows = tensor(np.where(chosen < 0, chosen + size, chosen))
-    else:
-        rows = where(indices < 0, indices + size, indices) if indices.dtype.kind == "i" else indices
-    if axis == 0:
-        return embedding(x, rows)
-    front = (axis, *[a for a in range(x.ndim) if a != axis])
-    found = embedding(transpose(x, front), rows)
-    k = rows.ndim
-    order = (*range(k, k + axis), *range(k), *range(k + axis, found.ndim))
-    return transpose(found, order)
+
+@operator("GatherElements")
+def gather_elements(op: OperatorContext) -> Expr:
+    """For each index the element of its row at that place of an axis."""
+    x, indices = given(op, "data"), given(op, "indices")
+    axis = axis_of(op, x, 0)
+    return take_along_axis(x, _from_front(op, indices, x.shape[axis]), axis)
+
+
+def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
+    """Indices into an axis of a size, counted from its front; known ones are checked."""
+    if indices.dtype.kind == "u":
+        return indices
+    if not is_known(indices):
+        return where(indices < 0, indices + size, indices)
+    chosen = value_of(indices)
+    if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
+        raise OperandError(
+            f"indices from {chosen.min()} to {chosen.max()} into an axis of size {size}",
+            rule=f"{op.definition.type}: an index lies in {-size} … {size - 1}",
+        )
+    return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
+
+
+@operator("GatherND")
+def gather_parts(op: OperatorContext) -> Expr:
+    """Parts at rows of indices into the first axes."""
+    op.only("batch_dims", 0)
+    x, indices = given(op, "data"), given(op, "indices")
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 < depth <= x.ndim:
+        raise OperandError(f"indices {indices.type} into {x.type}", rule="GatherND: rows of indices name first axes")
+    places = [_from_front(op, indices[..., axis], x.shape[axis]) for axis in range(depth)]
+    flat = places[0]
+    for axis in range(1, depth):
+        flat = flat * x.shape[axis] + places[axis]
+    return take(reshape(x, (prod(x.shape[:depth]), *x.shape[depth:])), flat, 0)
+
+
+@operator("Pad")
+def pad_(op: OperatorContext) -> Expr:
+    """Elements before and after those of each axis, or of some axes; negative widths take elements away."""
+    x, widths = first(op), integers(op, "pads")
+    axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(x.ndim))
+    places = [normalize_axis(axis, x.ndim, "Pad") for axis in axes or ()]
+    if len(widths) != 2 * len(places):
+        raise OperandError(f"pads={widths} for {len(places)} axes", rule="Pad: there are two widths for each axis")
+    sides = [(0, 0)] * x.ndim
+    for index, place in enumerate(places):
+        sides[place] = widths[index], widths[index + len(places)]
+    mode = word(op, "mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    fill = next((number(op, name) for name in ("constant_value", "value") if is_given(op, name)), 0)
+    return pad(x, tuple(sides), mode, fill)
+
+
+@operator("OneHot")
+def one_hot(op: OperatorContext) -> Expr:
+    """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
+    indices, depth, values = given(op, "indices"), int(number(op, "depth")), given(op, "values")
+    axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
+    steps = np.arange(depth).astype(indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
+    places = expand_dims(indices, axis)
+    chosen = places == steps
+    if indices.dtype.kind != "u":
+        chosen = chosen | (places == steps - np.asarray(depth, steps.dtype))
+    return where(chosen, values[1], values[0])

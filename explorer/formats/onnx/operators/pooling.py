@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import given
 from explorer.formats.onnx.operators.windows import as_image, like, padding, pair
 from explorer.net.context import OperatorContext
+from explorer.ops.padding import pad
 from explorer.ops.pool import avg_pool2d, max_pool2d
-from explorer.ops.reduce import max, mean
+from explorer.ops.reduce import max as largest
+from explorer.ops.reduce import mean
 
 
 @operator("MaxPool")
@@ -20,8 +24,11 @@ def max_pool(op: OperatorContext) -> Expr:
     op.only("storage_order", 0)
     x = given(op, "X")
     size, strides, dilation = pair(op, x, "kernel_shape"), pair(op, x, "strides"), pair(op, x, "dilations")
-    sides = padding(op, x, size, strides, dilation)
-    return like(x, max_pool2d(as_image(op, x), size, strides, sides, dilation, bool(op.integer("ceil_mode", 0))))
+    image, sides = as_image(op, x), padding(op, x, size, strides, dilation)
+    if any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in zip(sides, dilation, size, strict=True)):
+        lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+        image, sides = pad(image, ((0, 0), (0, 0), *sides), constant_values=lowest), ((0, 0), (0, 0))
+    return like(x, max_pool2d(image, size, strides, sides, dilation, bool(op.integer("ceil_mode", 0))))
 
 
 @operator("AveragePool")
@@ -46,4 +53,4 @@ def global_average_pool(op: OperatorContext) -> Expr:
 def global_max_pool(op: OperatorContext) -> Expr:
     """The largest element of each channel."""
     x = given(op, "X")
-    return max(x, tuple(range(2, x.ndim)), keepdims=True)
+    return largest(x, tuple(range(2, x.ndim)), keepdims=True)

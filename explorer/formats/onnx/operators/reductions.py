@@ -11,7 +11,7 @@ from explorer.net.context import OperatorContext
 from explorer.ops.elementwise import absolute, log, sqrt, square
 from explorer.ops.loss import logsumexp
 from explorer.ops.movement import cast
-from explorer.ops.reduce import max, mean, min, sum
+from explorer.ops.reduce import max, mean, min, prod, sum
 
 
 def _enter(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr] | None = None) -> None:
@@ -38,6 +38,7 @@ def _log_sum(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
 
 _enter("ReduceSum", sum)
 _enter("ReduceMean", mean)
+_enter("ReduceProd", prod)
 _enter("ReduceMax", max)
 _enter("ReduceMin", min)
 _enter("ReduceL1", sum, absolute)

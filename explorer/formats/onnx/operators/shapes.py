@@ -9,7 +9,8 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import tensor
-from explorer.core.types import broadcast_shapes, normalize_axis
+from explorer.core.types import Shape, broadcast_shapes, normalize_axis
+from explorer.formats.onnx.operators.dtypes import dtype_of
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import (
     first,
@@ -19,8 +20,10 @@ from explorer.formats.onnx.operators.values import (
     known,
     number,
     optional_integers,
+    word,
 )
 from explorer.net.context import OperatorContext
+from explorer.ops.arrangement import pixel_shuffle, pixel_unshuffle, tile, tril, triu
 from explorer.ops.movement import broadcast_to, reshape, transpose
 from explorer.ops.structured import full
 
@@ -123,14 +126,12 @@ def expand(op: OperatorContext) -> Expr:
 
 
 @operator("Tile")
-def tile(op: OperatorContext) -> Expr:
+def tile_(op: OperatorContext) -> Expr:
     """The whole tensor repeated along each axis."""
     x, repeats = first(op), integers(op, "repeats")
-    if len(repeats) != x.ndim or min(repeats, default=0) < 0:
+    if len(repeats) != x.ndim:
         raise OperandError(f"repeats={repeats} for {x.type}", rule="Tile: repeats has one number for each axis")
-    spread = reshape(x, tuple([size for pair in zip((1,) * x.ndim, x.shape, strict=True) for size in pair]))
-    wide = [size for pair in zip(repeats, x.shape, strict=True) for size in pair]
-    return reshape(broadcast_to(spread, tuple(wide)), tuple([r * s for r, s in zip(repeats, x.shape, strict=True)]))
+    return tile(x, repeats)
 
 
 @operator("Transpose")
@@ -153,19 +154,46 @@ def identity(op: OperatorContext) -> Expr | tuple[Expr, ...]:
 def depth_to_space(op: OperatorContext) -> Expr:
     """Blocks of channels as blocks of pixels."""
     x, block = first(op), op.integer("blocksize")
-    n, c, h, w = x.shape
-    if op.argument("mode", "DCR") == "DCR":
-        blocks, order = (n, block, block, c // block**2, h, w), (0, 3, 4, 1, 5, 2)
-    else:
-        blocks, order = (n, c // block**2, block, block, h, w), (0, 1, 4, 2, 5, 3)
-    return reshape(transpose(reshape(x, blocks), order), (n, c // block**2, h * block, w * block))
+    if word(op, "mode", "DCR", ("DCR", "CRD")) == "CRD":
+        return pixel_shuffle(x, block)
+    n, c, h, w = _image(op, x)
+    if block < 1 or c % block**2:
+        raise OperandError(f"blocksize={block} for {x.type}", rule="DepthToSpace: channels fill blocks of pixels")
+    spread = transpose(reshape(x, (n, block, block, c // block**2, h, w)), (0, 3, 4, 1, 5, 2))
+    return reshape(spread, (n, c // block**2, h * block, w * block))
 
 
 @operator("SpaceToDepth")
 def space_to_depth(op: OperatorContext) -> Expr:
     """Blocks of pixels as blocks of channels."""
     x, block = first(op), op.integer("blocksize")
-    n, c, h, w = x.shape
-    order = (0, 3, 5, 1, 2, 4) if op.argument("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    if word(op, "mode", "DCR", ("DCR", "CRD")) == "CRD":
+        return pixel_unshuffle(x, block)
+    n, c, h, w = _image(op, x)
+    if block < 1 or h % block or w % block:
+        raise OperandError(f"blocksize={block} for {x.type}", rule="SpaceToDepth: pixels fill blocks")
     blocks = reshape(x, (n, c, h // block, block, w // block, block))
-    return reshape(transpose(blocks, order), (n, c * block**2, h // block, w // block))
+    return reshape(transpose(blocks, (0, 3, 5, 1, 2, 4)), (n, c * block**2, h // block, w // block))
+
+
+def _image(op: OperatorContext, x: Expr) -> Shape:
+    if x.ndim != 4:
+        raise OperandError(f"given {x.type}", rule=f"{op.definition.type} is computed on images (N, C, H, W)")
+    return x.shape
+
+
+@operator("Trilu")
+def triangle(op: OperatorContext) -> Expr:
+    """Matrices with zeros below a diagonal, or above it."""
+    k = int(number(op, "k")) if is_given(op, "k") else 0
+    return triu(first(op), k) if op.integer("upper", 1) else tril(first(op), k)
+
+
+@operator("EyeLike")
+def eye_like(op: OperatorContext) -> Expr:
+    """Ones on a diagonal, of the shape of a matrix."""
+    x = first(op)
+    if x.ndim != 2:
+        raise OperandError(f"given {x.type}", rule="EyeLike: the operand is a matrix")
+    dtype = dtype_of(op, "dtype") if op.has("dtype") else x.dtype
+    return tensor(np.eye(*x.shape, k=op.integer("k", 0), dtype=dtype))
