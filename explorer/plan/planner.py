@@ -11,14 +11,14 @@ from typing import Any
 import explorer.plan.links  # noqa: F401  # makes the chain of links
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
-from explorer.core.function import Body, Call
+from explorer.core.function import Body, Call, Parameter
 from explorer.plan.closed import alone
 from explorer.plan.graph import Graph
-from explorer.plan.passes import Buffers, Constants, Dedup, Fuse, Group, Layout, Open, Order, Prune, Simplify
+from explorer.plan.passes import Buffers, Constants, Dedup, Fuse, Group, Open, Order, Prune, Simplify
 from explorer.plan.rule import Link
 from explorer.plan.schedule import Schedule
 
-PASSES = ("simplify", "dedup", "prune", "group", "open", "constants", "fuse", "order", "layout", "buffers")
+PASSES = ("simplify", "dedup", "prune", "group", "open", "constants", "fuse", "order", "buffers")
 _NEEDED = ("open", "order", "buffers")
 
 
@@ -76,7 +76,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
         _run(options.open, graph)
         for each in first_round:
             _run(each, graph, again=True)
-    if "constants" not in without and graph.has_parameters:
+    if "constants" not in without and any(isinstance(node.operation, Parameter) for node in graph.live):
         _run(Constants(), graph)
     if "fuse" not in without:
         _run(Fuse(), graph)
@@ -86,12 +86,6 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     _plan_bodies(schedule, options)
     counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}
     graph.chapter(order.name, "schedule", _purpose(order), first, began, counts)
-    if "layout" not in without:
-        began, first = time.perf_counter(), len(graph.choices)
-        layout = Layout()
-        layout.run(schedule, graph)
-        if len(graph.choices) > first:
-            graph.chapter(layout.name, "schedule", _purpose(layout), first, began)
     began, first = time.perf_counter(), len(graph.choices)
     buffers = Buffers()
     buffers.run(schedule, graph)
