@@ -10,9 +10,13 @@ import numpy as np
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
+from explorer.core.pieces import PIECE_BYTES, Piece, cut, even
 from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes
 from explorer.ops.base import reshape, sum_to
 from explorer.ops.movement import Transpose
+
+_FLOPS = 1 << 24
+"""arithmetic operations that are worth a piece of their own"""
 
 
 class Matmul(Operation):
@@ -49,6 +53,27 @@ class Matmul(Operation):
     def kernel(self, out: Array, a: Array, b: Array) -> Array:
         result: Array = np.matmul(a, b, out=out)
         return result
+
+    def pieces(self, out: Array, prepared: None, a: Array, b: Array) -> list[Piece]:
+        whole = tuple([slice(0, size) for size in out.shape])
+        most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // PIECE_BYTES)
+        if most < 2 or min(a.ndim, b.ndim) < 2:
+            return [Piece(whole, lambda: self._into(out, a, b))]
+        # along the batch where there is one, else along rows or columns: the longer is cut
+        axes = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
+        axis = axes[0] if axes else out.ndim - 2 + (out.shape[-1] > out.shape[-2])
+
+        def piece(part: slice) -> Piece:
+            place = (*whole[:axis], part, *whole[axis + 1 :])
+            left = cut(a, (*place[:-1], slice(None)), out.ndim)
+            right = cut(b, (*place[:-2], slice(None), place[-1]), out.ndim)
+            return Piece(place, lambda: self._into(out[place], left, right))
+
+        return [piece(part) for part in even(out.shape[axis], -(-out.shape[axis] // most))]
+
+    @staticmethod
+    def _into(out: Array, a: Array, b: Array) -> None:
+        np.matmul(a, b, out=out)
 
     def kept_axes(self, operand: int, a: TensorType, b: TensorType) -> tuple[tuple[int, int], ...]:
         own = b if operand else a

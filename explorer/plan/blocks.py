@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.expr import Expr
+from explorer.core.pieces import PIECE_BYTES
 
 BLOCK_BYTES = 1 << 16
 """fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache"""
@@ -29,18 +30,13 @@ class Blocks:
     """for each step the register that it writes, or RESULT"""
     shares: bool
     """whether the product is made in the result's memory"""
-    rows: int
-    """rows of the result in one block"""
-    flat: bool
-    """whether one row is more than a block: rows are joined and cut elsewhere where the operands allow it"""
 
     @property
     def workspace(self) -> int:
-        """Bytes of the registers, and of the product where it has memory of its own."""
+        """Bytes of the registers of one block, and of the product where it has memory of its own."""
         kind = self.steps[-1].tensor_type
-        elements = min(kind.size, self.rows * (kind.size // kind.shape[0] if kind.shape and kind.shape[0] else 1))
-        if self.flat:
-            elements = min(kind.size, BLOCK_BYTES // kind.dtype.itemsize)
+        most = PIECE_BYTES if self.anchor is not None else BLOCK_BYTES
+        elements = min(kind.size, most // kind.dtype.itemsize)
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
 
@@ -56,18 +52,8 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
         and anchor.dtype == kind.dtype
         and (steps[-1].operation.reuses_operand or all(operand is not anchor for operand in operands(steps[-1])))
     )
-    rows = kind.shape[0] if kind.shape else 1
-    per_row = kind.nbytes // rows if rows else 0
     registers, targets = _assign(steps, operands)
-    return Blocks(
-        anchor,
-        steps,
-        registers,
-        targets,
-        shares,
-        min(rows, max(1, BLOCK_BYTES // per_row)) if per_row else rows,
-        per_row > BLOCK_BYTES,
-    )
+    return Blocks(anchor, steps, registers, targets, shares)
 
 
 def _assign(

@@ -11,14 +11,15 @@ from typing import Any
 import explorer.plan.links  # noqa: F401  # makes the chain of links
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
-from explorer.core.function import Body, Call, Parameter
+from explorer.core.function import Body, Call
+from explorer.core.progress import Progress, follower
 from explorer.plan.closed import alone
 from explorer.plan.graph import Graph
-from explorer.plan.passes import Buffers, Constants, Dedup, Fuse, Group, Open, Order, Prune, Simplify
+from explorer.plan.passes import Buffers, Constants, Dedup, Fuse, Group, Layout, Open, Order, Prune, Simplify
 from explorer.plan.rule import Link
 from explorer.plan.schedule import Schedule
 
-PASSES = ("simplify", "dedup", "prune", "group", "open", "constants", "fuse", "order", "buffers")
+PASSES = ("simplify", "dedup", "prune", "group", "open", "constants", "fuse", "order", "layout", "buffers")
 _NEEDED = ("open", "order", "buffers")
 
 
@@ -76,18 +77,26 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
         _run(options.open, graph)
         for each in first_round:
             _run(each, graph, again=True)
-    if "constants" not in without and any(isinstance(node.operation, Parameter) for node in graph.live):
+    if "constants" not in without and graph.has_parameters:
         _run(Constants(), graph)
     if "fuse" not in without:
         _run(Fuse(), graph)
+    _tell(Order.name, graph)
     began, first = time.perf_counter(), len(graph.choices)
     order = Order()
     schedule = order.run(graph)
     _plan_bodies(schedule, options)
     counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}
     graph.chapter(order.name, "schedule", _purpose(order), first, began, counts)
+    if "layout" not in without:
+        began, first = time.perf_counter(), len(graph.choices)
+        layout = Layout()
+        layout.run(schedule, graph)
+        if len(graph.choices) > first:
+            graph.chapter(layout.name, "schedule", _purpose(layout), first, began)
     began, first = time.perf_counter(), len(graph.choices)
     buffers = Buffers()
+    _tell(buffers.name, graph)
     buffers.run(schedule, graph)
     counts = {
         "buffers": len(schedule.buffers),
@@ -118,7 +127,14 @@ def _plan_bodies(schedule: Schedule, options: Options) -> None:
             kernel.workspace, kernel.scratch = max(0, inner.peak - kernel.bytes), inner.arena
 
 
+def _tell(name: str, graph: Graph) -> None:
+    follow = follower()
+    if follow is not None:
+        follow(Progress("plan", f"{name} ({len(graph.live):,} nodes)"))
+
+
 def _run(each: Any, graph: Graph, again: bool = False) -> None:
+    _tell(each.name, graph)
     began, first, substituted = time.perf_counter(), len(graph.choices), len(graph.substitutions)
     each.run(graph)
     if len(graph.substitutions) > substituted or len(graph.choices) > first:

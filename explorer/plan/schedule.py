@@ -39,6 +39,8 @@ class Kernel:
     estimate: float = 0.0
     constant: bool = False
     """no parameter lies below it: it runs once for all runs of the plan, and its result is kept outside the buffers"""
+    channels_last: bool = False
+    """the result is images (N, C, H, W) whose channels lie together in memory, pixel by pixel"""
     buffer: int = -1
     """the place in the arena that the result takes, by number; −1 for a view and for memory of its own"""
     offset: int = -1

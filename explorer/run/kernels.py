@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,30 +11,16 @@ import numpy as np
 from explorer.core.expr import Expr
 from explorer.core.function import Item
 from explorer.core.operation import Operation, kernel_of
+from explorer.core.pieces import Index, Piece, cut, scratch
 from explorer.core.types import Array, TensorType, TupleType
-from explorer.plan.blocks import BLOCK_BYTES, RESULT
-from explorer.plan.schedule import Kernel, rounded
+from explorer.plan.blocks import BLOCK_BYTES, RESULT, Blocks
+from explorer.plan.schedule import Kernel
+from explorer.run.memory import allocate
+from explorer.run.workers import WORTH, share
 
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
-
-
-def allocate(kind: Any) -> Any:
-    """Memory for a result."""
-    if isinstance(kind, TupleType):
-        return tuple([np.empty(part.shape, part.dtype) for part in kind.parts])
-    return np.empty(kind.shape, kind.dtype)
-
-
-def placed(kind: TensorType | TupleType, block: Array) -> Any:
-    """A result's memory inside a block; the parts of several outputs lie one after the other, each aligned."""
-    if isinstance(kind, TensorType):
-        return np.ndarray(kind.shape, kind.dtype, buffer=block)
-    parts, offset = [], 0
-    for part in kind.parts:
-        parts.append(np.ndarray(part.shape, part.dtype, buffer=block, offset=offset))
-        offset += rounded(part.nbytes)
-    return tuple(parts)
+Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
 
 
 def settle(out: Any, made: Any) -> Any:
@@ -82,97 +69,209 @@ def device_of(kind: Any) -> Any:
     return kind.parts[0].device if isinstance(kind, TupleType) else kind.device
 
 
-class Fused:
-    """Elementwise operations, after a product or none, that run block by block over the rows of the result."""
+class Once:
+    """A kernel whose result every run finds the same: it runs once and keeps it."""
 
-    def __init__(
-        self, kernel: Kernel, operands: Callable[[Expr], tuple[Expr, ...]], slots: dict[int, int], out: Array | None
-    ) -> None:
-        kind = kernel.result.type
-        assert isinstance(kind, TensorType)
-        assert kernel.blocks is not None
-        self.kind, self.out, self.blocks = kind, out, kernel.blocks
+    def __init__(self, runner: Runner) -> None:
+        self._runner: Runner | None = runner
+        self._value: Any = None
+
+    def __call__(self, values: Values) -> Any:
+        """The result, computed at the first call."""
+        if self._runner is not None:
+            self._value = self._runner(values)
+            self._runner = None
+        return self._value
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised, where the kernel tells."""
+        return getattr(self._runner, "failed", None)
+
+
+class _Steps:
+    """The elementwise steps of a kernel: registers lie between them."""
+
+    def __init__(self, blocks: Blocks, reads: Sequence[Expr], operands: Operands) -> None:
+        self.registers = blocks.registers
         self.failed: Expr | None = None
         """the operation that raised, in the last run"""
-        steps, anchor = self.blocks.steps, self.blocks.anchor
-        used = {operand.uid for step in steps for operand in operands(step)}
-        reads = [read for read in kernel.reads if read.uid in used]
-        self.reads = [slots[read.uid] for read in reads]
-        held = {read.uid: place for place, read in enumerate(reads)}
-        if anchor is not None:
-            self.anchored = [slots[operand.uid] for operand in operands(anchor)]
-            self.product = kernel_of(anchor.operation, anchor.device)
-            held[anchor.uid] = len(reads)
+        used = {operand.uid for step in blocks.steps for operand in operands(step)}
+        self.reads = [read for read in reads if read.uid in used]
+        held = {read.uid: place for place, read in enumerate(self.reads)}
+        if blocks.anchor is not None:
+            held[blocks.anchor.uid] = len(self.reads)
         result = len(held)  # places are those of the inputs, then the result's, then the registers
-        self.program: list[tuple[Callable[..., Any], list[int], int, Expr]] = []
-        for step, register in zip(steps, self.blocks.targets, strict=True):
+        self._program: list[tuple[Callable[..., Any], list[int], int, Expr]] = []
+        for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [held[operand.uid] for operand in operands(step)]
             held[step.uid] = target = result if register == RESULT else result + 1 + register
-            self.program.append((kernel_of(step.operation, step.device), sources, target, step))
-        self.rows = kind.shape[0] if kind.shape else 1
-        self.cut = [read.shape[:1] == kind.shape[:1] and read.ndim == kind.rank for read in reads]
-        self.cut += [True] * (anchor is not None)
-        self.scratch = [] if self.blocks.flat else self._registers()
+            self._program.append((kernel_of(step.operation, step.device), sources, target, step))
 
-    def _registers(self) -> list[Array]:
-        shape = (self.blocks.rows, *self.kind.shape[1:]) if self.kind.shape else ()
-        return [np.empty(shape, dtype) for dtype in self.blocks.registers]
-
-    def __call__(self, values: Values) -> Array:
-        """Compute the result from the table of values."""
-        kind = self.kind
-        out = np.empty(kind.shape, kind.dtype) if self.out is None else self.out
-        operands: list[Array] = [values[slot] for slot in self.reads]
-        if self.blocks.anchor is not None:
-            operands.append(self._anchor(self.blocks.anchor, out, values))
-        if self.blocks.flat and self._flatten(operands, out):
-            return out
-        scratch = self._registers() if self.blocks.flat else self.scratch
-        rows, step = self.rows, self.blocks.rows
-        if step >= rows:
-            self._block([*operands, out, *scratch])
-            return out
-        for start in range(0, rows, step):
-            stop = min(start + step, rows)
-            pieces = [array[start:stop] if yes else array for array, yes in zip(operands, self.cut, strict=True)]
-            if stop - start < step:
-                scratch = [register[: stop - start] for register in scratch]
-            self._block([*pieces, out[start:stop], *scratch])
-        return out
-
-    def _anchor(self, anchor: Expr, out: Array, values: Values) -> Array:
-        product = out if self.blocks.shares else np.empty(self.kind.shape, anchor.dtype)
+    def run(self, inputs: Sequence[Array], out: Array) -> None:
+        """Compute ``out`` from arrays that broadcast to it."""
+        places = [*inputs, out]
+        if self.registers:
+            # of the result's order in memory, so that one loop runs through all
+            axes = sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True)
+            shape, back = tuple([out.shape[axis] for axis in axes]), np.argsort(axes)
+            places += [array.transpose(back) for array in scratch(*[(shape, dtype) for dtype in self.registers])]
+        step = self._program[0]
         try:
-            settle(product, self.product(product, *[values[slot] for slot in self.anchored]))
-        except Exception:
-            self.failed = anchor
-            raise
-        return product
-
-    def _flatten(self, operands: list[Array], out: Array) -> bool:
-        """Run over all elements as one row, where every operand is dense and whole, or one number."""
-        for array in operands:
-            if not (array.ndim == 0 or (array.shape == out.shape and array.flags.c_contiguous)):
-                return False
-        flat, whole = [array.reshape(-1) if array.ndim else array for array in operands], out.reshape(-1)
-        step = max(1, BLOCK_BYTES // out.itemsize)
-        scratch = [np.empty(step, dtype) for dtype in self.blocks.registers]
-        for start in range(0, out.size, step):
-            piece = whole[start : start + step]
-            if piece.size < step:
-                scratch = [register[: piece.size] for register in scratch]
-            self._block([*[a[start : start + step] if a.ndim else a for a in flat], piece, *scratch])
-        return True
-
-    def _block(self, places: list[Array]) -> None:
-        step = self.program[0]
-        try:
-            for step in self.program:
+            for step in self._program:
                 kernel, sources, target, _ = step
-                out = places[target]
-                made = kernel(out, *[places[source] for source in sources])
-                if made is not out:
-                    settle(out, made)
+                into = places[target]
+                made = kernel(into, *[places[source] for source in sources])
+                if made is not into:
+                    settle(into, made)
         except Exception:
             self.failed = step[3]
             raise
+
+
+class Chain:
+    """Elementwise operations that run block by block over the result."""
+
+    def __init__(self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None) -> None:
+        kind = kernel.result.type
+        assert isinstance(kind, TensorType)
+        assert kernel.blocks is not None
+        self._kind, self._out, self._last = kind, out, kernel.channels_last
+        self._steps = _Steps(kernel.blocks, kernel.reads, operands)
+        self._reads = [slots[read.uid] for read in self._steps.reads]
+        self._shared = kernel.flops >= WORTH
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised, in the last run."""
+        return self._steps.failed
+
+    def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
+        out = allocate(self._kind, self._last) if self._out is None else self._out
+        inputs = [values[slot] for slot in self._reads]
+        flat = _flattened(inputs, out)
+        blocks = [] if flat is None else _flat_blocks(*flat)
+        if flat is None:
+            blocks = [([cut(array, index, out.ndim) for array in inputs], out[index]) for index in _indices(out)]
+        run = self._steps.run
+        if self._shared and len(blocks) > 1:
+            share([functools.partial(run, *block) for block in blocks])
+        else:
+            for block in blocks:
+                run(*block)
+        return out
+
+
+def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
+    """All as one row of memory, where every operand is dense, whole and laid as the result, or one number."""
+    memory = out.transpose(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
+    if not memory.flags.c_contiguous:
+        return None
+    flat = []
+    for array in inputs:
+        if array.ndim:
+            if array.shape != out.shape or _steps_of(array) != _steps_of(out):
+                return None
+            array = _as_row(array)
+        flat.append(array)
+    return flat, _as_row(out)
+
+
+def _steps_of(array: Array) -> list[int]:
+    """From element to element along each axis that has more than one."""
+    return [step // array.itemsize for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
+
+
+def _as_row(array: Array) -> Array:
+    """A dense array's memory as one row."""
+    axes = sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
+    return array.transpose(axes).reshape(-1, copy=False)
+
+
+def _flat_blocks(flat: list[Array], out: Array) -> list[tuple[list[Array], Array]]:
+    step = max(1, BLOCK_BYTES // out.itemsize)
+    return [
+        ([array[start : start + step] if array.ndim else array for array in flat], out[start : start + step])
+        for start in range(0, out.size, step)
+    ]
+
+
+def _indices(out: Array) -> list[Index]:
+    """The blocks of a result, cut along the outermost axis in memory that is longer than 1."""
+    axes = sorted([axis for axis, size in enumerate(out.shape) if size > 1], key=out.strides.__getitem__)
+    whole = tuple([slice(None)] * out.ndim)
+    if not axes or not out.size:
+        return [whole]
+    axis = axes[-1]
+    rows = max(1, BLOCK_BYTES * out.shape[axis] // out.nbytes)
+    return [
+        (*whole[:axis], slice(start, start + rows), *whole[axis + 1 :]) for start in range(0, out.shape[axis], rows)
+    ]
+
+
+class InPieces:
+    """An operation whose result is made in pieces, and elementwise operations on each piece while it is in the cache."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: Operands,
+        slots: dict[int, int],
+        out: Array | None,
+        constant: Callable[[Expr], bool],
+    ) -> None:
+        self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
+        self._anchor = kernel.nodes[0]
+        read = operands(self._anchor)
+        self._sources = [slots[operand.uid] for operand in read]
+        self._steps = None if kernel.blocks is None else _Steps(kernel.blocks, kernel.reads, operands)
+        self._apart = kernel.blocks is not None and not kernel.blocks.shares
+        self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
+        self._shared = kernel.flops >= WORTH
+        place = self._anchor.operation.prepares
+        self._keeps = place is not None and constant(read[place])
+        self._prepared: Any = None
+        self._failed: Expr | None = None
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised, in the last run."""
+        return self._failed if self._failed is not None or self._steps is None else self._steps.failed
+
+    def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
+        out: Array = allocate(self._kind, self._last) if self._out is None else self._out
+        product = allocate(self._anchor.type, self._last) if self._apart else out
+        reads = [values[slot] for slot in self._reads]
+        try:
+            pieces = self._pieces(product, [values[slot] for slot in self._sources])
+        except Exception:
+            self._failed = self._anchor
+            raise
+        run = self._run
+        if self._shared and len(pieces) > 1:
+            share([functools.partial(run, piece, reads, product, out) for piece in pieces])
+        else:
+            for piece in pieces:
+                run(piece, reads, product, out)
+        return out
+
+    def _pieces(self, product: Array, operands: list[Array]) -> list[Piece]:
+        operation = self._anchor.operation
+        prepared = self._prepared
+        if prepared is None and operation.prepares is not None:
+            prepared = operation.prepare(operands[operation.prepares])
+            if self._keeps:
+                self._prepared = prepared
+        return operation.pieces(product, prepared, *operands)
+
+    def _run(self, piece: Piece, reads: list[Array], product: Array, out: Array) -> None:
+        try:
+            piece.compute()
+        except Exception:
+            self._failed = self._anchor
+            raise
+        if self._steps is not None:
+            place, rank = piece.place, out.ndim
+            self._steps.run([cut(array, place, rank) for array in [*reads, product]], out[place])

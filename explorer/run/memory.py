@@ -7,9 +7,32 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import RunError
-from explorer.core.types import Array
-from explorer.plan.schedule import Kernel, Schedule
-from explorer.run.kernels import device_of, placed
+from explorer.core.types import Array, TensorType, TupleType
+from explorer.plan.schedule import Kernel, Schedule, rounded
+
+
+def allocate(kind: TensorType | TupleType, channels_last: bool = False) -> Any:
+    """Memory for a result, an array or a tuple of them."""
+    if isinstance(kind, TupleType):
+        return tuple([np.empty(part.shape, part.dtype) for part in kind.parts])
+    if not channels_last:
+        return np.empty(kind.shape, kind.dtype)
+    n, c, h, w = kind.shape
+    return np.empty((n, h, w, c), kind.dtype).transpose(0, 3, 1, 2)
+
+
+def placed(kind: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
+    """A result's memory inside a block; the parts of several outputs lie one after the other, each aligned."""
+    if isinstance(kind, TensorType):
+        if channels_last:
+            n, c, h, w = kind.shape
+            return np.ndarray((n, h, w, c), kind.dtype, buffer=block).transpose(0, 3, 1, 2)
+        return np.ndarray(kind.shape, kind.dtype, buffer=block)
+    parts, offset = [], 0
+    for part in kind.parts:
+        parts.append(np.ndarray(part.shape, part.dtype, buffer=block, offset=offset))
+        offset += rounded(part.nbytes)
+    return tuple(parts)
 
 
 class Memory:
@@ -25,7 +48,7 @@ class Memory:
         """The memory of a kernel's result, an array or a tuple of them; None for a view and for memory of its own."""
         if kernel.offset < 0:
             return None
-        return placed(kernel.result.type, self.arena[kernel.offset :])
+        return placed(kernel.result.type, self.arena[kernel.offset :], kernel.channels_last)
 
     def scratch(self, kernel: Kernel) -> Array | None:
         """``kernel.scratch`` uninitialised bytes, aligned to 64, that are the kernel's while it runs; None without."""
@@ -38,7 +61,9 @@ def _allocated(schedule: Schedule) -> Array:
     if not schedule.arena:
         return np.empty(0, np.uint8)
     try:
-        found: Array = device_of(schedule.kernels[0].result.type).new(schedule.arena)
+        kind = schedule.kernels[0].result.type
+        device = kind.parts[0].device if isinstance(kind, TupleType) else kind.device
+        found: Array = device.new(schedule.arena)
     except MemoryError as error:
         largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
         raise RunError(

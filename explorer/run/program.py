@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.device import cpu
 from explorer.core.errors import ExplorerError, OperandError, RunError, StateError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
 from explorer.core.tensor import Tensor
 from explorer.core.types import Array
+from explorer.plan.constants import is_constant
 from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Fused, Runner, Values, single
+from explorer.run.kernels import Chain, InPieces, Once, Runner, Values, device_of, single
 from explorer.run.memory import Memory
 
 
@@ -38,7 +40,9 @@ class Program:
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
         self.results = [self.slots[root.uid] for root in schedule.roots]
-        self.temporary = [self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0]
+        self.temporary = [
+            self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
+        ]
         self.borrowed = self._borrowed()
         """slots of results that share the memory of a parameter's value, which is not ours"""
 
@@ -56,13 +60,23 @@ class Program:
         value: Array = leaf.operation.kernel(None, *[self.values[self.slots[operand.uid]] for operand in operands])
         return value
 
+    def _constant(self, node: Expr) -> bool:
+        """Whether every run finds a value the same; asked only where it is worth keeping what is made of it."""
+        return bool(self.parameters) and is_constant(node, self.planned.graph)
+
     def _runner(self, kernel: Kernel) -> Runner:
+        runner = self._running(kernel)
+        return Once(runner) if kernel.constant else runner
+
+    def _running(self, kernel: Kernel) -> Runner:
         result = kernel.result
         kind = result.type
         out = self.memory.result(kernel)
         operands = self.planned.graph.inputs
+        if kernel.nodes[0].operation.in_pieces and device_of(kind) is cpu:
+            return InPieces(kernel, lambda node: operands[node.uid], self.slots, out, self._constant)
         if len(kernel.nodes) > 1:
-            return Fused(kernel, lambda node: operands[node.uid], self.slots, out)
+            return Chain(kernel, lambda node: operands[node.uid], self.slots, out)
         sources = [self.slots[operand.uid] for operand in operands[result.uid]]
         if isinstance(result.operation, Call):
             return self._call(kernel, result.operation.body, sources)
@@ -148,7 +162,8 @@ def failure(program: Program, index: int, error: Exception) -> RunError:
     """The error of a kernel that failed, with the operation, its operands' types, and the user's line."""
     kernel = program.planned.schedule.kernels[index]
     runner = program.runners[index][0]
-    node = runner.failed if isinstance(runner, Fused) and runner.failed is not None else kernel.result
+    failed = getattr(runner, "failed", None)
+    node = kernel.result if failed is None else failed
     given = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
     place = node.place
     where = f" recorded at {place.where} line {place.line}" if place is not None else ""

@@ -113,7 +113,8 @@ def _in_place(kernel: Kernel, dying: Sequence[Expr], base: dict[int, Expr], owne
     if not dying or not result.operation.reuses_operand or not kernel.nodes[0].operation.elementwise:
         return None
     for read in dying:
-        if read.type is result.type and owner[read.uid].buffer >= 0:
+        found = owner[read.uid]
+        if read.type is result.type and found.buffer >= 0 and found.channels_last == kernel.channels_last:
             readers = [other for other in kernel.reads if base.get(other.uid, other) is read]
             if len(readers) == 1 and readers[0] is read:
                 return read

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from explorer.core.expr import Expr
 from explorer.plan.graph import Cluster, Graph
 
-ANCHORS = ("matmul", "conv2d")
-"""operations whose kernels take elementwise epilogues: a bias, an activation, a residual"""
-
 
 class _Group:
     """Nodes of one kernel, operands first; ``anchor`` says that one of them is a product."""
@@ -52,7 +49,7 @@ class Fuse:
                 continue
             uid = node.uid
             if not operation.elementwise:
-                if operation.name in ANCHORS:
+                if operation.in_pieces:
                     groups[uid] = _Group([node], True)
                 continue
             operands = inputs[uid]

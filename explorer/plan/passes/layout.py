@@ -1,0 +1,66 @@
+"""Layout: which results hold the channels of a pixel together in memory. What they are called stays (N, C, H, W)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.expr import Expr
+from explorer.core.types import TensorType
+from explorer.plan.graph import Graph
+from explorer.plan.schedule import Kernel, Schedule
+
+
+class ChannelsLast:
+    """Convolutions and poolings make, and read, images pixel by pixel; elementwise operations on these follow."""
+
+
+_LINK = ChannelsLast()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Lay images in memory as the kernels that make them run fastest; values stay what they are."""
+
+    name = "layout"
+
+    def run(self, schedule: Schedule, graph: Graph) -> None:
+        """One walk in order; what is asked for is handed out row by row."""
+        roots = {root.uid for root in schedule.roots}
+        last: set[int] = set()
+        made: list[Expr] = []
+        asked: list[Expr] = []
+        for kernel in schedule.kernels:
+            result = kernel.result
+            if not (_of_images(result) and not kernel.constant and self._prefers(kernel, last)):
+                continue
+            if result.uid in roots:
+                asked.append(result)
+                continue
+            kernel.channels_last = True
+            last.add(result.uid)
+            made.append(result)
+        if made:
+            graph.decide(
+                _LINK,
+                "channels_last",
+                "{count:result} {count:lies|lie} pixel by pixel in memory: a window is then a few runs of bytes",
+                {"count": len(made)},
+                made,
+            )
+        for node in asked:
+            graph.refuse(
+                _LINK, "asked_for", "{operand} is asked for, and handed out row by row", {"operand": node}, node
+            )
+
+    def _prefers(self, kernel: Kernel, last: set[int]) -> bool:
+        first = kernel.nodes[0].operation
+        if first.channels_last:
+            return True
+        return first.elementwise and any(
+            read.uid in last and read.shape == kernel.result.shape for read in kernel.reads
+        )
+
+
+def _of_images(node: Expr) -> bool:
+    kind = node.type
+    return isinstance(kind, TensorType) and kind.rank == 4 and kind.size > 0 and not node.operation.view

@@ -1,0 +1,121 @@
+"""Workers: threads that share the pieces of a kernel, each with one thread of BLAS.
+
+A product that BLAS shares among its own threads reads what one thread has just gathered, from another core's cache:
+pieces that gather and multiply for themselves take half the time. There are as many workers as BLAS has threads, so
+that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl rule both.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+
+WORTH = 1 << 22
+"""arithmetic operations, or bytes, from which a kernel is shared among threads"""
+
+
+class _Blas:
+    """The threads of the BLAS that NumPy multiplies with; one inside ``with``, as before when the last one leaves."""
+
+    def __init__(self) -> None:
+        np.matmul(np.ones((2, 2)), np.ones((2, 2)))  # loaded by now, whatever loads it late
+        found = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._libraries: list[Any] = list(found)
+        self._before: list[int] = []
+        self._inside = 0
+        self._lock = threading.Lock()
+
+    @property
+    def threads(self) -> int:
+        """How many threads it uses; as many as the process has processors where it does not tell."""
+        with self._lock:
+            if self._inside:
+                return max(self._before, default=1)
+            counts = [library.num_threads or 1 for library in self._libraries]
+        return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = [library.num_threads or 1 for library in self._libraries]
+                for library in self._libraries:
+                    library.set_num_threads(1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                for library, count in zip(self._libraries, self._before, strict=True):
+                    library.set_num_threads(count)
+
+
+@functools.cache
+def _blas() -> _Blas:
+    return _Blas()
+
+
+@functools.cache
+def _pool(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="explorer")
+
+
+def share(tasks: Sequence[Callable[[], None]]) -> None:
+    """Run all tasks, on this thread and on workers; the first failure stops the rest and is raised here.
+
+    Returns, or raises, when no task runs any more.
+    """
+    blas = _blas()
+    helpers = min(len(tasks), blas.threads) - 1
+    if helpers < 1:
+        for task in tasks:
+            task()
+        return
+    waiting = deque(tasks)
+    with blas:
+        running: list[Future[None]] = [_pool(blas.threads - 1).submit(_help, waiting) for _ in range(helpers)]
+        try:
+            _work(waiting)
+        finally:
+            waiting.clear()  # after a failure or an interrupt
+            failures = [future.exception() for future in running]
+    for failure in failures:
+        if failure is not None:
+            raise failure
+
+
+def _work(waiting: deque[Callable[[], None]]) -> None:
+    while True:
+        try:
+            task = waiting.popleft()
+        except IndexError:
+            return
+        try:
+            task()
+        except BaseException:
+            waiting.clear()
+            raise
+
+
+def _help(waiting: deque[Callable[[], None]]) -> None:
+    with np.errstate(all="ignore"):  # as on the thread that asked
+        _work(waiting)
+
+
+def _forget() -> None:
+    """A forked process has none of its parent's threads."""
+    _pool.cache_clear()
+    _blas.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
