@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
@@ -83,6 +84,17 @@ class BlobDefinition:
     """the name that the program's text uses"""
     version: int = 0
     """how often the blob had been written before"""
+
+
+def memory_dtype(name: str) -> np.dtype[Any]:
+    """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.
+
+    Raises TypeError for a name that is none.
+    """
+    found: np.dtype[Any] = np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(name, name))
+    if found.kind not in "biufc" or found.name not in (name, "float32", "complex64"):
+        raise TypeError(f"{name!r} is no dtype of numbers")
+    return found
 
 
 def graph_error(source: str, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:

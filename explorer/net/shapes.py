@@ -10,6 +10,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.types import Shape, TensorType
 from explorer.net.definition import BlobDefinition, Dimension, NetDefinition
+from explorer.net.parts import memory_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,7 @@ class Lengths:
 
 def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
     """The dtype that a file notes for an operand, as it is in memory; None where it says nothing."""
-    if blob.dtype is None:
-        return None
-    return np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(blob.dtype, blob.dtype))
+    return None if blob.dtype is None else memory_dtype(blob.dtype)
 
 
 def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:

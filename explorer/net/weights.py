@@ -13,6 +13,7 @@ from explorer.core.expr import enter
 from explorer.core.tensor import Storage, Stored, Tensor, tensor_of
 from explorer.core.types import Array, TensorType
 from explorer.net.definition import NetDefinition, WeightReference
+from explorer.net.parts import memory_dtype
 
 _STORED = Stored()
 _tokens = count(-1, -1)
@@ -63,7 +64,7 @@ class NetWeights:
         definition = self._definition
         made: Tensor = object.__new__(Tensor)
         made.operation, made.operands, made.name = _STORED, (), f"{operator}.{attribute}"
-        made.type = TensorType(reference.shape, _dtype(reference))
+        made.type = TensorType(reference.shape, memory_dtype(reference.dtype))
         made.storage = FileStorage(lambda: definition.weight(operator, attribute))
         enter(made)
         return made
@@ -72,7 +73,7 @@ class NetWeights:
         """Use another array from now on; raises OperandError where its shape or dtype is not the declared one."""
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
-        wanted = _dtype(reference)
+        wanted = memory_dtype(reference.dtype)
         if not isinstance(value, (Tensor, np.ndarray)):
             array = array.astype(wanted)
         if array.shape != reference.shape or array.dtype != wanted:
@@ -94,8 +95,3 @@ class NetWeights:
         else:
             del self._tensors[operator, attribute]
             self.version += 1
-
-
-def _dtype(reference: WeightReference) -> np.dtype[Any]:
-    """The dtype in memory: bfloat16 is widened to float32, complex of two 16-bit floats to complex64."""
-    return np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(reference.dtype, reference.dtype))

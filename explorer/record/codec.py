@@ -70,29 +70,30 @@ def _finite(text: str) -> float:
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema (draft 2020-12) of a recording's plain form."""
-    body = _schema(Recording)
+    body = schema_of(Recording)
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
     body["required"] = ["schema", *body["required"]]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "explorer recording", **body}
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a row's plain form."""
     if is_dataclass(kind) and isinstance(kind, type):
         names = [field.name for field in fields(kind)]
-        properties = {name: _schema(hints(kind)[name]) for name in names}
+        properties = {name: schema_of(hints(kind)[name]) for name in names}
         return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin is list:
-        return {"type": "array", "items": _schema(arguments[0])}
+        return {"type": "array", "items": schema_of(arguments[0])}
     if origin is tuple:
         if arguments[-1] is Ellipsis:
-            return {"type": "array", "items": _schema(arguments[0])}
-        return {"type": "array", "prefixItems": [_schema(part) for part in arguments], "items": False}
+            return {"type": "array", "items": schema_of(arguments[0])}
+        return {"type": "array", "prefixItems": [schema_of(part) for part in arguments], "items": False}
     if origin is dict:
-        return {"type": "object", "additionalProperties": _schema(arguments[1])}
+        return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [_schema(part) for part in arguments]}
+        return {"anyOf": [schema_of(part) for part in arguments]}
     simple = {int: "integer", float: "number", str: "string", bool: "boolean", type(None): "null"}
     return {"type": simple[kind]} if kind in simple else {}

@@ -14,12 +14,12 @@ _Decoder: TypeAlias = Callable[[Any], Any]
 _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
-def decode(value: Any, kind: Any, name: str) -> Any:
+def decode(value: Any, row: Any, name: str, kind: str = "recording") -> Any:
     """The row of a plain value; raises ValueError that names the field, from ``name`` inwards, where it is not one."""
     try:
-        return _decoder(kind)(value)
+        return _decoder(row)(value)
     except _MismatchError as wrong:
-        raise ValueError(f"recording field {''.join([name, *reversed(wrong.path)])}: {wrong}") from None
+        raise ValueError(f"{kind} field {''.join([name, *reversed(wrong.path)])}: {wrong}") from None
 
 
 @cache
