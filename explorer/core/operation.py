@@ -186,13 +186,6 @@ class Operation(metaclass=_Interning):
         """
         return ()
 
-    def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
-        """Axes of an operand beside axes of the result: scaling the operand along one scales the result along the other.
-
-        Products say this (a filter's output channel, a matrix's column): factors of the result can move into weights.
-        """
-        return ()
-
     # -- what every operation has --------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any) -> Expr:

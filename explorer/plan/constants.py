@@ -33,7 +33,7 @@ def prepared(graph: Graph) -> list[Expr]:
     Roots, and what is computed from them, are left out: their values are given away. Without a parameter among the
     leaves the whole plan would be constant, and nothing is.
     """
-    if not any(isinstance(node.operation, Parameter) for node in graph.live):
+    if not graph.has_parameters:
         return []
     barred = {root.uid for root in graph.roots}
     there = graph.there()

@@ -83,9 +83,13 @@ class Graph:
         self.prepared: set[int] = set()
         """uids of the live nodes that are computed once for all runs"""
         self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
+        self._dead: set[int] = set()
+        """uids of nodes that nobody reads any more since the last refresh"""
         self.refresh()
         self.recorded = tuple(self.live)
         self.known.update(self.inputs)
+        self.has_parameters = any(isinstance(node.operation, Parameter) for node in self.live)
+        """whether some values are given at each run: what depends on none of them is computed once for all runs"""
 
     # -- reading -------------------------------------------------------------------------------------------------
 
@@ -116,7 +120,7 @@ class Graph:
         return node.operands
 
     def consumers(self, node: Expr) -> int:
-        """How many places read a node, as of the last refresh; 0 for a node made since."""
+        """How many places read a node; never fewer than there are, and exactly so many after a refresh."""
         return self.users.get(node.uid, 0)
 
     def there(self) -> set[int]:
@@ -165,6 +169,7 @@ class Graph:
                     if other not in done:
                         stack.append(operand)
         self.inputs, self.users, self.live = inputs, users, live
+        self._dead.clear()
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -224,6 +229,22 @@ class Graph:
         self.replaced[old.uid] = new
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
+        self._hand_over(old, new)
+
+    def _hand_over(self, old: Expr, new: Expr) -> None:
+        """The readers of ``old`` read ``new``; what only ``old`` read has one reader less, and so on down."""
+        users, dead = self.users, self._dead
+        users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
+        if old.uid in dead:
+            return
+        dead.add(old.uid)
+        pending = [old]
+        while pending:
+            for operand in self.operands(pending.pop()):
+                left = users[operand.uid] = users.get(operand.uid, 1) - 1
+                if left == 0 and operand.uid not in dead:
+                    dead.add(operand.uid)
+                    pending.append(operand)
 
     def introduce(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Nodes that a decision produced for a subject, at whose rank they stand."""
@@ -233,6 +254,8 @@ class Graph:
                 self.known.add(node.uid)
                 self.added.append((decision, node))
                 self.ranks[node.uid] = rank
+                for operand in self.operands(node):
+                    self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
 
     def chapter(
         self, name: str, kind: str, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
