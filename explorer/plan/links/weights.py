@@ -58,10 +58,10 @@ class FactorIntoWeights(Link):
         if not weights or by_element:
             return None
         facts: Facts = {"product": product, "factor": _named(factor, graph)}
-        if not constant:
-            return Declined(
-                "not_constant", "{factor} depends on an input, so {product} cannot be scaled before the run", facts
-            )
+        for part in (found.term, factor):
+            if part is not None and not is_constant(part, graph):
+                reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
+                return Declined("not_constant", reason, {**facts, "part": _named(part, graph)})
         if node.type is not product.type or factor.dtype != node.dtype:
             return _other_type(product, node, factor)
         placed = _placed(product, axes, graph)
@@ -97,7 +97,7 @@ class TermsOfWeights(Link):
         if (found is None or found.term is None) and node.operation.commutative:
             first, term = term, first
             found = _affine(first, graph)
-        if found is None or found.term is None or not is_constant(term, graph):
+        if found is None or found.term is None or not is_constant(term, graph) or not is_constant(found.term, graph):
             return None
         product, held = found.product, found.term
         if node.type is not product.type or term.dtype != node.dtype or held.dtype != node.dtype:
@@ -118,16 +118,16 @@ class TermsOfWeights(Link):
 
 
 def _affine(value: Expr, graph: Graph) -> Affine | None:
-    """The value as a product that keeps axes of its operands, with a constant added or subtracted, or without."""
+    """The value as a product that keeps axes of its operands, with a term by channel or a constant, or without."""
     if _keeps(value):
         return Affine(value, value)
     if not isinstance(value.operation, (Add, Subtract)):
         return None
     a, b = graph.operands(value)
-    if _keeps(a) and a.type is value.type and is_constant(b, graph):
+    if _keeps(a) and a.type is value.type and (b.size < value.size or is_constant(b, graph)):
         return Affine(value, a, b)
-    if value.operation.commutative and _keeps(b) and b.type is value.type and is_constant(a, graph):
-        return Affine(value, b, a)
+    if value.operation.commutative and _keeps(b) and b.type is value.type:
+        return Affine(value, b, a) if a.size < value.size or is_constant(a, graph) else None
     return None
 
 
