@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr
@@ -37,60 +37,77 @@ class Buffers:
     name = "buffers"
 
     def run(self, schedule: Schedule, graph: Graph) -> None:
-        """One walk in order: the smallest free buffer that fits, else a new one; packed where that takes less."""
-        base, last, kept = _live_ranges(schedule)
+        """In order, the smallest free buffer that fits, else a new one; packed by offsets where that takes less."""
         owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
-        ending: dict[int, list[Expr]] = {}
-        for uid, index in last.items():
-            if uid in owner and uid not in kept:
-                ending.setdefault(index, []).append(owner[uid].result)
-        sizes: list[int] = []
-        free: list[tuple[int, int]] = []
-        in_place: list[Expr] = []
-        live = own = held = total = 0  # bytes alive: all, those with memory of their own, those in the arena; all ever
-        most = most_own = most_held = scratch = without = 0
-        for index, kernel in enumerate(schedule.kernels):
-            dying = ending.get(index, ())
-            kernel.frees = [*dying]
-            result = kernel.result
-            if kernel.bytes and not kernel.constant:
-                total += kernel.bytes
-                operand = _in_place(kernel, dying, base, owner) if result.uid not in kept else None
-                if operand is not None:
-                    kernel.reuses = operand
-                    kernel.buffer = owner[operand.uid].buffer
-                    in_place.append(result)
-                else:
-                    live += kernel.bytes
-                    if result.uid in kept or isinstance(result.operation, Call):
-                        own += kernel.bytes
-                    else:
-                        size = _size(result)
-                        kernel.buffer = _take(size, sizes, free)
-                        held += size
-                if result.uid not in last and result.uid not in kept:
-                    kernel.frees.append(result)
-            kernel.live = live + kernel.workspace
-            most = max(most, kernel.live)
-            most_own = max(most_own, own + kernel.workspace - kernel.scratch)
-            without = max(without, total + kernel.workspace)
-            needed = rounded(kernel.scratch)
-            scratch, most_held = max(scratch, needed), max(most_held, held + needed)
-            for node in kernel.frees:
-                if node is not kernel.reuses:
-                    block = owner[node.uid].buffer
-                    if block < 0:
-                        own -= owner[node.uid].bytes
-                    else:
-                        bisect.insort(free, (sizes[block], block))
-                        held -= _size(node)
-                    live -= owner[node.uid].bytes
+        sizes = _assign(schedule, owner)
+        held, scratch, own, handed = _measure(schedule, owner)
         beside = sum(sizes) + scratch
-        if beside == most_held or not _pack(schedule, beside):
-            _lay_side_by_side(schedule, sizes, beside - scratch)
-            schedule.arena = beside
-        schedule.bound, schedule.peak, schedule.peak_without_reuse = most, schedule.arena + most_own, without
-        _tell(graph, schedule, beside, in_place, owner)
+        if beside == held or not _pack(schedule, beside):
+            _lay_side_by_side(schedule, sizes, beside)
+        schedule.peak = schedule.arena + own
+        placed = sum([_size(kernel.result) for kernel in schedule.kernels if kernel.buffer >= 0])
+        schedule.peak_without_reuse = placed + scratch + handed
+        _tell(graph, schedule, beside, owner)
+
+
+def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> list[int]:
+    """Note what each kernel frees, the operand it overwrites, and its buffer; the size of each buffer."""
+    base, last, kept = _live_ranges(schedule)
+    ending: dict[int, list[Expr]] = {}
+    for uid, index in last.items():
+        if uid in owner and uid not in kept:
+            ending.setdefault(index, []).append(owner[uid].result)
+    sizes: list[int] = []
+    free: list[tuple[int, int]] = []
+    for index, kernel in enumerate(schedule.kernels):
+        dying = ending.get(index, ())
+        kernel.frees = [*dying]
+        result = kernel.result
+        if result.uid in owner and result.uid not in kept:
+            operand = _in_place(kernel, dying, base, owner)
+            if operand is not None:
+                kernel.reuses = operand
+                kernel.buffer = owner[operand.uid].buffer
+            elif not isinstance(result.operation, Call):
+                kernel.buffer = _take(_size(result), sizes, free)
+            if result.uid not in last:
+                kernel.frees.append(result)
+        for node in kernel.frees:
+            buffer = owner[node.uid].buffer
+            if node is not kernel.reuses and buffer >= 0:
+                bisect.insort(free, (sizes[buffer], buffer))
+    return sizes
+
+
+def _measure(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[int, int, int, int]:
+    """Note the bytes alive at each kernel and their bound.
+
+    Returns the most bytes alive in the arena, the largest scratch memory, the most bytes alive outside the arena, and
+    these if nothing were freed.
+    """
+    live = held = own = handed = 0
+    most = most_held = most_own = most_handed = scratch = 0
+    for kernel in schedule.kernels:
+        if kernel.reuses is None and kernel.result.uid in owner:
+            live += kernel.bytes
+            if kernel.buffer >= 0:
+                held += _size(kernel.result)
+            else:
+                own += kernel.bytes
+                handed += kernel.bytes
+        kernel.live = live + kernel.workspace
+        allocated, given = kernel.workspace - kernel.scratch, rounded(kernel.scratch)
+        most, scratch, most_held = max(most, kernel.live), max(scratch, given), max(most_held, held + given)
+        most_own, most_handed = max(most_own, own + allocated), max(most_handed, handed + allocated)
+        for node in kernel.frees:
+            if node is not kernel.reuses:
+                live -= owner[node.uid].bytes
+                if owner[node.uid].buffer >= 0:
+                    held -= _size(node)
+                else:
+                    own -= owner[node.uid].bytes
+    schedule.bound = most
+    return most_held, scratch, most_own, most_handed
 
 
 def _live_ranges(schedule: Schedule) -> tuple[dict[int, Expr], dict[int, int], set[int]]:
@@ -107,7 +124,9 @@ def _live_ranges(schedule: Schedule) -> tuple[dict[int, Expr], dict[int, int], s
     return base, last, {base[root.uid].uid for root in schedule.roots if root.uid in base}
 
 
-def _in_place(kernel: Kernel, dying: Sequence[Expr], base: dict[int, Expr], owner: dict[int, Kernel]) -> Expr | None:
+def _in_place(
+    kernel: Kernel, dying: Sequence[Expr], base: Mapping[int, Expr], owner: Mapping[int, Kernel]
+) -> Expr | None:
     """The dying operand in whose place the result can be written: no other operand is a view of it."""
     result = kernel.result
     if not dying or not result.operation.reuses_operand or not kernel.nodes[0].operation.elementwise:
@@ -130,15 +149,15 @@ def _take(size: int, sizes: list[int], free: list[tuple[int, int]]) -> int:
     return len(sizes) - 1
 
 
-def _lay_side_by_side(schedule: Schedule, sizes: Sequence[int], scratch_offset: int) -> None:
+def _lay_side_by_side(schedule: Schedule, sizes: Sequence[int], arena: int) -> None:
     """Buffers one after the other, the scratch memory behind them."""
     starts = [0, *itertools.accumulate(sizes)]
     for kernel in schedule.kernels:
         if kernel.buffer >= 0:
             kernel.offset = starts[kernel.buffer]
         if kernel.scratch:
-            kernel.scratch_offset = scratch_offset
-    schedule.buffers = tuple(sizes)
+            kernel.scratch_offset = starts[-1]
+    schedule.buffers, schedule.arena = tuple(sizes), arena
 
 
 def _pack(schedule: Schedule, below: int) -> bool:
@@ -180,7 +199,7 @@ def _pack(schedule: Schedule, below: int) -> bool:
     return True
 
 
-def _tell(graph: Graph, schedule: Schedule, beside: int, in_place: list[Expr], owner: dict[int, Kernel]) -> None:
+def _tell(graph: Graph, schedule: Schedule, beside: int, owner: Mapping[int, Kernel]) -> None:
     stories: list[list[Expr]] = [[] for _ in schedule.buffers]
     for kernel in schedule.kernels:
         if kernel.buffer >= 0:
@@ -209,6 +228,7 @@ def _tell(graph: Graph, schedule: Schedule, beside: int, in_place: list[Expr], o
                 {"buffer": block, "size_bytes": size, "count": len(nodes)},
                 nodes,
             )
+    in_place = [kernel.result for kernel in schedule.kernels if kernel.reuses is not None]
     if in_place:
         graph.decide(
             over,

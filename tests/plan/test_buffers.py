@@ -1,0 +1,152 @@
+"""Buffers: where results lie, seen from outside: lifetimes found anew from the schedule, memory from the offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer as ex
+from assets import seeded
+from explorer.core.types import TupleType
+from explorer.formats import pnnx
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+from explorer.plan import Options, Planned, plan
+from explorer.plan.passes import Open
+from explorer.plan.schedule import ALIGNMENT, Kernel, Schedule
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+from tests.plan.programs import programs
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
+
+
+@st.composite
+def sized(draw: st.DrawFn) -> list[ex.Expr]:
+    """Roots of random graphs whose results differ in size: products, parts, joins and views of vectors."""
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    nodes: list[ex.Expr] = [ex.tensor(random.normal(size=draw(st.integers(1, 60)))) for _ in range(2)]
+    pick = st.integers(0, 10**6)
+    for _ in range(draw(st.integers(1, 20))):
+        x, y = nodes[-1 - draw(pick) % min(len(nodes), 4)], nodes[draw(pick) % len(nodes)]
+        kind = draw(st.integers(0, 4))
+        if kind == 0:
+            made = ex.tanh(x)
+        elif kind == 1:
+            made = ex.concatenate([x, ex.sin(y)]) if x.size + y.size < 4000 else x.sum() * y
+        elif kind == 2:
+            made = ex.tensor(random.normal(size=(draw(st.integers(1, 60)), x.size))) @ x
+        elif kind == 3:
+            made = x[: max(1, x.size // 2)] * 2.0
+        else:
+            made = x.reshape((1, x.size)).reshape((x.size,)) + y.sum()
+        nodes.append(made)
+    return [nodes[-1], *[nodes[draw(pick) % len(nodes)] for _ in range(draw(st.integers(0, 2)))]]
+
+
+def nbytes(node: ex.Expr) -> int:
+    parts = node.type.parts if isinstance(node.type, TupleType) else (node.type,)
+    return sum(-(-part.nbytes // ALIGNMENT) * ALIGNMENT for part in parts)
+
+
+def lifetimes(schedule: Schedule) -> dict[int, tuple[Kernel, int, int]]:
+    """By uid, for each result that lies in the arena: its kernel, and from when to when anybody reads it."""
+    found: dict[int, tuple[Kernel, int, int]] = {}
+    holder: dict[int, int] = {}
+    for index, kernel in enumerate(schedule.kernels):
+        uid = kernel.result.uid
+        for read in kernel.reads:
+            held = holder.get(read.uid, -1)
+            if held in found:
+                found[held] = (*found[held][:2], index)
+        if kernel.offset >= 0:
+            found[uid] = (kernel, index, index)
+        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
+    return found
+
+
+def check(schedule: Schedule) -> None:
+    """No byte has two owners at one moment; all lie in the arena; figures bound each other."""
+    places = []
+    for kernel, first, last in lifetimes(schedule).values():
+        over = None if kernel.reuses is None else kernel.reuses.uid
+        places.append((kernel.offset, nbytes(kernel.result), first, last, kernel.result.uid, over))
+    for index, kernel in enumerate(schedule.kernels):
+        if kernel.scratch:
+            places.append((kernel.scratch_offset, kernel.scratch, index, index, -1, None))
+    for number, (start, size, first, last, uid, over) in enumerate(places):
+        assert start % ALIGNMENT == 0
+        assert 0 <= start <= start + size <= schedule.arena
+        for other_start, other_size, other_first, other_last, other, other_over in places[:number]:
+            if first <= other_last and other_first <= last and uid != other_over and other != over:
+                assert start + size <= other_start or other_start + other_size <= start
+    assert schedule.bound == max([kernel.live for kernel in schedule.kernels], default=0)
+    assert schedule.bound <= schedule.peak <= schedule.peak_without_reuse
+
+
+@pytest.mark.spec("P-8")
+@given(roots=st.one_of(sized(), programs()), limit=st.sampled_from((0, 60, 500_000)), fused=st.booleans())
+def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: int, fused: bool) -> None:
+    """Random graphs: results alive at one moment lie apart, and the peak is between its bound and no reuse."""
+    check(plan(roots, Options(without=() if fused else ("fuse",), open=Open(limit))).schedule)
+
+
+@pytest.mark.spec("P-8")
+@given(roots=st.one_of(sized(), programs()))
+def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> None:
+    """Random graphs: the same bits, whether results share an arena or each has memory of its own."""
+    planned = plan(roots)
+    shared = run(planned)
+    for kernel in planned.schedule.kernels:
+        kernel.offset = -1
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(shared, run(planned), strict=True))
+
+
+def run(planned: Planned) -> Iterable[Any]:
+    program = Program(planned)
+    run_simple(program)
+    return program.take()
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open", "convbn"])
+def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, batch: int) -> None:
+    """ResNet-18, MobileNetV2, an encoder: planned memory is at most 1.05 of the bound and one workspace."""
+    definition = pnnx.read(MODELS / f"{name}.pnnx.param")
+    held = [weight for operator in definition.operators for weight in operator.weights.values()]
+    weights = {weight.key: seeded.weight(weight.key, weight.shape) for weight in held}
+    net = Net(replace(definition, weights=weights), TABLE)
+    (blob,) = net.inputs.values()
+    size = 224 if name in ("resnet18", "mobilenet_v2") else 32
+    assert blob.shape is not None
+    schedule = net.plan((batch, 3, size, size) if len(blob.shape) == 4 else (batch, 32)).planned.schedule
+    check(schedule)
+    assert schedule.peak <= 1.05 * schedule.bound + max(kernel.workspace for kernel in schedule.kernels)
+    assert schedule.peak <= 0.5 * schedule.peak_without_reuse
+
+
+@pytest.mark.spec("P-8")
+def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
+    """Where buffers side by side would waste, results lie at offsets; the decision names both sizes and the bound."""
+    random = np.random.default_rng(0)
+
+    def times(x: ex.Expr, rows: int) -> ex.Expr:
+        return ex.tensor(random.normal(size=(rows, x.size))) @ x
+
+    x = ex.tensor(random.normal(size=64))
+    for rows in (8, 64, 128, 256, 512, 1024):
+        x = times(x, rows)
+    planned = plan([times(x, 1)])
+    schedule = planned.schedule
+    (choice,) = [choice for choice in planned.graph.choices if choice.code == "packed"]
+    assert choice.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
+    assert choice.facts["beside_bytes"] > schedule.arena
+    assert choice.facts["bound_bytes"] == schedule.bound == schedule.arena
