@@ -10,10 +10,10 @@ import numpy as np
 
 from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import axis_of, first, given, is_given, number, word
+from explorer.formats.onnx.operators.values import axis_of, first, given, is_given, is_known, number, optional, word
 from explorer.net.context import OperatorContext
 from explorer.ops.activation import clip, gelu, hardsigmoid, hardswish, leaky_relu
-from explorer.ops.arithmetic import where
+from explorer.ops.arithmetic import maximum, minimum, where
 from explorer.ops.base import reshape
 from explorer.ops.elementwise import sigmoid
 from explorer.ops.loss import log_softmax, softmax
@@ -47,8 +47,13 @@ def log_softmax_(op: OperatorContext) -> Expr:
 def clip_(op: OperatorContext) -> Expr:
     """x kept between two numbers, of which each may be absent."""
     x = first(op)
-    low, high = (number(op, name) if is_given(op, name) else None for name in ("min", "max"))
-    return x if low is None and high is None else cast(clip(x, low, high), x.dtype)
+    limits = [optional(op, name) for name in ("min", "max")]
+    if all(limit is None or is_known(limit) for limit in limits):
+        low, high = (number(op, name) if is_given(op, name) else None for name in ("min", "max"))
+        return x if low is None and high is None else cast(clip(x, low, high), x.dtype)
+    low, high = limits
+    x = x if low is None else maximum(x, low)
+    return x if high is None else minimum(x, high)
 
 
 @operator("LeakyRelu")

@@ -14,6 +14,8 @@ from explorer.ops.padding import pad
 from explorer.ops.pool import avg_pool2d, max_pool2d
 from explorer.ops.reduce import max as largest
 from explorer.ops.reduce import mean
+from explorer.ops.structured import full
+from explorer.ops.window import Padding, Pair
 
 
 @operator("MaxPool")
@@ -25,10 +27,15 @@ def max_pool(op: OperatorContext) -> Expr:
     x = given(op, "X")
     size, strides, dilation = pair(op, x, "kernel_shape"), pair(op, x, "strides"), pair(op, x, "dilations")
     image, sides = as_image(op, x), padding(op, x, size, strides, dilation)
-    if any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in zip(sides, dilation, size, strict=True)):
+    if _is_wide(sides, size, dilation):
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         image, sides = pad(image, ((0, 0), (0, 0), *sides), constant_values=lowest), ((0, 0), (0, 0))
     return like(x, max_pool2d(image, size, strides, sides, dilation, bool(op.integer("ceil_mode", 0))))
+
+
+def _is_wide(sides: Padding, size: Pair, dilation: Pair) -> bool:
+    """Whether a window may lie in the padding by more than half, so that the padding must be an operation."""
+    return any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in zip(sides, dilation, size, strict=True))
 
 
 @operator("AveragePool")
@@ -38,8 +45,15 @@ def average_pool(op: OperatorContext) -> Expr:
     op.only("dilations", (1,) * (x.ndim - 2))
     size, strides = pair(op, x, "kernel_shape"), pair(op, x, "strides")
     sides = padding(op, x, size, strides, (1, 1))
-    counted = bool(op.integer("count_include_pad", 0))
-    return like(x, avg_pool2d(as_image(op, x), size, strides, sides, bool(op.integer("ceil_mode", 0)), counted))
+    image, ceil, counted = as_image(op, x), bool(op.integer("ceil_mode", 0)), bool(op.integer("count_include_pad", 0))
+    if not _is_wide(sides, size, (1, 1)):
+        return like(x, avg_pool2d(image, size, strides, sides, ceil, counted))
+    widths = ((0, 0), (0, 0), *sides)
+    means = avg_pool2d(pad(image, widths), size, strides, 0, ceil)
+    if counted:
+        return like(x, means)
+    inside = pad(full((1, 1, *image.shape[2:]), 1, x.dtype), widths)
+    return like(x, means / avg_pool2d(inside, size, strides, 0, ceil))
 
 
 @operator("GlobalAveragePool")

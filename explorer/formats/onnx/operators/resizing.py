@@ -26,6 +26,13 @@ def resize_(op: OperatorContext) -> Expr:
     method = word(op, "nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
     coordinates = word(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
     lengths, scales = _target(op, x, axes)
+    if coordinates == "align_corners" and any(
+        n != s * x.shape[a] for n, s, a in zip(lengths, scales, axes, strict=True)
+    ):
+        coordinates = "asymmetric"
+        steps = [_corner_step(x.shape[axis], scale) for axis, scale in zip(axes, scales, strict=True)]
+    else:
+        steps = [1 / scale for scale in scales]
     changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or scales[i] != 1]
     return resize(
         x,
@@ -33,7 +40,7 @@ def resize_(op: OperatorContext) -> Expr:
         tuple([axes[i] for i in changed]),
         method=method,
         coordinates=coordinates,
-        steps=tuple([1 / scales[i] for i in changed]),
+        steps=tuple([steps[i] for i in changed]),
         coefficient=op.number("cubic_coeff_a", -0.75),
     )
 
@@ -60,3 +67,8 @@ def _check(op: OperatorContext, given: list[int] | list[float], axes: list[int])
         raise OperandError(
             f"{given} for {len(axes)} axes", rule=f"{op.definition.type}: there is a positive scale or size for each"
         )
+
+
+def _corner_step(length: int, scale: float) -> float:
+    """The distance of new elements that puts the outermost ones on each other, for a length that is not whole."""
+    return (length - 1) / (length * scale - 1) if length * scale != 1 else 0.0

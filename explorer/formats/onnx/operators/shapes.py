@@ -196,4 +196,4 @@ def eye_like(op: OperatorContext) -> Expr:
     if x.ndim != 2:
         raise OperandError(f"given {x.type}", rule="EyeLike: the operand is a matrix")
     dtype = dtype_of(op, "dtype") if op.has("dtype") else x.dtype
-    return tensor(np.eye(*x.shape, k=op.integer("k", 0), dtype=dtype))
+    return tensor(np.eye(x.shape[0], x.shape[1], k=op.integer("k", 0), dtype=dtype))

@@ -3,63 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope
 from explorer.core.tracing import Function
 from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.recurrence import Cell, gru_cell, lstm_cell, relu_cell, rnn_cell, unroll
 from explorer.net.context import OperatorContext
-from explorer.ops.elementwise import relu, sigmoid, tanh
 from explorer.ops.joining import concatenate, stack
 from explorer.ops.structured import zeros
-
-Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
-"""(the input's part of the gates (N, gates · H), the state's weights (H, gates · H), their bias, state…) → new state"""
-
-
-def _lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
-    entry, forget, candidate, exit = _gates(_affine(h, weights, bias) + x, 4)
-    memory = sigmoid(forget) * c + sigmoid(entry) * tanh(candidate)
-    return sigmoid(exit) * tanh(memory), memory
-
-
-def _gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    reset, update, candidate = _gates(x, 3)
-    reset_h, update_h, candidate_h = _gates(_affine(h, weights, bias), 3)
-    kept = sigmoid(update + update_h)
-    fresh = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
-    return (fresh + kept * (h - fresh),)
-
-
-def _rnn_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    return (tanh(_affine(h, weights, bias) + x),)
-
-
-def _relu_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
-    return (relu(_affine(h, weights, bias) + x),)
-
-
-def _affine(x: Expr, weights: Expr, bias: Expr | None) -> Expr:
-    product = x @ weights
-    return product if bias is None else product + bias
-
-
-def _gates(x: Expr, count: int) -> list[Expr]:
-    size = x.shape[-1] // count
-    return [x[..., i * size : (i + 1) * size] for i in range(count)]
 
 
 @file_operator("nn.LSTM")
 def lstm(op: OperatorContext) -> Any:
     """Long short-term memory; outputs are the sequence, then the last states of all layers."""
-    return _run(op, _lstm_cell, "lstm", states=2)
+    return _run(op, lstm_cell, "lstm", states=2)
 
 
 @file_operator("nn.GRU")
 def gru(op: OperatorContext) -> Any:
     """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
-    return _run(op, _gru_cell, "gru", states=1)
+    return _run(op, gru_cell, "gru", states=1)
 
 
 @file_operator("nn.RNN")
@@ -68,7 +33,7 @@ def rnn(op: OperatorContext) -> Any:
     kind = op.argument("nonlinearity", "tanh")
     if kind not in ("tanh", "relu"):
         raise OperandError(f"nonlinearity={kind!r}", rule="nn.RNN: nonlinearity is tanh or relu")
-    return _run(op, _rnn_cell if kind == "tanh" else _relu_cell, "rnn", states=1)
+    return _run(op, rnn_cell if kind == "tanh" else relu_cell, "rnn", states=1)
 
 
 def _run(op: OperatorContext, cell: Cell, name: str, states: int) -> Any:
@@ -113,11 +78,5 @@ def _layer(
     entering = x @ op.weight(f"weight_ih{suffix}").T
     if has_bias:
         entering = entering + op.weight(f"bias_ih{suffix}")
-    weights = op.weight(f"weight_hh{suffix}").T
     bias = op.weight(f"bias_hh{suffix}") if has_bias else None
-    steps = range(x.shape[time_axis])
-    made: list[Expr] = []
-    for index in reversed(steps) if backwards else steps:
-        state = tuple(step(entering[(*[slice(None)] * time_axis, index)], weights, bias, *state))
-        made.append(state[0])
-    return stack(made[::-1] if backwards else made, time_axis), state
+    return unroll(step, entering, op.weight(f"weight_hh{suffix}").T, bias, state, time_axis, backwards)
