@@ -102,7 +102,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             known = box is not None
             if box is None:
                 box = found[body, scope] = len(tree.boxes)
-                tree.boxes.append(Box(scopes[scope].kind, scopes[scope].name, -1, type=scopes[scope].type))
+                tree.boxes.append(Box(scopes[scope].kind, scope_name(recording, scope), -1, type=scopes[scope].type))
             tree.boxes[box].items.append(item)
             item = Item("box", box)
             if known:
@@ -112,6 +112,15 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             tree.boxes[body].items.append(item)
     _drop_single(tree)
     return tree
+
+
+def scope_name(recording: Recording, row: int) -> str:
+    """Return what a scope is called: a number, as the members of a list have, with the name of the list before it."""
+    scopes, names = recording.scopes, [recording.scopes[row].name]
+    while names[-1].isdecimal() and scopes[row].kind == "file" and scopes[scopes[row].parent].kind == "file":
+        row = scopes[row].parent
+        names.append(scopes[row].name)
+    return ".".join(reversed(names))
 
 
 def _scope_depths(recording: Recording) -> list[int]:
@@ -133,7 +142,9 @@ def _drop_single(tree: Tree) -> None:
                 continue
             only = child.items[0]
             if only.kind == "box":
-                tree.boxes[only.number].label = f"{child.label} / {tree.boxes[only.number].label}"
+                inner_label = tree.boxes[only.number].label
+                told = inner_label.startswith(f"{child.label}.")
+                tree.boxes[only.number].label = inner_label if told else f"{child.label} / {inner_label}"
             items.append(only)
         tree.hold(index, items)
         if index >= len(tree.bodies):

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from explorer.record import Recording
+from explorer.view.blocks import repeated
 from explorer.view.boxes import Box, Item, Tree, lift
 from explorer.view.slots import Slots
+from explorer.view.structure import Structure
 
 CHAIN = 8
 """operations of a chain, or equal leaves, that are folded at least"""
 ALIKE = 3
 """equal neighbours that a repeat or a stack has at least"""
+PAIR = 4
+"""operations of a box of which two in a row are a repeat already"""
+LONG = 24
+"""operations of a box at least that is searched for blocks that repeat"""
 MOST = 150
 """items that a box holds at most"""
 PARTS = 40
@@ -26,7 +32,9 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Fold chains, stacks and repeats, then cut what still holds too much."""
     folder = _Folder(recording, slots, tree)
     edges = lift(tree, slots)
-    folder.hash_boxes(edges)
+    folder.structure.enter(tree, tree.inside_out(), edges)
+    if folder.blocks(edges):
+        edges = lift(tree, slots)
     for box in tree.inside_out():
         items = tree.boxes[box].items
         joined = folder.chains(items, edges[box])
@@ -57,8 +65,7 @@ class _Folder:
         for producer, consumer in slots.edges:
             self.readers[producer] += 1
             self.operands[consumer] += 1
-        self.shape: dict[Item, int] = {}
-        self._shapes: dict[Hashable, int] = {}
+        self.structure = Structure(recording, slots)
 
     def first(self, slot: int) -> int:
         return self.slots.nodes[slot][0]
@@ -69,24 +76,30 @@ class _Folder:
     def is_leaf(self, item: Item) -> bool:
         return item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] in ("leaf", "input")
 
-    def _number(self, key: Hashable) -> int:
-        return self._shapes.setdefault(key, len(self._shapes))
+    def blocks(self, edges: list[Edges]) -> bool:
+        """Put blocks that repeat without a scope of their own into boxes; tell whether there are any."""
+        new: list[int] = []
+        for box in self.tree.inside_out():
+            items = self.tree.boxes[box].items
+            leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
+            if len(items) - len(leaves) < LONG:
+                continue
+            order = self._order(items, edges[box])
+            series = repeated(items, edges[box], order, leaves, self.structure)
+            found = [blocks for blocks in series if not self._is_chain(items, blocks[0])]
+            first = len(self.tree.boxes)
+            self.join(box, [_Joined("block", "", block) for blocks in found for block in blocks])
+            new += range(first, len(self.tree.boxes))
+        for number, box in enumerate(new, 1):
+            self.tree.boxes[box].label, self.tree.boxes[box].count = f"block {number:,}", 1
+        if new:
+            self.structure.enter(self.tree, new, lift(self.tree, self.slots))
+        return bool(new)
 
-    def _shape(self, item: Item) -> int:
-        """Number the structure of an item: equal numbers, equal structure."""
-        if item not in self.shape:
-            nodes, node = self.recording.nodes, self.first(item.number)
-            key = (nodes.kind[node], nodes.operation[node], nodes.type[node], nodes.callee[node])
-            self.shape[item] = self._number(key)
-        return self.shape[item]
-
-    def hash_boxes(self, edges: list[Edges]) -> None:
-        """Number the structure of every box, from the inside out."""
-        for index in self.tree.inside_out():
-            box = self.tree.boxes[index]
-            inner = tuple(sorted(edge for edge in edges[index] if edge[1] >= 0))
-            key = (box.kind, tuple(self._shape(item) for item in box.items), inner)
-            self.shape[Item("box", index)] = self._number(key)
+    def _is_chain(self, items: Sequence[Item], block: Sequence[int]) -> bool:
+        """Tell whether a block is a stretch of a plain chain, which is folded as such."""
+        inside = [items[index] for index in block]
+        return all(kind == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for kind, slot in inside)
 
     def chains(self, items: list[Item], edges: Edges) -> list[_Joined]:
         """Find long runs of operations: each is read by the next only, and reads it only or does the same again."""
@@ -122,8 +135,8 @@ class _Folder:
         for index, item in enumerate(items):
             is_call = item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] == "call"
             if index not in taken and level[index] >= 0 and (is_call or item.kind == "box"):
-                alike.setdefault((level[index], self._shape(item)), []).append(index)
-        groups = [members for members in alike.values() if len(members) >= self._least(items[members[0]])]
+                alike.setdefault((level[index], self.structure.of(item)), []).append(index)
+        groups = [found for found in alike.values() if len(found) >= max(ALIKE, self._least(items[found[0]]))]
         return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
 
     def leaves(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
@@ -135,7 +148,7 @@ class _Folder:
                 readers.setdefault(tail, set()).add(group_of.get(head, head))
         alike: dict[tuple[int, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
-            alike.setdefault((self._shape(items[leaf]), frozenset(reading)), []).append(leaf)
+            alike.setdefault((self.structure.of(items[leaf]), frozenset(reading)), []).append(leaf)
         groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
         return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
 
@@ -147,7 +160,7 @@ class _Folder:
         for tail, head in edges:
             if min(tail, head) < 0 or items[tail].kind != "box" or items[head].kind != "box":
                 continue
-            equal = self._shape(items[tail]) == self._shape(items[head])
+            equal = self.structure.of(items[tail]) == self.structure.of(items[head])
             if equal and tail < head and not {tail, head} & taken and tail not in follower and head not in heads:
                 follower[tail] = head
                 heads.add(head)
@@ -165,16 +178,33 @@ class _Folder:
 
     def _least(self, item: Item) -> int:
         """How many equals are folded at least: single operators of a file are small, and their names say much."""
-        return CHAIN if item.kind == "box" and self.tree.boxes[item.number].is_operator else ALIKE
+        if item.kind == "slot":
+            return ALIKE
+        box = self.tree.boxes[item.number]
+        return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
+
+    def _works(self, box: Box) -> bool:
+        """Tell whether a box has work enough inside, each operator of a file counted once."""
+        found, inside = 0, list(box.items)
+        while inside and found < PAIR:
+            item = inside.pop()
+            inner = self.tree.boxes[item.number] if item.kind == "box" else None
+            if inner is None or inner.is_operator:
+                found += not self.is_leaf(item)
+            else:
+                inside += inner.items
+        return found >= PAIR
 
     def _common(self, items: list[Item]) -> str:
         """Name equal things together: the common name, or the first and last one."""
         nodes, boxes = self.recording.nodes, self.tree.boxes
-        names = [
-            boxes[index].label if kind == "box" else nodes.label[self.first(index)]
+        first, last = (
+            boxes[index].label.split(" / ")[0] if kind == "box" else nodes.label[self.first(index)]
             for kind, index in (items[0], items[-1])
-        ]
-        return names[0] if names[0] == names[1] else f"{names[0]} … {names[1]}"
+        )
+        if first == last:
+            return first
+        return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
 
     def join(self, box: int, joined: Sequence[_Joined]) -> None:
         """Put each group of items into a box of its own, at the place of its first member."""
@@ -189,11 +219,17 @@ class _Folder:
             elif members[0].kind == "box":
                 self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
-        kept = [Item("box", inside[i]) if i in inside else item for i, item in enumerate(items)]
-        self.tree.hold(box, list(dict.fromkeys(kept)))
+        kept = list(dict.fromkeys(Item("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
+        if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
+            # A box that holds nothing but a repeat is the repeat.
+            self.tree.boxes[box].count = len(joined[0].members)
+            kept = self.tree.boxes[kept[0].number].items
+        self.tree.hold(box, kept)
 
     def _keep_first(self, box: int, members: list[Item]) -> None:
         """Show the first of many equal boxes, the others behind one more click."""
+        if len(members) == 2:
+            return
         rest = self._add(Box("part", self._common(members[1:]), box, count=len(members) - 1))
         self.tree.hold(rest, members[1:])
         self.tree.hold(box, [members[0], Item("box", rest)])

@@ -10,6 +10,8 @@ from explorer.view.visible import visible
 
 NAME, TYPE, TITLE = 12.0, 10.0, 11.0
 """font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups"""
+LINE = 14
+"""px from one soft line of a closed box to the next"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """px of text at most, on a node and above a group"""
 
@@ -91,10 +93,10 @@ def node_size(kind: str, text: tuple[str, str, str]) -> tuple[int, int]:
     return max(104, _even(wide + 22)), 40
 
 
-def box_size(text: tuple[str, str]) -> tuple[int, int]:
-    """Return the width and height in px of a closed box with its two lines."""
-    wide = max(font.width(text[0], NAME, True), font.width(text[1], TYPE))
-    return max(124, _even(wide + 40)), 48
+def box_size(text: tuple[str, ...]) -> tuple[int, int]:
+    """Return the width and height in px of a closed box with its name and what stands below it."""
+    wide = max(font.width(text[0], NAME, True), *[font.width(line, TYPE) for line in text[1:]])
+    return max(124, _even(wide + 40)), 34 + LINE * (len(text) - 1)
 
 
 def _even(value: float) -> int:

@@ -5,22 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.record import Recording
-from explorer.record.reason import count_text
 from explorer.view import font
 from explorer.view.boxes import Box, Item, Tree, lift, scope_tree
+from explorer.view.contents import contents
 from explorer.view.fold import fold
-from explorer.view.lines import NAME, TITLE, TYPE, Lines, box_size, fit, group_title, node_size, short_type
+from explorer.view.lines import NAME, TITLE, TYPE, WIDEST, Lines, box_size, fit, group_title, node_size, short_type
+from explorer.view.opening import choose_open
 from explorer.view.slots import Slots, build_slots
+from explorer.view.totals import Totals, of_boxes
 
-USEFUL = 40
-"""boxes and nodes that are visible at the beginning, if opening whole boxes allows it"""
-
-_FEW = 12
-_READABLE = 8
-"""operators of a file that are shown with all their nodes at most; of more, each is one closed box"""
 _TYPE = 120.0
 """px of an operator's type at most, so that the type of its result has room beside it"""
-_MEANT = ("function", "layer", "scope", "file", "batch")
 
 
 @dataclass(slots=True)
@@ -35,8 +30,11 @@ class Model:
     """for each slot, the row of texts of each of its nodes"""
     slot_sizes: list[list[tuple[int, int]]]
     """for each slot, width and height in px of each of its nodes"""
-    box_texts: list[tuple[str, str]]
+    box_texts: list[tuple[str, ...]]
+    """for each box, its name and one or two lines of what is inside"""
     box_sizes: list[tuple[int, int]]
+    totals: list[Totals]
+    """for each box, what it holds"""
     extents: list[tuple[int, int]]
     """for each slot, width and height in px: its largest node fits"""
     edges: list[list[tuple[int, int]]]
@@ -50,8 +48,8 @@ def build_model(recording: Recording) -> Model:
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
     fold(recording, slots, tree)
-    many = sum(scope.type != "" for scope in recording.scopes) > _READABLE
-    _choose_open(tree, many)
+    edges = lift(tree, slots)
+    choose_open(recording, slots, tree, edges)
     lines = Lines(recording, slots.of)
     rows = [[lines.of(node) for node in members] for members in slots.nodes]
     kinds = recording.nodes.kind
@@ -63,7 +61,8 @@ def build_model(recording: Recording) -> Model:
         place[0] if len(place) == 1 else (max(wide for wide, _ in place), max(high for _, high in place))
         for place in sizes
     ]
-    box_texts = _box_texts(recording, slots, tree)
+    totals = of_boxes(recording, slots, tree)
+    box_texts = _box_texts(recording, slots, tree, totals)
     return Model(
         recording,
         slots,
@@ -73,24 +72,21 @@ def build_model(recording: Recording) -> Model:
         sizes,
         box_texts,
         [box_size(text) for text in box_texts],
+        totals,
         extents,
-        lift(tree, slots),
+        edges,
         _kernel_groups(recording, slots, tree),
     )
 
 
-def _box_texts(recording: Recording, slots: Slots, tree: Tree) -> list[tuple[str, str]]:
-    """Write each box's name with its "×n", how many nodes it holds and what they compute."""
-    held, flops = [0] * len(tree.boxes), [0] * len(tree.boxes)
-    for box in tree.inside_out():
-        for kind, index in tree.boxes[box].items:
-            held[box] += 1 if kind == "slot" else held[index]
-            flops[box] += recording.nodes.flops[slots.nodes[index][0]] if kind == "slot" else flops[index]
-    texts = []
-    for named, count, work in zip(tree.boxes, held, flops, strict=True):
-        cost = f" · {count_text(work)} flops" if work else ""
-        detail = _result(recording, slots, named) if named.is_operator else f"{count:,} nodes{cost}"
-        texts.append((_name(named), fit(detail, TYPE)))
+def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
+    """Write each box's name with its "×n", what is inside, and its totals."""
+    texts: list[tuple[str, ...]] = []
+    for box, inside, total in zip(tree.boxes, contents(recording, slots, tree), totals, strict=True):
+        details = (
+            [_result(recording, slots, box)] if box.is_operator else [inside, total.text] if inside else [total.text]
+        )
+        texts.append((_name(box), *details))
     return texts
 
 
@@ -103,36 +99,8 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
 def _name(box: Box) -> str:
     if box.count == 1:
         return fit(box.label, NAME, bold=True)
-    return fit(f"{fit(box.label, NAME, bold=True)[:24]} ×{box.count:,}", NAME, bold=True)
-
-
-def _choose_open(tree: Tree, operators_closed: bool) -> None:
-    """Open what people drew, from the outside in, while no more than ``USEFUL`` things are visible.
-
-    The boxes of one parent open together, so that equals look equal; where that leaves little to see, those that fit.
-    """
-    for outermost in tree.bodies:
-        visible = len(tree.boxes[outermost].items)
-        opened = [outermost]
-        for parent in opened:
-            tree.boxes[parent].open = True
-            inner = [index for kind, index in tree.boxes[parent].items if kind == "box"]
-            meant = sorted((len(tree.boxes[i].items), i) for i in inner if _is_meant(tree, i, operators_closed))
-            together = visible + sum(size - 1 for size, _ in meant) <= USEFUL
-            for size, box in meant if together or visible < _FEW else ():
-                # A picture of three boxes says nothing: one that is twice as large as useful says more.
-                if visible + size - 1 <= (USEFUL if visible >= _FEW else 2 * USEFUL):
-                    visible += size - 1
-                    opened.append(box)
-
-
-def _is_meant(tree: Tree, index: int, operators_closed: bool) -> bool:
-    """Tell whether to open a box unasked: what people drew, and what shows the first of many equal boxes."""
-    box = tree.boxes[index]
-    if box.is_operator and operators_closed:
-        return False
-    shows_first = box.kind in ("repeat", "stack") and box.items[0].kind == "box"
-    return box.kind in _MEANT or (shows_first and tree.boxes[box.items[0].number].kind in _MEANT)
+    times = f" ×{box.count:,}"
+    return fit(box.label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[tuple[int, list[int]]]]:

@@ -21,8 +21,8 @@ of every graph (``bodies[0]`` is 0): a function's body is entered as a canvas of
 box is laid out once, alone, with its child boxes closed::
 
     Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
-                   | "chain" | "repeat" | "stack" | "part",
-           "label": str, "text": [name, detail],            the two lines of the closed box, shortened to fit
+                   | "chain" | "repeat" | "stack" | "part" | "block",
+           "label": str, "text": [name, detail, …],         the two or three lines of the closed box, shortened to fit
            "type": str,                                     of a file's operator: "nn.Conv2d"; else ""
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning

@@ -10,7 +10,7 @@ from explorer.view.boxes import Paths
 from explorer.view.compose import Rect, Scene, Segment, compose
 from explorer.view.frames import closed_around, frames
 from explorer.view.layout import lay_out
-from explorer.view.lines import group_title
+from explorer.view.lines import LINE, TITLE, group_title
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model, build_model
 from explorer.view.palette import stylesheet
@@ -103,7 +103,10 @@ class _Picture:
         drawn = []
         for box, (x, y, wide, high) in self.scene.boxes.items():
             if box in self.is_open and box in self.begun and box != self.outermost:
-                title = font.shorten(self.model.box_texts[box][0], wide - 28, 11, True)
+                name, *_, totals = self.model.box_texts[box]
+                whole = f"{name} · {totals}"
+                room = wide - 28
+                title = whole if font.width(whole, TITLE, True) <= room else font.shorten(name, room, TITLE, True)
                 drawn.append(element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open"))
                 drawn.append(element("text", title, x=x + 14, y=y + 18, class_="title"))
         return drawn
@@ -116,14 +119,18 @@ class _Picture:
             if len(inside) == 1 or box not in self.begun:
                 continue
             x, y, wide, high = self.scene.boxes[box]
-            name, detail = self.model.box_texts[box]
+            name, *details = self.model.box_texts[box]
+            middle = x + wide // 2
             drawn.append(
                 element(
                     "g",
                     *self._more(box, x, y, wide, high),
                     element("rect", x=x, y=y, width=wide, height=high, rx=10),
-                    element("text", name, x=x + wide // 2, y=y + 21, class_="name"),
-                    element("text", detail if inside else "removed", x=x + wide // 2, y=y + 36, class_="type"),
+                    element("text", name, x=middle, y=y + 21, class_="name"),
+                    *(
+                        element("text", line, x=middle, y=y + 36 + LINE * number, class_="type")
+                        for number, line in enumerate(details if inside else ["removed"])
+                    ),
                     class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
                 )
             )

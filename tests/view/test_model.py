@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 
 from explorer.view.boxes import Paths
 from explorer.view.fold import MOST, levels
-from explorer.view.model import USEFUL, build_model
+from explorer.view.model import build_model
+from explorer.view.opening import USEFUL
 from tests.view import sample
 
 
@@ -45,10 +46,15 @@ def test_every_node_has_one_place(make):
     check(build_model(make()))
 
 
+def around_blocks(recording):
+    """The box that holds the blocks of ``sample.transformer``."""
+    model = build_model(recording)
+    return model, next(box for box in model.tree.boxes if box.label == "model")
+
+
 @pytest.mark.spec("V-7")
-def test_equal_blocks_fold_to_a_repeat_that_shows_its_first():
-    model = build_model(sample.transformer(12))
-    (repeat,) = [box for box in model.tree.boxes if box.kind == "repeat"]
+def test_a_box_that_holds_equal_blocks_only_is_the_repeat_and_shows_its_first():
+    model, repeat = around_blocks(sample.transformer(12))
     assert (repeat.count, repeat.open) == (12, True)
     first, rest = (model.tree.boxes[number] for _, number in repeat.items)
     assert (first.label, first.kind, first.open) == ("block0", "layer", True)
@@ -56,17 +62,20 @@ def test_equal_blocks_fold_to_a_repeat_that_shows_its_first():
 
 
 @pytest.mark.spec("V-7")
-def test_two_equal_blocks_are_not_folded():
-    assert "repeat" not in kinds(build_model(sample.transformer(2)))
+@pytest.mark.parametrize(("blocks", "both"), [(2, True), (12, False)])
+def test_of_equal_blocks_one_is_open_and_others_where_there_is_room(blocks, both):
+    model, repeat = around_blocks(sample.transformer(blocks))
+    assert [model.tree.boxes[number].open for _, number in repeat.items] == [True, both]
 
 
 @pytest.mark.spec("V-7")
 def test_a_block_of_another_type_ends_the_repeat():
-    recording = sample.transformer(5)
+    recording = sample.transformer(6)
     odd = recording.nodes.label.index("gelu", len(recording.nodes) // 2)
     recording.operations.append("relu")
     recording.nodes.operation[odd] = len(recording.operations) - 1
-    assert "repeat" not in kinds(build_model(recording))
+    model, around = around_blocks(recording)
+    assert [model.tree.boxes[n].label for _, n in around.items] == ["block0 … block2", "block3", "block4 … block5"]
 
 
 @pytest.mark.spec("V-7")

@@ -109,9 +109,9 @@ def test_ids_differ_between_pictures_that_stand_on_one_page():
 @pytest.mark.spec("V-7")
 def test_open_boxes_have_titles_and_closed_ones_counts():
     shown = texts(svg(sample.transformer()))
-    assert {"model", "block0 … block11 ×12", "attention", "feed"} <= set(shown)
-    assert "block1 … block11 ×11" in shown
-    assert "176 nodes · 10.3 M flops" in shown
+    assert "model ×12 · 245,760 parameters · 11.3 M flops" in shown
+    assert {"block0 · 20,480 parameters · 938 K flops", "feed · 8,192 parameters · 271 K flops"} <= set(shown)
+    assert {"block1 … block11 ×11", "attention → add → feed → add", "225,280 parameters · 10.3 M flops"} <= set(shown)
 
 
 @pytest.mark.parametrize("position", [-1, 9])
