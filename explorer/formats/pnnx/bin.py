@@ -7,9 +7,7 @@ checksum verified, when it is asked for. NumPy has no bfloat16, so that such wei
 from __future__ import annotations
 
 import math
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,26 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, UnknownNameError
+from explorer.formats.archive import UNREADABLE, unsound
 from explorer.formats.elements import decode
 from explorer.formats.pnnx.values import ITEMSIZE
 from explorer.net.definition import WeightReference
 
-_DEFLATE_RATIO = 1032
-"""deflate expands a byte to at most so many; a directory that claims more is wrong"""
 _BLOCK = 1 << 20
 """bytes read at a time, so that only one array of a weight's size is held"""
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    OverflowError,
-    OSError,
-)
-"""what ``zipfile`` raises on damaged files"""
 _AGAIN = "export the model again with pnnx and keep the .param and .bin files of one export together"
 
 
@@ -50,7 +35,7 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
         self._declared = {reference.key: reference for reference in declared}
         try:
             self._archive = zipfile.ZipFile(path)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise FileError(
                 f"this is no readable zip: {error}", path=str(path), rule="a .bin file is a zip of weights", fix=_AGAIN
             ) from None
@@ -92,7 +77,7 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
                 while block := entry.read(_BLOCK):
                     raw[filled : filled + len(block)] = np.frombuffer(block, np.uint8)
                     filled += len(block)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise FileError(
                 f"weight {key!r} cannot be read: {error}",
                 path=str(self._path),
@@ -167,17 +152,10 @@ class AbsentWeights(Mapping[str, NDArray[Any]]):
 def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int) -> str:
     """Say why an entry cannot hold its weight, "" where it can; nothing is allocated or read for it."""
     expected = math.prod(reference.shape) * ITEMSIZE[reference.dtype]
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return f"is compressed by method {entry.compress_type}; only stored and deflated entries are read"
-    if entry.flag_bits & 1:
-        return "is encrypted"
-    if entry.file_size != expected:
-        return f"has {entry.file_size} bytes, {reference.shape} of {reference.dtype} takes {expected}"
-    stored = entry.compress_type == zipfile.ZIP_STORED
-    least = entry.file_size if stored else entry.file_size // _DEFLATE_RATIO
-    if entry.compress_size < least or entry.header_offset + entry.compress_size > file_bytes:
-        return f"claims {entry.file_size} bytes, more than the file of {file_bytes} bytes can hold; it is cut off"
-    return ""
+    wrong = unsound(entry, file_bytes)
+    if entry.file_size == expected or entry.flag_bits & 1:
+        return wrong
+    return f"has {entry.file_size} bytes, {reference.shape} of {reference.dtype} takes {expected}"
 
 
 def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:

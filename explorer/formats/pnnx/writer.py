@@ -5,10 +5,8 @@ The text is laid out as pnnx lays it out, so that a file of today's pnnx comes b
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import IO
@@ -19,6 +17,7 @@ from explorer.core.errors import ExplorerError, FileError
 from explorer.formats.pnnx.bin import encode
 from explorer.formats.pnnx.param import EXPRESSION, INPUT, MAGIC, OUTPUT
 from explorer.formats.pnnx.values import GrammarError, shorten, write_string, write_type, write_value
+from explorer.formats.replacing import replacing
 from explorer.net.definition import NetDefinition, OperatorDefinition
 
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -28,9 +27,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 def write(definition: NetDefinition, param: Path, bin: Path) -> None:
     """Write both files, each replaced as a whole; nothing is replaced when a weight is missing or misfits."""
     text = param_text(definition)
-    with _replacing(bin) as file:
+    with replacing(bin) as file:
         _write_weights(definition, file, str(bin))
-    with _replacing(param) as file:
+    with replacing(param) as file:
         file.write(text.encode("utf-8"))
 
 
@@ -99,18 +98,6 @@ def _check_words(operator: OperatorDefinition, words: tuple[str, ...], besides: 
 
 def _refusal(operator: OperatorDefinition, given: str, rule: str, fix: str) -> ExplorerError:
     return ExplorerError(f"operator {shorten(operator.name)} cannot be written: {given}", rule=rule, fix=fix)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of ``path`` when the block ends well, and vanishes when it does not."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with scratch.open("wb") as file:
-            yield file
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def _write_weights(definition: NetDefinition, file: IO[bytes], path: str) -> None:
