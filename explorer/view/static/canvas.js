@@ -66,17 +66,29 @@ export class Canvas {
 
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
-   * @param {import("./scene.js").Scene} scene @param {{selected: number, box: number, matches: Set<number>}} marks
+   * @param {import("./scene.js").Scene} scene
+   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}}} marks
    */
   show(scene, marks, motion = 0) {
     this.#showSlots(scene, marks);
-    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box);
+    const found = this.#foundInside(marks.matches);
+    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box));
     this.#showEdges(scene);
     this.#showFrames(scene);
     if (motion > 0 && !calm()) this.#moveEdges(scene);
   }
 
-  #showSlots(scene, { selected, matches }) {
+  /** How many matches each closed box hides. */
+  #foundInside(matches) {
+    const found = new Map();
+    for (const node of matches) {
+      const box = this.placement.hiddenIn[this.trace.slotOf[node]] ?? -1;
+      if (box >= 0) found.set(box, (found.get(box) ?? 0) + 1);
+    }
+    return found;
+  }
+
+  #showSlots(scene, { selected, matches, heat }) {
     for (const [slot, rect] of this.placement.slots) {
       const mark = scene.slots.get(slot);
       let view = this.slots.get(slot);
@@ -89,7 +101,7 @@ export class Canvas {
         view.place(rect);
       }
       if (!view.root.isConnected) this.items.put(view.root, rect);
-      view.show(mark, mark.node === selected, matches.has(mark.node));
+      view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot));
     }
     for (const [slot, view] of this.slots) {
       if (this.placement.slots.has(slot)) continue;

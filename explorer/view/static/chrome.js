@@ -15,6 +15,9 @@ const ICONS = {
   open: "M3 3h10v10H3zM8 5.5v5M5.5 8h5",
   close: "M3 3h10v10H3zM5.5 8h5",
   theme: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
+  up: "M3.5 10L8 5.5l4.5 4.5",
+  down: "M3.5 6L8 10.5L12.5 6",
+  cross: "M4 4l8 8M12 4l-8 8",
   help: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2C8.3 8.6 8 9 8 10M8 12.5v.5",
 };
 
@@ -24,7 +27,9 @@ export const KEYS = [
   [["[", "]"], "a stage back, forward"],
   [["Home", "End"], "the first, the last step"],
   [["p"], "play, pause"],
-  [["/"], "search nodes and decisions"],
+  [["/"], "search nodes and decisions; Enter, Shift Enter: next, previous"],
+  [["n", "N"], "the next, the previous result, on the canvas"],
+  [["h"], "colour by time, flops, bytes"],
   [["↑", "↓"], "walk to what a node reads, to what reads it"],
   [["←", "→"], "walk sideways"],
   [["Enter"], "select a node; open or close a box; enter a call"],
@@ -108,26 +113,4 @@ export function costText(trace, story, moment) {
   }
   const { flops, bytes } = chapter.counts;
   return [flops && `${countText(flops)} flops`, bytes && bytesText(bytes)].filter(Boolean).join(" · ");
-}
-
-/** "light" or "dark": as asked for, else as JupyterLab, VS Code or the system has it. */
-export function themeNow(wanted) {
-  if (wanted === "light" || wanted === "dark") return wanted;
-  const { dataset, classList } = document.body;
-  if (dataset.jpThemeLight) return dataset.jpThemeLight === "false" ? "dark" : "light";
-  if (classList.contains("vscode-dark") || classList.contains("vscode-high-contrast")) return "dark";
-  if (classList.contains("vscode-light")) return "light";
-  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-}
-
-/** Call back whenever the surroundings may have changed their theme; returns what ends it. */
-export function watchTheme(changed) {
-  const observer = new MutationObserver(changed);
-  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
-  const media = matchMedia("(prefers-color-scheme: dark)");
-  media.addEventListener("change", changed);
-  return () => {
-    observer.disconnect();
-    media.removeEventListener("change", changed);
-  };
 }

@@ -31,7 +31,7 @@ function render({ model, el }) {
     stage: (stage) => view.goStage(stage),
     selected: (node) => node !== view.selected && view.select(node, true),
     open_boxes: (boxes) => boxes !== null && view.setOpen(boxes),
-    theme: (theme) => view.setTheme(theme),
+    theme: (theme) => view.theme.set(theme),
     payload: (payload) => view.update(payload),
   };
   for (const name of ["open_boxes", "theme", "step", "selected"]) follow[name](model.get(name));

@@ -36,7 +36,7 @@ export function listenToPointer(view) {
   stage.addEventListener("dblclick", (event) => {
     if (view.canvas.root.contains(event.target)) view.enterOrToggle(keyOf(event.target));
   });
-  stage.addEventListener("focusin", (event) => view.focused(keyOf(event.target)));
+  stage.addEventListener("focusin", (event) => view.focus.noticed(keyOf(event.target)));
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
 }
 
@@ -70,6 +70,9 @@ export function listenToKeys(view) {
     p: () => view.play(),
     "/": () => view.shell.search.open(),
     f: () => view.fit(),
+    h: () => view.heat.next(),
+    n: () => view.shell.search.walk(1),
+    N: () => view.shell.search.walk(-1),
     e: () => view.openAll(true),
     c: () => view.openAll(false),
     "?": () => view.help(),
@@ -84,7 +87,7 @@ export function listenToKeys(view) {
     "-": () => toggleFocused(view, false) || zoom(0.8),
     "−": () => toggleFocused(view, false) || zoom(0.8),
   };
-  for (const arrow of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]) onCanvas[arrow] = () => view.walk(arrow);
+  for (const arrow of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]) onCanvas[arrow] = () => view.focus.walk(arrow);
   view.root.addEventListener("keydown", (event) => {
     if (isForeign(event) || event.defaultPrevented) return;
     const typing = event.target.matches("input, select, textarea");
@@ -100,7 +103,7 @@ const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
 
 /** Enter: select the focused node (again: enter the call), or open and close the focused box. */
 function activate(view) {
-  const key = view.focusKey;
+  const key = view.focus.key;
   const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
   if (mark && mark.node !== view.selected) view.select(mark.node);
   else if (key) view.enterOrToggle(key);
@@ -108,7 +111,7 @@ function activate(view) {
 
 /** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
 function toggleFocused(view, open) {
-  const [kind, index] = [view.focusKey[0], Number(view.focusKey.slice(1))];
+  const [kind, index] = [view.focus.key[0], Number(view.focus.key.slice(1))];
   if (kind === "b") return view.toggle(index, open);
   const box = kind === "n" ? view.paths.around(index)[0] : undefined;
   return !open && box !== undefined && view.toggle(box, false);

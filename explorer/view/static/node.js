@@ -32,9 +32,9 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches */
-  show(mark, selected, matches) {
-    const key = `${mark.key}|${selected}|${matches}`;
+  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 */
+  show(mark, selected, matches, share) {
+    const key = `${mark.key}|${selected}|${matches}|${share}`;
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
@@ -51,9 +51,11 @@ export class SlotView {
     if (mark.member) classes.push("ex-member");
     if (selected) classes.push("ex-selected");
     if (matches) classes.push("ex-match");
+    if (share !== undefined) classes.push("ex-hot");
     put(this.root, "class", classes.join(" "));
     put(this.root, "aria-label", this.#spoken(mark, type));
     put(this.root, "aria-pressed", String(selected));
+    put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
     this.#tag(mark.tag, x, y);
     this.#number(mark.number, x - 8, y + high / 2 + 4);
     this.#inner(mark, x, y, wide, high);
@@ -155,12 +157,12 @@ export class BoxView {
     this.shape = svg("rect", { class: "ex-shape", rx: open ? 12 : 10 });
     this.under = svg("rect", { class: "ex-under", rx: 10 });
     this.name = svg("text", { class: open ? "ex-title" : "ex-name" });
-    this.second = svg("text", { class: "ex-second" });
+    this.details = open ? [] : this.box.text.slice(1).map(() => svg("text", { class: "ex-second" }));
     this.sign = svg("path", { class: "ex-sign" });
     this.news = pill("ex-tag", 14);
     // One operator of a file is no stack: it has no second sheet.
     const under = trace.isOperator(index) ? [] : [this.under];
-    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, this.second, this.sign, this.news];
+    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -172,24 +174,30 @@ export class BoxView {
     this.key = "";
     outline(this.shape, x, y, wide, high);
     outline(this.under, x + 5, y + 5, wide, high);
-    const [name, detail] = this.box.text;
+    const [name, ...details] = this.box.text;
     say(this.name, name);
-    say(this.second, detail);
     put(this.name, "x", this.open ? x + 28 : x + wide / 2);
     put(this.name, "y", this.open ? y + 18 : y + 21);
-    put(this.second, "x", x + wide / 2);
-    put(this.second, "y", y + 36);
+    for (const [line, text] of this.details.entries()) {
+      say(text, details[line]);
+      put(text, "x", x + wide / 2);
+      put(text, "y", y + 36 + 14 * line);
+    }
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
-    put(this.root, "aria-label", visible(`${this.box.kind} ${name}, ${detail}`));
   }
 
-  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected */
-  show(mark, selected) {
-    const key = `${mark?.key}|${selected}`;
+  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat */
+  show(mark, selected, found, share) {
+    const key = `${mark?.key}|${selected}|${found}|${share}`;
     if (key === this.key) return;
     this.key = key;
-    put(this.root, "class", `ex-box ${this.open ? "ex-open" : "ex-closed"}${mark?.empty ? " ex-none" : ""}${mark?.member ? " ex-member" : ""}${mark?.changed ? " ex-changed" : ""}${selected ? " ex-selected" : ""}`);
-    const news = mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : "";
+    const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
+    put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...Object.keys(states).filter((name) => states[name])].join(" "));
+    put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
+    const last = this.details.at(-1);
+    if (last) say(last, mark?.second || this.box.text.at(-1));
+    const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : "";
+    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, news].filter(Boolean).join(", ")));
     this.news.classList.toggle("ex-none", news === "");
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
   }

@@ -1,30 +1,39 @@
-// The why panel: what a node or a decision is, what was decided about it, what was refused before, what it cost.
+// The why panel: what a node, a box or a decision is, what was decided about it, what was refused before, what it cost.
 
+import { costTable, insideTable } from "./costs.js";
+import { Decisions } from "./decisions.js";
 import { html, visible } from "./dom.js";
+import { Lanes } from "./lanes.js";
 import { bytesText, countText, factFragments, grouped, microsText } from "./reason.js";
-import { bufferText } from "./scene.js";
+import { badText, bufferText } from "./scene.js";
 import { valueView } from "./value.js";
 
 const LISTED = 40;
 
 /**
- * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void}} Actions
+ * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
+ *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void}} Actions
  */
 
 /** Fills the panel for the selected node, or for the moment where nothing is selected. */
 export class Panel {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./scene.js").Director} director @param {Actions} actions */
-  constructor(trace, story, director, actions) {
-    Object.assign(this, { trace, story, director, actions });
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./scene.js").Director} director @param {import("./totals.js").Totals} totals @param {Actions} actions */
+  constructor(trace, story, director, totals, actions) {
+    Object.assign(this, { trace, story, director, totals, actions });
+    this.lanes = new Lanes(trace);
+    this.decisions = new Decisions(trace, story, (step) => actions.go(step));
     this.scrolled = false;
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
   }
 
-  /** @param {import("./story.js").Moment} moment @param {number} selected a node, −1 for none */
-  show(moment, selected) {
+  /** @param {import("./story.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same */
+  show(moment, selected, box) {
     this.moment = moment;
-    const parts = selected >= 0 ? this.#node(selected) : this.#moment();
+    this.selected = selected;
+    const parts = selected >= 0 ? this.#node(selected) : box >= 0 ? this.#box(box) : this.#moment();
+    const typing = this.decisions.root.contains(document.activeElement) && document.activeElement;
     this.root.replaceChildren(...parts.filter(Boolean));
+    if (typing && typing.isConnected) typing.focus({ preventScroll: true });
     if (this.scrolled) this.root.scrollTop = 0;
     this.scrolled = false;
   }
@@ -42,7 +51,7 @@ export class Panel {
   #node(node) {
     const { trace, moment } = this;
     const { type } = trace.nodes;
-    const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node]))];
+    const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     const decisions = trace.decisionsOf(node);
     const past = decisions.filter((index) => index < moment.position);
@@ -51,9 +60,40 @@ export class Panel {
     const shown = new Set([main, ...(main === undefined ? [] : this.#before(main))]);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node));
-    const value = trace.recording.run?.values[node];
+    const value = trace.values[node];
     if (value) parts.push(heading("value"), valueView(value));
+    if (moment.phase === "run" || moment.phase === "buffers") parts.push(...this.#memory(moment.kernel));
     return parts;
+  }
+
+  /** "all 20 conv2d": finds them. */
+  #kind(node) {
+    const { operation, kind } = this.trace.nodes;
+    if (kind[node] !== "operation" && kind[node] !== "call") return false;
+    const count = operation.filter((other) => other === operation[node]).length;
+    if (count < 2) return false;
+    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.actions.kind(node) }, `all ${grouped(count)} ${visible(this.trace.recording.operations[operation[node]])}`));
+  }
+
+  #box(index) {
+    const { trace, totals, moment, actions } = this;
+    const box = trace.layout.boxes[index];
+    const costs = totals.at(moment.position);
+    const outer = this.#outermost(index);
+    const detail = [visible(box.type || KINDS[box.kind] || box.kind), box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
+    const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
+    const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
+    const standing = nodes.filter((node) => trace.exists(node, moment.position));
+    if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
+    parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box));
+    if (standing.length) parts.push(heading("holds"), this.#list(standing));
+    return parts;
+  }
+
+  #outermost(box) {
+    const { boxes } = this.trace.layout;
+    while (boxes[box].parent >= 0) box = boxes[box].parent;
+    return box;
   }
 
   #origin(node, type) {
@@ -64,9 +104,13 @@ export class Panel {
     for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
       place.append(" · ", visible(name), " ", html("code", {}, visible(value)));
     }
-    const source = trace.recording.sources[trace.nodes.source[node]];
-    if (!source) return place;
-    return html("div", {}, place, html("div", { class: "ex-source" }, html("span", {}, trace.sourceText(node)), html("code", {}, visible(source.text.trim()))));
+    return html("div", {}, place, this.#source(node));
+  }
+
+  /** The line that recorded a node: the user's, or the file's own. */
+  #source(node) {
+    const source = this.trace.recording.sources[this.trace.nodes.source[node]];
+    return source !== undefined && html("div", { class: "ex-source" }, html("span", {}, this.trace.sourceText(node)), html("code", {}, visible(source.text.trim())));
   }
 
   #absent(node) {
@@ -89,20 +133,51 @@ export class Panel {
         this.#facts(moment.decision),
         ...this.#alsoTried(moment.decision),
         ...this.#subjects(decision),
-        ...this.#chapterList(chapter),
+        ...(moment.phase === "buffers" ? this.#memory(-1) : []),
+        this.decisions.show(moment),
+        this.#plan(),
       ];
     }
     const parts = [html("h4", {}, visible(chapter.name)), html("div", { class: "ex-sub" }, visible(chapter.purpose))];
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
-    return [...parts, heading("in numbers"), this.#counts(chapter), ...this.#options(chapter), ...this.#chapterList(chapter)];
+    const costs = this.totals.at(moment.position);
+    const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box);
+    parts.push(heading("in numbers"), this.#counts(chapter), this.#plan(), heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "results"]), inside, this.#bad());
+    if (moment.phase === "buffers") parts.push(...this.#memory(-1));
+    return [...parts, this.decisions.show(moment)];
+  }
+
+  /** What every value says about NaN and inf, and a way to the first. */
+  #bad() {
+    const { trace } = this;
+    const values = Object.values(trace.values);
+    if (!values.length) return false;
+    const bad = values.filter((value) => badText(value)).length;
+    const first = trace.firstNaN >= 0 && html("button", { class: "ex-link ex-bad", type: "button", click: () => this.actions.firstNaN() }, "go to the first NaN");
+    return html("div", { class: "ex-note" }, bad ? html("b", { class: "ex-bad" }, `${grouped(bad)} of ${grouped(values.length)} values hold NaN or inf`) : `no NaN or inf in ${grouped(values.length)} values`, first && " · ", first);
+  }
+
+  /** The buffers over time, and what is alive while a kernel runs, −1 for no kernel. */
+  #memory(kernel) {
+    const { trace, lanes } = this;
+    if (!lanes.lives.length) return [];
+    const picture = lanes.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
+    if (kernel < 0) return [heading("buffers over time"), picture];
+    const count = lanes.alive(kernel).length;
+    return [heading(`alive now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, lanes.table(kernel, (node) => this.link(node))];
   }
 
   #picked(index) {
     const { trace } = this;
     const kernel = trace.kernels[index];
+    const result = kernel.nodes.at(-1);
     const nodes = [heading("computes"), this.#list(kernel.nodes)];
     if (this.moment.phase === "order") nodes.push(heading(`could have been picked (${grouped(kernel.ready_count)})`), this.#list(kernel.ready));
-    return [...nodes, ...this.#kernel(kernel.nodes.at(-1)), ...(kernel.frees.length ? [heading("frees"), this.#list(kernel.frees)] : [])];
+    if (this.moment.phase === "run") {
+      nodes.push(this.#bad(), ...this.#memory(index));
+      if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));
+    }
+    return [...nodes, ...this.#kernel(result), ...(kernel.frees.length ? [heading("frees"), this.#list(kernel.frees)] : [])];
   }
 
   #card(index) {
@@ -149,26 +224,7 @@ export class Panel {
 
   #others(indices) {
     if (!indices.length) return [];
-    return [heading("other decisions on it"), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map((index) => this.#row(index))), rest(indices.length)];
-  }
-
-  #row(index) {
-    const { trace, story, moment } = this;
-    const decision = trace.decisions[index];
-    const text = trace.sentence(index).map((fragment) => fragment.text).join("");
-    const mark = html("span", { class: `ex-mark ex-mark-${decision.verdict}`, "aria-label": decision.verdict }, decision.verdict === "applied" ? "✓" : "✗");
-    const row = html("button", { type: "button", click: () => this.actions.go(story.afterDecision(index)), title: text }, mark, html("span", {}, text));
-    return html("li", { class: index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later" }, row);
-  }
-
-  #chapterList(chapter) {
-    const count = chapter.last - chapter.first;
-    if (count < 2) return [];
-    const middle = this.moment.decision >= 0 ? this.moment.decision : chapter.first;
-    const from = Math.max(chapter.first, Math.min(middle - LISTED / 2, chapter.last - LISTED));
-    const rows = [];
-    for (let index = from; index < Math.min(chapter.last, from + LISTED); index++) rows.push(this.#row(index));
-    return [heading(`${visible(chapter.name)}: ${grouped(chapter.applied)} applied, ${grouped(chapter.declined)} declined`), html("ol", { class: "ex-decisions" }, ...rows), rest(count)];
+    return [heading("other decisions on it"), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map((index) => this.decisions.row(index, this.moment))), rest(indices.length)];
   }
 
   #subjects(decision) {
@@ -197,12 +253,12 @@ export class Panel {
     return table;
   }
 
-  #options(chapter) {
+  /** The options of the plan, on one line. */
+  #plan() {
     const options = Object.entries(this.trace.recording.options);
-    if (chapter.kind !== "record" || !options.length) return [];
-    const table = html("dl", { class: "ex-facts" });
-    for (const [name, value] of options) table.append(html("dt", {}, visible(name)), html("dd", {}, visible(typeof value === "string" ? value : JSON.stringify(value))));
-    return [heading("options of the plan"), table];
+    if (!options.length) return false;
+    const said = options.flatMap(([name, value]) => [" · ", visible(name), " ", html("code", {}, visible(typeof value === "string" ? value : JSON.stringify(value)))]);
+    return html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said);
   }
 
   #duplicates(node) {
@@ -244,6 +300,9 @@ export class Panel {
     return [heading("kernel"), table];
   }
 }
+
+/** What the kinds of boxes are called. */
+const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "grouped calls", chain: "a folded chain", repeat: "repeated blocks", stack: "equal calls", part: "a part" };
 
 const heading = (text) => html("h5", {}, text);
 const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);

@@ -184,6 +184,13 @@ export class Paths {
     return found;
   }
 
+  /** The boxes around a box, from the inside out. */
+  outside(box) {
+    const found = [];
+    for (let outer = this.boxes[box].parent; outer >= 0; outer = this.boxes[outer].parent) found.push(outer);
+    return found;
+  }
+
   /** [box, from item, to item] of every segment of an edge; −1 is the box's own border. */
   segments(producer, consumer) {
     let [start, end] = [this.holder[producer], this.holder[consumer]];

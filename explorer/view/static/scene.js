@@ -4,9 +4,10 @@ import { bytesText, microsText } from "./reason.js";
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
- *   copies: number, heat: number, member: boolean, key: string}} Mark what a slot shows
+ *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} Mark what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
- * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
+ * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean,
+ *   waits: number, done: number, waiting: boolean, micros: number, second: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
  * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
@@ -76,8 +77,9 @@ export class Director {
     if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(slot) ?? 1), heat: 0, member: members.has(slot), key: "" };
+    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(slot) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
+    if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
     mark.tag = this.#tag(mark, moment);
     mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
@@ -112,8 +114,10 @@ export class Director {
     if (step === undefined || now === undefined) return;
     if (step > now) return void mark.flags.push("waiting");
     if (isResult) {
-      mark.second = microsText(trace.steps[step].micros);
-      mark.heat = Math.round((100 * trace.steps[step].micros) / trace.slowest) / 100;
+      mark.micros = trace.steps[step].micros;
+      mark.second = microsText(mark.micros);
+      mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
+      mark.bad = badText(trace.values[mark.node]);
       const freed = trace.freedBy[mark.node];
       if (step < now) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
     } else if (step < now) mark.flags.push("dead");
@@ -124,6 +128,7 @@ export class Director {
   #tag(mark, moment) {
     if (mark.state === "new") return "new";
     if (mark.flags.includes("refused")) return "declined";
+    if (mark.bad) return mark.bad;
     if (mark.flags.includes("current")) {
       const isFirst = this.trace.kernels[moment.kernel].nodes[0] === mark.node;
       return isFirst ? (moment.phase === "run" ? "runs" : "picked") : "";
@@ -154,15 +159,22 @@ export class Director {
       }
       const box = placement.hiddenIn[slot];
       if (box < 0) continue;
-      const found = scene.boxes.get(box) ?? { changed: 0, active: false, empty: false, member: covered.has(box), key: "" };
+      const found = scene.boxes.get(box) ?? { ...NOTHING, member: covered.has(box) };
       if (attention.has(slot)) found.changed++;
       found.active ||= mark.flags.includes("current");
+      if (mark.flags.includes("waiting")) found.waits++;
+      else if (this.trace.kernelOf[mark.node] >= 0) found.done++;
+      found.micros += mark.micros;
       scene.boxes.set(box, found);
     }
     for (const box of placement.boxes.keys()) {
-      if (!inhabited.has(box)) scene.boxes.set(box, { changed: 0, active: false, empty: true, member: false, key: "" });
+      if (!inhabited.has(box)) scene.boxes.set(box, { ...NOTHING, empty: true });
     }
-    for (const mark of scene.boxes.values()) mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}`;
+    for (const mark of scene.boxes.values()) {
+      mark.waiting = mark.waits > 0 && mark.done === 0;
+      mark.second = mark.micros ? microsText(mark.micros) : "";
+      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.waiting}|${mark.second}`;
+    }
   }
 
   /** Slots that something reads. */
@@ -283,7 +295,13 @@ export class Director {
   }
 }
 
+const NOTHING = { changed: 0, active: false, empty: false, member: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", key: "" };
 const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
+
+/** "NaN" or "inf", where a value has any. @param {any} summary */
+export function badText(summary) {
+  return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
+}
 
 /** "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
 export function bufferText(kernel, schedule) {

@@ -1,20 +1,30 @@
-// Find nodes and decisions by words: name, operation, shape, dtype, scope, attribute, source, sentence.
+// Find nodes and decisions, and walk through what was found: name, operation, shape, dtype, scope, source, sentence.
 
-import { html, say } from "./dom.js";
+import { iconButton } from "./chrome.js";
+import { html, put, say } from "./dom.js";
+import { Query, fold, nodeEntry, ofKind } from "./query.js";
 import { grouped } from "./reason.js";
 
 const LISTED = 60;
 
-/** A box of results under a text field; arrows walk, Enter goes there. */
+/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
+
+/** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
 export class Search {
-  /** @param {import("./trace.js").Trace} trace @param {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} actions */
+  /** @param {import("./trace.js").Trace} trace @param {Actions} actions */
   constructor(trace, actions) {
     this.trace = trace;
     this.actions = actions;
-    this.field = html("input", { type: "search", placeholder: "name, operation, shape, reason …", "aria-label": "search", input: () => this.#find() });
-    this.results = html("ul", { class: "ex-results", "aria-label": "results" });
-    this.summary = html("div", { class: "ex-soft", "aria-live": "polite" });
-    this.root = html("div", { class: "ex-search", role: "search", hidden: true, keydown: (event) => this.#key(event) }, this.field, this.summary, this.results);
+    /** @type {{node: number, decision: number}[]} */ this.found = [];
+    this.at = -1;
+    this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…"', "aria-label": "search", input: () => this.#find() });
+    this.results = html("ol", { class: "ex-results", "aria-label": "results" });
+    this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
+    this.place = html("div", { class: "ex-place", "aria-live": "polite" });
+    this.walkers = [iconButton("up", "previous result (Shift Enter, N)", () => this.walk(-1)), iconButton("down", "next result (Enter, n)", () => this.walk(1))];
+    const close = iconButton("cross", "close the search (Esc)", () => this.close());
+    const head = html("div", { class: "ex-search-head" }, this.field, this.place, ...this.walkers, close);
+    this.root = html("div", { class: "ex-search", role: "search", hidden: true, keydown: (event) => this.#key(event) }, head, this.summary, this.results);
   }
 
   /** Open the field and put the cursor there. */
@@ -24,50 +34,90 @@ export class Search {
     this.field.select();
   }
 
+  /** Find every node of an operation, and stand at one of them. @param {string} operation @param {number} node */
+  openKind(operation, node) {
+    this.root.hidden = false;
+    this.field.value = ofKind(operation);
+    this.#find();
+    this.#stand(this.found.findIndex((one) => one.node === node));
+    this.field.focus();
+  }
+
   /** Close, and forget the matches. */
   close() {
     if (this.root.hidden) return;
     this.root.hidden = true;
+    this.found = [];
+    this.at = -1;
     this.actions.onFound([]);
     this.actions.onClose();
   }
 
-  #words(node) {
-    const { nodes, recording } = this.trace;
-    const attributes = Object.entries(nodes.attributes[node] ?? {}).flat();
-    return [this.trace.label(node), recording.operations[nodes.operation[node]], this.trace.typeText(nodes.type[node]), ...this.trace.scopePath(node), this.trace.sourceText(node), ...attributes].join("\n").toLowerCase();
+  /** Go to the next result, or with −1 to the previous one; after the last comes the first. @param {number} by */
+  walk(by) {
+    if (!this.found.length) return;
+    const count = this.found.length;
+    this.#go(this.at < 0 ? (by > 0 ? 0 : count - 1) : (this.at + by + count) % count);
+  }
+
+  #go(index) {
+    const held = this.root.contains(document.activeElement) && document.activeElement;
+    this.#stand(index);
+    const { node, decision } = this.found[index];
+    if (node >= 0) this.actions.visit(node);
+    else this.actions.goDecision(decision);
+    if (held) (held.isConnected ? held : this.field).focus({ preventScroll: true });
+  }
+
+  /** Mark a result as the one that is shown. */
+  #stand(index) {
+    this.at = index;
+    this.#list();
+    const row = this.results.querySelector("[aria-current]");
+    if (!row) return;
+    const top = row.offsetTop - this.results.offsetTop;
+    if (top < this.results.scrollTop || top + row.offsetHeight > this.results.scrollTop + this.results.clientHeight) this.results.scrollTop = top - 30;
+  }
+
+  #entries() {
+    this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node)));
+    this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.link}\n${decision.code}\n${decision.verdict}\n${this.#said(index)}`));
   }
 
   #find() {
-    const words = this.field.value.toLowerCase().replaceAll("x", "×").split(/\s+/).filter(Boolean);
-    const matches = (text) => words.every((word) => text.replaceAll("x", "×").includes(word));
-    const nodes = [];
-    const decisions = [];
-    if (words.length) {
-      for (let node = 0; node < this.trace.count; node++) if (this.trace.nodes.kind[node] !== "constant" && matches(this.#words(node))) nodes.push(node);
-      this.trace.decisions.forEach((decision, index) => {
-        const said = this.trace.sentence(index).map(({ text }) => text).join("");
-        if (matches(`${decision.link}\n${decision.code}\n${decision.verdict}\n${said}`.toLowerCase())) decisions.push(index);
-      });
+    const query = new Query(this.field.value);
+    const [nodes, decisions] = [[], []];
+    if (!query.isEmpty) {
+      this.#entries();
+      this.entries.forEach((entry, node) => entry && query.matches(entry) && nodes.push(node));
+      this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
     }
-    this.#list(nodes, decisions, words.length > 0);
+    this.found = [...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
+    this.at = -1;
+    say(this.summary, query.isEmpty ? "" : `${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
+    this.#list();
+    this.results.scrollTop = 0;
     this.actions.onFound(nodes);
   }
 
-  #list(nodes, decisions, asked) {
-    const rows = nodes.slice(0, LISTED).map((node) => this.#row(this.trace.label(node), this.trace.typeText(this.trace.nodes.type[node]), () => this.actions.visit(node)));
-    for (const index of decisions.slice(0, LISTED)) {
-      const { link, verdict } = this.trace.decisions[index];
-      const said = this.trace.sentence(index).map(({ text }) => text).join("");
-      rows.push(this.#row(`${verdict === "applied" ? "✓" : "✗"} ${link}`, said, () => this.actions.goDecision(index)));
-    }
-    this.results.replaceChildren(...rows);
-    const cut = nodes.length > LISTED || decisions.length > LISTED ? `, ${LISTED} of each shown` : "";
-    say(this.summary, asked ? `${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}${cut}` : "");
+  /** As many results as fit a list, around the one that is shown. */
+  #list() {
+    const from = Math.max(0, Math.min(this.at - LISTED / 2, this.found.length - LISTED));
+    this.results.replaceChildren(...this.found.slice(from, from + LISTED).map((one, place) => this.#row(one, from + place)));
+    say(this.place, this.found.length ? `${this.at < 0 ? "–" : grouped(this.at + 1)} of ${grouped(this.found.length)}` : "");
+    for (const button of this.walkers) button.disabled = this.found.length === 0;
   }
 
-  #row(title, detail, go) {
-    return html("li", {}, html("button", { type: "button", click: go }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail)));
+  #row({ node, decision }, index) {
+    const { trace } = this;
+    const [title, detail] = node >= 0 ? [trace.label(node), `${trace.typeText(trace.nodes.type[node])} ${trace.scopePath(node).join(" / ")}`] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisions[decision].link}`, this.#said(decision)];
+    const button = html("button", { type: "button", click: () => this.#go(index) }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail));
+    put(button, "aria-current", index === this.at && "true");
+    return html("li", {}, button);
+  }
+
+  #said(index) {
+    return this.trace.sentence(index).map(({ text }) => text).join("");
   }
 
   #key(event) {
@@ -76,7 +126,7 @@ export class Search {
     if (event.key === "Escape") this.close();
     else if (event.key === "ArrowDown") (buttons[at + 1] ?? buttons[0])?.focus();
     else if (event.key === "ArrowUp") (at > 0 ? buttons[at - 1] : this.field).focus();
-    else if (event.key === "Enter" && event.target === this.field) buttons[0]?.click();
+    else if (event.key === "Enter" && event.target === this.field) this.walk(event.shiftKey ? -1 : 1);
     else return event.stopPropagation();
     event.preventDefault();
     event.stopPropagation();

@@ -1,6 +1,6 @@
 // The parts of the view around the canvas, and what they say.
 
-import { changeIcon, costText, helpBox, iconButton, saying, themeNow } from "./chrome.js";
+import { changeIcon, costText, helpBox, iconButton, saying } from "./chrome.js";
 import { html, put, say, visible } from "./dom.js";
 import { Minimap } from "./minimap.js";
 import { Panel } from "./panel.js";
@@ -19,19 +19,28 @@ export class Shell {
     const go = (step) => view.go(step);
     this.minimap = new Minimap(view.camera);
     this.rail = new Rail(story, (chapter) => view.go(story.entry(chapter), chapter));
-    this.panel = new Panel(trace, story, view.director, { select: (node) => view.select(node, true), go, visit: (node) => view.visit(node) });
+    this.panel = new Panel(trace, story, view.director, view.totals, {
+      select: (node) => view.select(node, true),
+      go,
+      visit: (node) => view.visit(node),
+      box: (box) => view.visitBox(box),
+      toggle: (box) => view.toggle(box),
+      kind: (node) => view.kind(node),
+      kernel: (kernel) => view.goKernel(kernel),
+      firstNaN: () => view.firstNaN(),
+    });
     this.strip = new Strip(trace, story, go);
     this.search = new Search(trace, {
       visit: (node) => view.visit(node),
       goDecision: (index) => go(story.afterDecision(index)),
       onFound: (nodes) => view.found(nodes),
-      onClose: () => view.focusCanvas(),
+      onClose: () => view.focus.take(),
     });
     this.help = helpBox(() => view.help());
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
     this.cost = html("div", { class: "ex-cost" });
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, view.heat.legend, this.minimap.root, this.crumbs, this.search.root, this.help);
     put(root, "aria-label", `explorer: ${visible(trace.recording.title || "recording")}`);
     put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
     root.replaceChildren(
@@ -51,10 +60,11 @@ export class Shell {
     return html(
       "div",
       { class: "ex-tools", role: "toolbar", "aria-label": "tools" },
+      view.heat.select,
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? boxes : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
-      iconButton("theme", "dark or light", () => view.setTheme(themeNow(view.theme) === "dark" ? "light" : "dark")),
+      iconButton("theme", "dark or light", () => view.theme.turn()),
       iconButton("help", "keys (?)", () => view.help()),
     );
   }
@@ -76,14 +86,14 @@ export class Shell {
     );
   }
 
-  /** Say a moment everywhere around the canvas. @param {import("./story.js").Moment} moment @param {number} selected */
-  show(moment, selected) {
+  /** Say a moment everywhere around the canvas. @param {import("./story.js").Moment} moment @param {number} selected a node @param {number} box */
+  show(moment, selected, box) {
     const { trace, story } = this.view;
     this.rail.show(moment.chapter);
     this.#sentence(moment);
     const held = this.panel.root.contains(document.activeElement);
-    this.panel.show(moment, selected);
-    if (held) this.panel.root.focus({ preventScroll: true });
+    this.panel.show(moment, selected, box);
+    if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
     this.strip.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
     say(this.cost, costText(trace, story, moment));
   }

@@ -69,6 +69,17 @@ export class Story {
     return position > 0 ? this.afterDecision(position - 1) : 0;
   }
 
+  /** The moment at which a kernel runs, or, in the order's chapter or where there is no run, is picked; −1 where neither. */
+  ofKernel(kernel, phase) {
+    const run = this.chapters.find((chapter) => chapter.phase === "run" && chapter.end > chapter.start);
+    const order = this.chapters.find((chapter) => chapter.phase === "order" && chapter.end > chapter.start);
+    const isPlanned = order && (phase === "order" || !run);
+    const chapter = isPlanned ? order : run;
+    if (!chapter) return -1;
+    const place = isPlanned ? kernel : this.steps.findIndex((step) => step.kernel === kernel);
+    return place < 0 ? -1 : chapter.start + chapter.last - chapter.first + place + 1;
+  }
+
   /** @returns {Moment} */
   at(step, wanted = -1) {
     const index = this.chapterOf(step, wanted);

@@ -53,7 +53,8 @@ export class Trace {
     });
     this.steps = this.recording.run?.steps ?? [];
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
-    this.slowest = Math.max(1e-9, ...this.steps.map((step) => step.micros));
+    this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
+    this.values = this.recording.run?.values ?? {};
   }
 
   #indexDecisions() {
@@ -126,6 +127,14 @@ export class Trace {
     const { kind, operands } = this.nodes;
     while (kind[node] === "item" && operands[node].length) node = operands[node][0];
     return node;
+  }
+
+  /** The first node that holds a NaN: a leaf, else in the order of the run; −1 where there is none. */
+  get firstNaN() {
+    const { kind } = this.nodes;
+    const leaves = Object.keys(this.values).map(Number).filter((node) => kind[node] === "leaf" || kind[node] === "input");
+    const order = [...leaves, ...this.steps.flatMap((step) => this.kernels[step.kernel].nodes)];
+    return order.find((node) => this.values[node]?.nan > 0) ?? -1;
   }
 
   /** Whether a box stands for one operator of a file. @param {number} index */

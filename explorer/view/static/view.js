@@ -2,17 +2,19 @@
 
 import { Camera } from "./camera.js";
 import { Canvas } from "./canvas.js";
-import { themeNow, watchTheme } from "./chrome.js";
-import { html, put } from "./dom.js";
+import { html } from "./dom.js";
+import { Focus } from "./focus.js";
 import { around } from "./frames.js";
+import { Heat } from "./heat.js";
 import { holdKeys, listenToKeys, listenToPointer } from "./input.js";
 import { Paths, Placement } from "./place.js";
 import { Player } from "./player.js";
 import { Director } from "./scene.js";
 import { Shell } from "./shell.js";
 import { Story } from "./story.js";
+import { Theme } from "./theme.js";
+import { Totals } from "./totals.js";
 import { Trace } from "./trace.js";
-import { focusable, neighbour } from "./walk.js";
 
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
@@ -27,8 +29,8 @@ export class View {
   /** @param {HTMLElement} element @param {any} payload @param {Callbacks} callbacks */
   constructor(element, payload, callbacks) {
     this.callbacks = callbacks;
-    this.theme = payload.options.theme ?? "auto";
     this.root = html("div", { class: "explorer-view", role: "application", "aria-roledescription": "graph explorer" });
+    this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
     this.room = { width: 0, height: 0 };
     this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
@@ -37,9 +39,9 @@ export class View {
     this.now = this.story.at(this.story.atPosition(payload.options.position ?? 0));
     element.append(this.root);
     listenToKeys(this);
-    this.endings = [holdKeys(this), watchTheme(() => this.#paintTheme()), () => this.resized.disconnect()];
+    this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
     this.#replace();
-    this.#paintTheme();
+    this.theme.paint();
     this.#measure();
   }
 
@@ -48,11 +50,13 @@ export class View {
     this.story = new Story(this.trace.recording);
     this.paths = new Paths(this.trace.layout);
     this.director = new Director(this.trace, this.story, this.paths);
+    this.totals = new Totals(this.trace);
+    this.heat = new Heat(this.totals, () => this.#show());
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
     this.body = 0;
     this.selected = -1;
     this.box = -1;
-    this.focusKey = "";
+    this.focus = new Focus(this);
     /** @type {Set<number>} */ this.matches = new Set();
     this.scene = null;
     this.canvas = new Canvas(this.trace);
@@ -80,20 +84,11 @@ export class View {
 
   #show(motion = 0) {
     this.scene = this.director.scene(this.now, this.placement);
-    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches }, motion);
-    this.shell.show(this.now, this.selected);
+    const heat = this.heat.shares(this.scene, this.placement);
+    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat }, motion);
+    this.shell.show(this.now, this.selected, this.box);
     this.shell.minimap.draw(this.placement, this.scene);
-    this.#rove();
-  }
-
-  /** Keep exactly one item of the canvas in the tab order. */
-  #rove() {
-    if (!this.canvas.element(this.focusKey)?.isConnected) this.focusKey = focusable(this.canvas, this.scene)[0] ?? "";
-    const element = this.canvas.element(this.focusKey);
-    if (element === this.tabStop) return;
-    if (this.tabStop) put(this.tabStop, "tabindex", -1);
-    if (element) put(element, "tabindex", 0);
-    this.tabStop = element;
+    this.focus.rove();
   }
 
   #measure() {
@@ -103,16 +98,13 @@ export class View {
     this.shell.strip.resize(this.shell.strip.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;
-      this.#paintTheme();
+      this.theme.paint();
       this.camera.fit(this.placement.size, true);
     }
     this.shell.minimap.refresh();
   }
 
-  #paintTheme() {
-    const followed = this.theme === "auto" && Boolean(document.body.dataset.jpThemeLight);
-    put(this.root, "data-theme", themeNow(this.theme));
-    put(this.root, "data-follow", followed && "jupyterlab");
+  #repaint() {
     if (!this.scene) return;
     this.shell.minimap.paint();
     this.shell.minimap.draw(this.placement, this.scene);
@@ -193,7 +185,7 @@ export class View {
     } else this.#show();
     const rect = this.placement.shows(slot);
     if (rect) this.camera.reveal(around([rect], 22));
-    if (this.scene.slots.has(slot)) this.#focus(`n${slot}`, false);
+    if (this.scene.slots.has(slot)) this.focus.set(`n${slot}`, false);
   }
 
   /** Select a node and go to a moment at which it is there, if it is not. */
@@ -207,38 +199,44 @@ export class View {
 
   /** What a click on the canvas means. @param {string} key "n7", "b2" or "" */
   pick(key) {
-    if (key) this.#focus(key, true);
+    if (key) this.focus.set(key, true);
     if (key[0] === "n") return this.select(this.scene.slots.get(Number(key.slice(1))).node);
-    if (this.selected >= 0) this.select(-1);
-    this.box = key ? Number(key.slice(1)) : -1;
+    this.#pickBox(key ? Number(key.slice(1)) : -1);
+  }
+
+  #pickBox(box) {
+    const changed = this.selected >= 0;
+    this.selected = -1;
+    this.box = box;
     this.#show();
+    if (changed) this.callbacks.onSelect?.(-1);
   }
 
-  #focus(key, real) {
-    this.focusKey = key;
-    this.#rove();
-    if (real || this.root.contains(document.activeElement)) this.canvas.element(key)?.focus({ preventScroll: true });
+  /** Select a box, open what is around it and bring it into sight. @param {number} box */
+  visitBox(box) {
+    const closed = this.paths.outside(box).filter((outer) => !this.open.has(outer));
+    for (const outer of closed) this.open.add(outer);
+    if (closed.length) {
+      this.#replace();
+      this.callbacks.onOpen?.([...this.open]);
+    }
+    this.#pickBox(box);
+    const rect = this.placement.boxes.get(box);
+    if (rect && box !== this.placement.outermost) this.camera.reveal(around([rect], 22));
   }
 
-  /** Take note of what has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
-  focused(key) {
-    if (!key) return;
-    this.focusKey = key;
-    this.#rove();
-    if (this.canvas.element(key)?.matches(":focus-visible")) this.camera.reveal(around([this.canvas.rect(key)], 20));
+  /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */
+  goKernel(kernel) {
+    const step = this.story.ofKernel(kernel, this.now.phase);
+    if (step >= 0) this.go(step);
   }
 
-  /** Give the canvas the keyboard. */
-  focusCanvas() {
-    if (this.focusKey) this.#focus(this.focusKey, true);
-    else this.stage.focus({ preventScroll: true });
-  }
-
-  /** Walk along an edge or sideways. */
-  walk(arrow) {
-    const key = neighbour(this.canvas, this.scene, this.focusKey, arrow);
-    if (!key) return;
-    this.#focus(key, true);
+  /** Go to the first value that holds a NaN, at the moment at which it is computed. */
+  firstNaN() {
+    const node = this.trace.firstNaN;
+    if (node < 0) return;
+    if (this.trace.kernelOf[node] >= 0) this.goKernel(this.trace.kernelOf[node]);
+    this.visit(node);
   }
 
   /** A double click: open or close a box, enter a call. */
@@ -252,11 +250,11 @@ export class View {
   /** Show another graph: 0 is the top, others are functions' bodies. */
   enter(body) {
     this.body = body;
-    this.focusKey = "";
+    this.focus.key = "";
     this.#replace();
     this.camera.fit(this.placement.size, true);
     this.shell.showBody(body);
-    if (this.root.contains(document.activeElement)) this.focusCanvas();
+    if (this.root.contains(document.activeElement)) this.focus.take();
   }
 
   /** Open or close one box; what is around it moves away, nothing changes its order. */
@@ -278,7 +276,7 @@ export class View {
       const { scale } = this.camera;
       this.camera.pan((before[0] + before[2] / 2 - after[0] - after[2] / 2) * scale, (before[1] - after[1]) * scale);
     }
-    if (after) this.#focus(key, held);
+    if (after) this.focus.set(key, held);
     if (after && held) this.camera.reveal(around([after], 20));
     this.callbacks.onOpen?.([...this.open]);
   }
@@ -286,7 +284,7 @@ export class View {
   /** Open or close every box. */
   openAll(open) {
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : [])));
-    this.#reopened(this.focusKey);
+    this.#reopened(this.focus.key);
     this.fit();
   }
 
@@ -303,16 +301,10 @@ export class View {
     this.camera.fit(this.placement.size);
   }
 
-  /** @param {string} theme "auto", "light" or "dark" */
-  setTheme(theme) {
-    this.theme = theme;
-    this.#paintTheme();
-  }
-
   /** Show or hide the list of keys. */
   help() {
     this.shell.help.hidden = !this.shell.help.hidden;
-    if (this.shell.help.hidden) this.focusCanvas();
+    if (this.shell.help.hidden) this.focus.take();
     else this.shell.help.focus();
   }
 
@@ -322,9 +314,15 @@ export class View {
     this.#show();
   }
 
+  /** Find every node that does what one does. @param {number} node */
+  kind(node) {
+    this.shell.search.openKind(this.trace.recording.operations[this.trace.nodes.operation[node]], node);
+  }
+
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
     const { now, selected, open, body, stageName } = this;
+    const { measure } = this.heat;
     const { x, y, scale } = this.camera;
     this.player.stop();
     this.#adopt(payload);
@@ -335,7 +333,8 @@ export class View {
     this.now = this.story.at(Math.min(now.step, this.story.end), chapter);
     Object.assign(this.camera, { x, y, scale });
     this.#replace();
-    this.#paintTheme();
+    if (this.heat.known.includes(measure)) this.heat.choose(measure);
+    this.theme.paint();
     this.#measure();
     this.camera.pan(0, 0);
     if (this.body) this.shell.showBody(this.body);

@@ -1,0 +1,62 @@
+// What a reader typed into the search field, and which nodes and decisions it means.
+
+const FIELDS = { name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text" };
+/** Fields of which a word is the whole: "operation:conv" is not conv2d. */
+const WHOLE = new Set(["operation", "dtype"]);
+const PLAIN = ["name", "operation", "shape", "dtype", "text"];
+const WORD = /(?:(name|operation|op|shape|dtype|text):)?("[^"]*"|\S+)/g;
+
+/** @typedef {{name: string, operation: string, shape: string, dtype: string, text: string, line: string}} Entry what can be found of a node; the line that recorded it is searched by "text:" only */
+
+/** Words that must all be found; "operation:conv2d shape:64x7x7" looks in one field each. */
+export class Query {
+  /** @param {string} typed */
+  constructor(typed) {
+    this.words = [...fold(typed).matchAll(WORD)].map(([, field, word]) => ({ field: FIELDS[field], word: word.replaceAll('"', "") })).filter(({ word }) => word);
+  }
+
+  get isEmpty() {
+    return this.words.length === 0;
+  }
+
+  /** @param {Entry} entry its texts folded */
+  matches(entry) {
+    return this.words.every(({ field, word }) => {
+      if (!field) return PLAIN.some((name) => entry[name].includes(word));
+      if (field === "text") return entry.text.includes(word) || entry.line.includes(word);
+      return WHOLE.has(field) ? entry[field] === word : entry[field].includes(word);
+    });
+  }
+
+  /** Whether a decision's text has every word; one that looks in a field of nodes means no decision. @param {string} text */
+  matchesText(text) {
+    return this.words.every(({ field, word }) => (!field || field === "text") && text.includes(word));
+  }
+}
+
+/** Upper and lower case, and "x" and "×" in shapes, are the same. @param {string} text */
+export function fold(text) {
+  return text.toLowerCase().replaceAll("×", "x");
+}
+
+/** The query that finds every node of an operation. @param {string} operation */
+export function ofKind(operation) {
+  return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
+}
+
+/** What can be found of a node. @param {import("./trace.js").Trace} trace @param {number} node @returns {Entry} */
+export function nodeEntry(trace, node) {
+  const { nodes, recording } = trace;
+  const type = trace.typeText(nodes.type[node]);
+  const { dtype } = recording.types[nodes.type[node]];
+  const source = recording.sources[nodes.source[node]];
+  const attributes = Object.entries(nodes.attributes[node] ?? {}).map(([name, value]) => `${name} ${value}`);
+  return {
+    name: fold(trace.label(node)),
+    operation: fold(recording.operations[nodes.operation[node]]),
+    shape: fold(dtype === "tuple" ? type : type.slice(0, type.lastIndexOf(" "))),
+    dtype: fold(dtype),
+    text: fold([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
+    line: fold(source?.text ?? ""),
+  };
+}

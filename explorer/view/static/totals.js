@@ -1,0 +1,101 @@
+// What nodes, boxes and the whole graph cost: parameters, flops, bytes, time.
+
+/**
+ * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
+ *   time: number}} Cost
+ *   `parameters` are elements of leaves inside a scope, and `weights` their bytes; `others` are elements of leaves
+ *   outside every scope: what the program is given. `bytes` are those of results; `time` is µs.
+ */
+
+/** The measures that can colour the graph. */
+export const MEASURES = ["time", "flops", "bytes"];
+
+/** Adds up one trace. */
+export class Totals {
+  /** @param {import("./trace.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    this.time = this.#times();
+    this.position = -1;
+    /** @type {Cost[]} */ this.boxes = [];
+  }
+
+  /** Where the times come from: "measured" by a run, "estimated" by the plan, "" where there is neither. */
+  get clock() {
+    return this.trace.steps.length ? "measured" : this.trace.kernels.length ? "estimated" : "";
+  }
+
+  /** µs of each node; a kernel's time is shared among its nodes by their flops, or is its result's where they have none. */
+  #times() {
+    const { trace } = this;
+    const time = new Float64Array(trace.count);
+    const { flops } = trace.nodes;
+    const clocked = trace.steps.length ? trace.steps.map((step) => [trace.kernels[step.kernel], step.micros]) : trace.kernels.map((kernel) => [kernel, kernel.estimate]);
+    for (const [kernel, micros] of clocked) {
+      const work = kernel.nodes.reduce((sum, node) => sum + flops[node], 0);
+      if (work) for (const node of kernel.nodes) time[node] += (micros * flops[node]) / work;
+      else time[kernel.nodes[kernel.nodes.length - 1]] += micros;
+    }
+    return time;
+  }
+
+  /** @param {number} node @returns {Cost} */
+  node(node) {
+    const { kind, flops, bytes, type, scope } = this.trace.nodes;
+    const isLeaf = kind[node] === "leaf";
+    const owned = isLeaf && this.trace.recording.scopes[scope[node]]?.kind !== "top";
+    const elements = isLeaf ? this.#elements(type[node]) : 0;
+    return {
+      nodes: 1,
+      operations: kind[node] === "operation" || kind[node] === "call" ? 1 : 0,
+      parameters: owned ? elements : 0,
+      weights: owned ? elements * width(this.trace.recording.types[type[node]].dtype) : 0,
+      others: owned ? 0 : elements,
+      flops: flops[node],
+      bytes: bytes[node],
+      time: this.time[node],
+    };
+  }
+
+  #elements(row) {
+    const type = this.trace.recording.types[row];
+    if (type.dtype === "tuple") return type.parts.reduce((sum, part) => sum + this.#elements(part), 0);
+    return type.shape.reduce((product, length) => product * length, 1);
+  }
+
+  /** What every box holds when `position` decisions are taken, in the order of the boxes. @returns {Cost[]} */
+  at(position) {
+    if (this.position === position) return this.boxes;
+    const { trace } = this;
+    const { boxes, slots } = trace.layout;
+    this.boxes = boxes.map(nothing);
+    slots.forEach((slot, index) => {
+      for (const node of slot.nodes) {
+        if (trace.exists(node, position) && trace.boxOf[index] >= 0) add(this.boxes[trace.boxOf[index]], this.node(node));
+      }
+    });
+    for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
+    this.position = position;
+    return this.boxes;
+  }
+
+  #insideOut() {
+    const { boxes, bodies } = this.trace.layout;
+    const order = [...bodies];
+    for (const box of order) for (const item of boxes[box].items) if (item.box !== undefined) order.push(item.box);
+    return order.reverse();
+  }
+}
+
+/** Bytes of an element. @param {string} dtype */
+function width(dtype) {
+  return Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8;
+}
+
+function nothing() {
+  return { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0 };
+}
+
+function add(sum, cost) {
+  for (const name of Object.keys(sum)) sum[name] += cost[name];
+}
