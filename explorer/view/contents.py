@@ -47,7 +47,7 @@ class _Teller:
             most = self._counts[box].most_common(_MOST)
             return fit(", ".join(f"{count:,} {name}" for name, count in most), TYPE, widest=_WIDEST)
         steps = self._steps[box]
-        return _row([fit(step, TYPE) for step in steps]) if len(steps) > 1 else ""
+        return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""
 
     def _of(self, box: Box) -> list[str]:
         """List the first steps and the last ones; of equal items, the steps of one."""
