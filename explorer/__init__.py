@@ -2,6 +2,8 @@
 
 import difflib
 import os
+import sys
+import threading
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr, scope
 from explorer.core.hooks import hooks as _hooks
 from explorer.core.operation import Operation, OperationRedefined, kernels
+from explorer.core.progress import Cancelled, Progress, progress
+from explorer.core.progress import late as _late
 from explorer.core.tensor import Tensor, tensor
 from explorer.core.tracing import Function, function
 from explorer.core.types import TensorType
@@ -36,6 +40,9 @@ from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from explorer.core.progress import Follower
     from explorer.formats.pnnx.operators import file_operator, layer_types
     from explorer.net import Net
 
@@ -55,6 +62,22 @@ def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
     return showing.explain(plan, what)
 
 
+def _follower() -> "AbstractContextManager[Follower] | None":
+    """In a notebook, a bar for work that takes longer than a second; elsewhere nobody."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or threading.current_thread() is not threading.main_thread():
+        return None
+    if getattr(ipython.get_ipython(), "kernel", None) is None:
+        return None
+
+    def make() -> "AbstractContextManager[Follower]":
+        from explorer import showing
+
+        return showing.bar()
+
+    return _late(make)
+
+
 def open(path: str | os.PathLike[str]) -> "Net":
     """The net in a model's file, chosen by its ending: ``x.pnnx.param`` with ``x.pnnx.bin`` beside it.
 
@@ -66,6 +89,7 @@ def open(path: str | os.PathLike[str]) -> "Net":
 
 
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
+_hooks.follower = _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 
@@ -95,6 +119,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "Applied",
     "BiasVector",
+    "Cancelled",
     "DeclarationError",
     "Declined",
     "Device",
@@ -112,6 +137,7 @@ __all__ = [
     "OperandError",
     "Operation",
     "OperationRedefined",
+    "Progress",
     "Recording",
     "RunError",
     "Scalar",
@@ -138,6 +164,7 @@ __all__ = [
     "load_csv",
     "load_image",
     "open",
+    "progress",
     "real",
     "scope",
     "tensor",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
+from explorer.core.progress import Cancelled, Follower, Progress
 from explorer.core.structure import flatten
 from explorer.net import Net
 from explorer.plan import Planned
@@ -31,6 +34,24 @@ class ExpressionView(GraphView):
     def focus(self, what: Expr | int) -> None:
         """Select a node, open the boxes around it and bring it into sight; takes an expression or a node's id."""
         super().focus(node_id(self.planned, what) if isinstance(what, Expr) else what)
+
+
+@contextmanager
+def bar() -> Iterator[Follower]:
+    """A bar in the notebook, told by who works; its button cancels the work."""
+    from explorer.view.bar import Bar
+
+    shown = Bar()
+
+    def report(progress: Progress) -> None:
+        if shown.cancelled:
+            raise Cancelled(f"cancelled while {progress.phase} {progress.what}")
+        shown.show(f"{progress.phase} {progress.what}", progress.done, progress.total)
+
+    try:
+        yield report
+    finally:
+        shown.close()
 
 
 def node_id(planned: Planned, expr: Expr) -> int:

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from explorer import __version__
 from explorer.cli import check, lab, run, show, why
+from explorer.cli.progress import line
 from explorer.core.errors import ExplorerError
+from explorer.core.progress import late, progress
 from explorer.view.visible import visible
 
 _STATUS = """
@@ -17,7 +19,9 @@ exit status:
   0  the command did what it was asked
   1  check found an operator that cannot run, a weight that is missing, or a shape that disagrees
   2  something was wrong with what was given; one message on standard error says what
+  130  Ctrl-C; nothing is half written
 
+On a terminal, work that takes longer than a second tells how far it is.
 No command needs a network, or Graphviz to be installed.
 """
 
@@ -50,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     options = parser().parse_args(arguments)
     try:
-        status: int = options.command(options)
+        with late(lambda: line(sys.stderr)) as report, progress(report):
+            status: int = options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -28,6 +28,9 @@ class Hooks:
     batch_call: Callable[..., Any] = _empty
     """the batched form of a call"""
 
+    follower: Callable[..., Any] = _empty
+    """() → context manager of who follows work where nobody asked to, or None"""
+
     def missing(self) -> list[str]:
         """The names of the hooks that nobody filled."""
         return [field.name for field in fields(self) if getattr(self, field.name) is _empty]

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from explorer.core.errors import FileError
+from explorer.core.progress import Progress, follower, work
 from explorer.formats import onnx, pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
@@ -14,6 +15,7 @@ ENDINGS = (".pnnx.param", ".param", ".onnx")
 """the endings of files that can be opened"""
 
 
+@work()
 def open(path: str | os.PathLike[str]) -> Net:
     """The net in a model's file, chosen by its ending: ``x.onnx``, or ``x.param`` with ``x.bin`` beside it.
 
@@ -29,6 +31,9 @@ def open(path: str | os.PathLike[str]) -> Net:
         raise FileError(
             "this is a folder", path=str(path), rule=f"a model is a file: {', '.join(ENDINGS)}", fix="name a file in it"
         )
+    follow = follower()
+    if follow is not None:
+        follow(Progress("reading", given.name))
     if given.name.endswith(".onnx"):
         definition = onnx.read(given)
         from explorer.formats.onnx.operators import TABLE as ONNX

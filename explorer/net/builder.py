@@ -11,6 +11,7 @@ from explorer.core.errors import ExplorerError
 from explorer.core.expr import Expr, Scope, surrounded
 from explorer.core.function import Item
 from explorer.core.origin import Place
+from explorer.core.progress import Progress, follower
 from explorer.net.boxes import box_paths
 from explorer.net.context import OperatorContext
 from explorer.net.definition import NetDefinition, OperatorDefinition, graph_error
@@ -86,7 +87,10 @@ class NetBuilder:
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
-        for operator in self._program.topological_order:
+        follow, count = follower(), len(self._program.operators)
+        for index, operator in enumerate(self._program.topological_order):
+            if follow is not None:
+                follow(Progress("building", operator.name, index, count))
             place = Place(operator.file or self._where, operator.line, operator.text)
             with surrounded(self.scope(operator), place):
                 try:

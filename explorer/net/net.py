@@ -14,6 +14,7 @@ from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.expr import Expr, surrounded
 from explorer.core.function import Parameter
 from explorer.core.hooks import hooks
+from explorer.core.progress import work
 from explorer.core.tensor import tensor
 from explorer.core.types import TensorType
 from explorer.net.builder import Build, NetBuilder
@@ -159,6 +160,7 @@ class Net:
         self.definition.blob(name)
         return self._build(self._expressions(inputs, named)).output(name)
 
+    @work()
     def _build(self, inputs: dict[str, Expr]) -> Build:
         self.init()
         self._refresh()
@@ -224,6 +226,7 @@ class Net:
 
     # -- running ---------------------------------------------------------------------------------------------------
 
+    @work()
     def run(self, *inputs: Any, **named: Any) -> Any:
         """The outputs for arrays given in order or by name (keywords, or one dict): one alone, else a dict by name.
 
@@ -283,6 +286,7 @@ class Net:
             made.register(node)
         return made.prepare()
 
+    @work()
     def _look(self, unknown: int = 1) -> Build:
         self._refresh()
         key = "look", unknown
@@ -294,6 +298,7 @@ class Net:
             _keep(self._builds, key, self._builder.build(inputs, opaque=True))
         return self._builds[key]
 
+    @work()
     def explore(self, x: Any = None, **options: Any) -> Any:
         """A view of the net's graph and its plan; with inputs (an array, a dict, or a tuple) also of all values."""
         if x is None:

@@ -130,7 +130,7 @@ def _plan_bodies(schedule: Schedule, options: Options) -> None:
 def _tell(name: str, graph: Graph) -> None:
     follow = follower()
     if follow is not None:
-        follow(Progress("plan", f"{name} ({len(graph.live):,} nodes)"))
+        follow(Progress("planning", f"{name} ({len(graph.live):,} nodes)"))
 
 
 def _run(each: Any, graph: Graph, again: bool = False) -> None:

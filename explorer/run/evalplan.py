@@ -9,6 +9,7 @@ from typing import Any
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
+from explorer.core.progress import work
 from explorer.core.structure import flatten, unflatten
 from explorer.core.types import Array
 from explorer.plan.planner import Options, Planned, plan
@@ -98,6 +99,7 @@ class EvalPlan:
         self._fresh = False
         return handle
 
+    @work()
     def prepare(self) -> EvalPlan:
         """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan."""
         if not self._handles:
@@ -110,6 +112,7 @@ class EvalPlan:
         self._fresh = True
         return self
 
+    @work()
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and give the handles their values; registrations are emptied, also on failure.
 

@@ -3,7 +3,7 @@
 Line 1 is the magic number, line 2 the counts of operators and operands, then for each operator
 ``type name n_in n_out inputs… outputs… key=value…``; a key that begins with ``@`` is a weight, with ``$`` a named
 input, with ``#`` what is known of an operand's type. ``pnnx.Input`` and ``pnnx.Output`` become the net's
-inputs and outputs.
+inputs and outputs; each member of a tuple that a model returns is an output of its own.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from explorer.core.errors import FileError
+from explorer.core.progress import Progress, follower
 from explorer.formats.pnnx.values import BLANK, GrammarError, read_string, read_type, read_value, shorten
 from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 
 MAGIC = "7767517"
 INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
+TUPLE = "prim::TupleConstruct"
 _AGAIN = "export the model again with pnnx; the file seems damaged or edited by hand"
 _WORD = re.compile(rf"[^{BLANK}]+")
 _PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
@@ -31,7 +33,10 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
         lines.pop()
     operators, operands = _read_counts(lines, path)
     reader = _Reader(path)
+    follow = follower()
     for number, line in enumerate(lines[2:], 3):
+        if follow is not None:
+            follow(Progress("reading", name, number - 3, operators))
         if number - 2 > operators:
             _fail(
                 path,
@@ -105,6 +110,8 @@ class _Reader:
     outputs: list[str] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
     types: dict[str, tuple[BlobType, int]] = field(default_factory=dict)
+    tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """operands that are tuples of others"""
 
     def blob_types(self) -> dict[str, BlobType]:
         return {name: kind for name, (kind, _) in self.types.items()}
@@ -189,6 +196,8 @@ class _Reader:
             )
         if operator.type not in (INPUT, OUTPUT):
             self.operators.append(operator)
+            if operator.type == TUPLE and len(operator.outputs) == 1:
+                self.tuples[operator.outputs[0]] = operator.inputs
             return
         is_input = operator.type == INPUT
         wrong = operator.inputs if is_input else operator.outputs
@@ -200,7 +209,13 @@ class _Reader:
         if is_input:
             self.inputs.extend(operator.outputs)
         else:
-            self.outputs.extend(operator.inputs)
+            waiting = [*reversed(operator.inputs)]
+            while waiting:
+                blob = waiting.pop()
+                if blob in self.tuples:  # taken out: a file that nests tuples in each other ends all the same
+                    waiting.extend(reversed(self.tuples.pop(blob)))
+                else:
+                    self.outputs.append(blob)
 
 
 def _weight(operator: OperatorDefinition, name: str, value: str) -> WeightReference:

@@ -8,16 +8,20 @@ from time import perf_counter_ns
 import numpy as np
 
 from explorer.core.errors import RunError
+from explorer.core.progress import Follower, Progress, follower
 from explorer.run.program import Program, failure
 
 
 def run_simple(program: Program, before: Callable[[int], None] | None = None) -> list[int]:
     """Run all kernels; returns the times in ns: the start, then the end of each kernel.
 
-    The time spent in ``before``, which is called with the number of the kernel about to run, is not counted.
+    ``before`` is called with the number of the kernel about to run; its time and that of who follows are not counted.
     Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the
     rest and is raised as RunError; an interrupt leaves the program ready for another run.
     """
+    follow = follower()
+    if follow is not None:
+        before = _told(program, follow, before)
     values = program.values
     times = [perf_counter_ns()]
     note = times.append
@@ -45,3 +49,16 @@ def run_simple(program: Program, before: Callable[[int], None] | None = None) ->
         program.forget()
         raise
     return times
+
+
+def _told(program: Program, follow: Follower, before: Callable[[int], None] | None) -> Callable[[int], None]:
+    """``before``, and who follows the work is told."""
+    kernels = program.planned.schedule.kernels
+    count = len(kernels)
+
+    def told(index: int) -> None:
+        follow(Progress("running", kernels[index].result.operation.label, index, count))
+        if before is not None:
+            before(index)
+
+    return told

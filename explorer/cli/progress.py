@@ -1,0 +1,40 @@
+"""A line on a terminal that tells how far long work is, and is gone when the work is over."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+from explorer.core.progress import Follower, Progress
+from explorer.view.visible import visible
+
+_WIDTH = 24
+
+
+@contextmanager
+def line(stream: TextIO) -> Iterator[Follower]:
+    """Draw on ``stream``, where that is a terminal, what is told, one over the other; nothing is left in the end."""
+    if not stream.isatty():
+        yield lambda progress: None
+        return
+
+    def draw(progress: Progress) -> None:
+        stream.write(f"\r\x1b[K{said(progress)[: shutil.get_terminal_size().columns - 1]}")
+        stream.flush()
+
+    try:
+        yield draw
+    finally:
+        stream.write("\r\x1b[K")
+        stream.flush()
+
+
+def said(progress: Progress) -> str:
+    """Where work is, as text: with a bar where it is known how much there is."""
+    told = f"{progress.phase} {visible(progress.what)}"
+    if not progress.total:
+        return told
+    full = _WIDTH * progress.done // progress.total
+    return f"▕{'█' * full}{' ' * (_WIDTH - full)}▏ {progress.done}/{progress.total} {told}"

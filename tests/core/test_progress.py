@@ -1,0 +1,117 @@
+"""Long work is told to who follows it, and can be cancelled at every place without harm."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.progress import Follower, follower, late
+from explorer.net import Net
+
+MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
+images = np.load(MODEL.with_name("digits.npz"))["images"]
+probability = np.load(MODEL.with_name("digits.npz"))["probability"]
+
+
+def told(net: Net | None = None) -> list[ex.Progress]:
+    """All that is told of opening and running a net."""
+    found: list[ex.Progress] = []
+    with ex.progress(found.append):
+        (net or ex.open(MODEL)).run(images)
+    return found
+
+
+@pytest.mark.spec("V-20")
+def test_reading_building_planning_and_running_are_told() -> None:
+    """Who follows is told each line that is read, operator that is built, pass, and kernel, with how many there are."""
+    net = ex.open(MODEL)
+    found = told()
+    phases = [step.phase for step in found]
+    assert list(dict.fromkeys(phases)) == ["reading", "building", "planning", "running"]
+    for phase, count in (("building", len(net.operators)), ("running", phases.count("running"))):
+        steps = [step for step in found if step.phase == phase]
+        assert [step.done for step in steps] == list(range(count))
+        assert {step.total for step in steps} == {count}
+    assert {step.what for step in found if step.phase == "building"} == set(net.operators)
+    assert any(step.what.startswith("fuse (") for step in found if step.phase == "planning")
+    assert follower() is None
+
+
+@pytest.mark.spec("V-20", "P-11")
+def test_work_that_is_cancelled_anywhere_can_be_done_again() -> None:
+    """Cancelled at any place, a net still gives the right values afterwards, and so does a plan."""
+    count = len(told())
+    for at in range(count):
+        net, steps = None, iter(range(count))
+
+        def report(step: ex.Progress, at: int = at, steps: Iterator[int] = steps) -> None:
+            if next(steps) == at:
+                raise ex.Cancelled(step.phase)
+
+        with contextlib.suppress(ex.Cancelled), ex.progress(report):
+            net = ex.open(MODEL)
+            net.run(images)
+            pytest.fail("it was not cancelled")
+        np.testing.assert_allclose((net or ex.open(MODEL)).run(images), probability, atol=1e-5)
+
+
+@pytest.mark.spec("V-20", "P-11")
+def test_a_cancelled_plan_is_used_again() -> None:
+    """A plan that is cancelled while it plans keeps its registrations; cancelled while it runs it takes new ones."""
+    x = ex.tensor(np.arange(6.0))
+    y = ex.exp(x @ ex.tensor(np.ones((6, 6)))).sum()
+
+    def cancel(phase: str) -> Follower:
+        def report(step: ex.Progress) -> None:
+            if step.phase == phase:
+                raise ex.Cancelled
+
+        return report
+
+    plan = ex.EvalPlan()
+    first = plan.register(y)
+    with pytest.raises(ex.Cancelled), ex.progress(cancel("planning")):
+        plan.prepare()
+    assert plan.prepare().eval() is plan
+    second = plan.register(y)
+    with pytest.raises(ex.Cancelled), ex.progress(cancel("running")):
+        plan.eval()
+    with pytest.raises(ex.StateError, match="ended with Cancelled"):
+        second.data()
+    third = plan.register(y)
+    plan.eval()
+    assert third.data() == first.data()
+
+
+def test_cancelling_is_an_interrupt() -> None:
+    assert issubclass(ex.Cancelled, KeyboardInterrupt)
+
+
+def test_who_follows_late_is_told_of_long_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bar appears after a second, changes ten times a second at most, and is gone at the end."""
+    clock = [0.0]
+    monkeypatch.setattr("explorer.core.progress.monotonic", lambda: clock[0])
+    happened: list[str] = []
+
+    @contextmanager
+    def bar() -> Iterator[Follower]:
+        happened.append("shown")
+        yield lambda step: happened.append(step.what)
+        happened.append("gone")
+
+    with late(bar) as report:
+        for number in range(8):
+            report(ex.Progress("running", str(number)))
+            clock[0] += 0.1
+    assert happened == []
+    with late(bar) as report:
+        for number in range(24):
+            clock[0] += 0.06
+            report(ex.Progress("running", str(number)))
+    assert happened == ["shown", "16", "18", "20", "22", "gone"]
