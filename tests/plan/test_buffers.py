@@ -117,7 +117,7 @@ def run(planned: Planned) -> Iterable[Any]:
 
 @pytest.mark.spec("P-8")
 @pytest.mark.parametrize("batch", [1, 8])
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open", "convbn"])
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open"])
 def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, batch: int) -> None:
     """ResNet-18, MobileNetV2, an encoder: planned memory is at most 1.05 of the bound and one workspace."""
     definition = pnnx.read(MODELS / f"{name}.pnnx.param")

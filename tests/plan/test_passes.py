@@ -12,7 +12,7 @@ from explorer.core.function import Call, Parameter
 from explorer.plan import Options, plan
 from explorer.plan.passes import Open
 from explorer.plan.planner import Planned
-from explorer.plan.schedule import ALIGNMENT, rounded
+from explorer.plan.schedule import rounded
 from tests.plan.reference import reference
 from tests.plan.test_values import run
 
@@ -221,7 +221,7 @@ def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place(
     schedule = planned.schedule
     assert len(schedule.buffers) == 2
     assert facts(planned, "in_place") == {"count": 9, "saved_bytes": 9 * 20_000}
-    assert (schedule.bound, schedule.peak_without_reuse) == (40_000, 20 * 20_000)
+    assert (schedule.bound, schedule.peak_without_reuse) == (40_000, 19 * rounded(20_000) + 20_000)
     assert schedule.arena == sum(schedule.buffers) == 2 * rounded(20_000)
     assert schedule.peak == schedule.arena + 20_000  # what is handed out has memory of its own
     assert max(kernel.live for kernel in schedule.kernels) == schedule.bound
@@ -276,7 +276,7 @@ def test_views_of_leaves_are_there_before_the_first_kernel() -> None:
     planned = plan([program])
     assert [leaf.operation.name for leaf in planned.schedule.leaves] == ["tensor", "transpose", "reshape", "parameter"]
     names = [kernel.result.operation.name for kernel in planned.schedule.kernels]
-    assert sorted(names) == ["add", "exp", "reshape", "transpose"]
+    assert sorted(names) == ["add", "exp", "reshape", "tanh", "transpose"]
 
 
 @pytest.mark.spec("P-8")
@@ -284,13 +284,14 @@ def test_temporaries_of_kernels_count_in_the_peak() -> None:
     images, filters = ex.tensor(np.ones((2, 3, 16, 16))), ex.tensor(np.ones((4, 3, 3, 3)))
     y = ex.conv2d(images, filters)
     (kernel,) = plan([y]).schedule.kernels
-    columns = 2 * 3 * 9 * 14 * 14 * 8
+    columns = y.operation.workspace(images.type, filters.type)
+    assert columns >= 3 * 9 * 14 * 8  # the windows of a row at least
     assert (kernel.workspace, kernel.live) == (columns, columns + y.type.nbytes)
     (fused,) = plan([ex.exp(ex.tanh(y)) * ex.sin(y)], Options(without=("simplify",))).schedule.kernels[1:]
     assert fused.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result
     chain = plan([ex.square(y).sum() + images.sum()]).schedule
     assert chain.bound == columns + y.type.nbytes
-    assert chain.bound <= chain.peak <= chain.peak_without_reuse + 2 * ALIGNMENT
+    assert chain.bound <= chain.peak <= chain.peak_without_reuse
 
 
 @pytest.mark.spec("P-8")
