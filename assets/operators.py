@@ -251,6 +251,8 @@ def products() -> Iterator[Case]:
     yield Case("torch.mv", Calls(torch.mv), (a, normal(4)))
     yield Case("torch.einsum", Calls(lambda a, b: torch.einsum("bij,bjk->bki", a, b)), many[:2])
     yield Case("torch.einsum_outer", Calls(lambda a, b: torch.einsum("ij,k->kij", a, b)), (a, normal(5)))
+    many = normal(2, 3, 4), normal(3, 4), normal(4, 5)
+    yield Case("torch.einsum_three", Calls(lambda a, b, c: torch.einsum("nij,ij,jk->nk", a, b, c)), many)
     yield Case("torch.outer", Calls(torch.outer), (normal(3), normal(4)))
 
 
@@ -294,6 +296,7 @@ def choices() -> Iterator[Case]:
         "torch.logical_or": (lambda x: torch.logical_or(x < 0, x > 1), (x,)),
         "torch.logical_xor": (lambda x: torch.logical_xor(x < 0, x > -1), (x,)),
         "torch.logical_not": (lambda x: torch.logical_not(x > 0), (x,)),
+        "torch.max_two": (torch.max, (x, normal(4, 5))),
         "torch.diff": (lambda x: x[:, 1:] - x[:, :-1], (x,)),
     }
     for name, (function, inputs) in calls.items():
@@ -333,6 +336,7 @@ def creations() -> Iterator[Case]:
         "torch.full_like": lambda x: torch.cat((x, torch.full_like(x, 2.5))),
         "Tensor.new_zeros": lambda x: torch.cat((x, x.new_zeros(2, 4))),
         "Tensor.new_full": lambda x: torch.cat((x, x.new_full((2, 4), 1.5))),
+        "torch.arange_open": lambda x: x + torch.arange(0, x.size(1), 1, dtype=torch.float32, device=x.device),
         "torch.linspace": lambda x: x + torch.linspace(0, 1, 4),
     }
     for name, function in calls.items():
@@ -340,7 +344,8 @@ def creations() -> Iterator[Case]:
 
 
 FAMILIES = (
-    activations, convolutions, paddings, resizings, normalizations, attentions, products, choices, reductions, creations,
+    activations, convolutions, paddings, resizings, normalizations, attentions, products, choices, reductions,
+    creations,
 )  # fmt: skip
 
 
@@ -366,6 +371,7 @@ def main() -> None:
     path: Path = parser.parse_args().output
 
     torch.set_num_threads(1)
+    torch.backends.mha.set_fastpath_enabled(False)  # its one operator for a whole encoder layer is in no file of use
     torch.manual_seed(SEED)
     arrays: dict[str, np.ndarray] = {}
     count = 0

@@ -2,10 +2,12 @@
 
 from explorer.ops import (
     activation,
+    adaptive,
     arithmetic,
     arrangement,
     attention,
     conv,
+    einsum,
     elementwise,
     erf,
     indexing,
@@ -32,10 +34,12 @@ from explorer.ops import (
 
 __all__ = [
     "activation",
+    "adaptive",
     "arithmetic",
     "arrangement",
     "attention",
     "conv",
+    "einsum",
     "elementwise",
     "erf",
     "indexing",

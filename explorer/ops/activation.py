@@ -10,10 +10,10 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
-from explorer.core.operation import as_operands
+from explorer.core.operation import WEAK, as_operands
 from explorer.core.registry import public
 from explorer.core.types import Array, Number
-from explorer.ops.arithmetic import where
+from explorer.ops.arithmetic import maximum, minimum, where
 from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype
 from explorer.ops.elementwise import exp, sigmoid, square, tanh
 from explorer.ops.erf import erf
@@ -162,9 +162,13 @@ silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
 
 @public
-def clip(x: Any, low: Number | None = None, high: Number | None = None) -> Expr:
-    """``x`` with its elements kept between low and high, of which one may be None."""
-    return Clip(low, high)(*as_operands((x,)))
+def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
+    """``x`` with its elements kept between low and high, of which one may be None: numbers, or tensors to broadcast."""
+    numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
+    if all(numbers):
+        return Clip(low, high)(*as_operands((x,)))
+    y: Expr = x if low is None else maximum(x, low)
+    return y if high is None else minimum(y, high)
 
 
 @public

@@ -44,9 +44,10 @@ class Pad(Operation):
     def kernel(self, out: Array, x: Array) -> Array:
         inner = self.inner(x.shape)
         for axis, (before, after) in enumerate(self.widths):
-            for side in (slice(before), slice(out.shape[axis] - after, None)):
-                out[(*inner[:axis], side)] = self.value
-        out[(*inner, ...)] = x
+            ends: tuple[slice, ...] = slice(before), slice(out.shape[axis] - after, None)
+            for end in ends:
+                out[(*inner[:axis], end)] = self.value
+        out[inner] = x
         return out
 
     def inner(self, shape: Shape) -> tuple[slice, ...]:

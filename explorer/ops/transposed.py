@@ -116,11 +116,14 @@ def conv3d(
     bias: Any = None,
     *,
     strides: tuple[int, int, int] = (1, 1, 1),
-    padding: tuple[int, int, int] = (0, 0, 0),
+    padding: tuple[Any, ...] = (0, 0, 0),
     dilation: tuple[int, int, int] = (1, 1, 1),
     groups: int = 1,
 ) -> Expr:
-    """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d."""
+    """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d.
+
+    Padding is one number for each axis, or a pair (before, after).
+    """
     x, filters = as_operands((x, filters))
     if x.ndim != 5 or filters.ndim != 5:
         raise OperandError(
@@ -132,7 +135,8 @@ def conv3d(
             f"conv3d: strides {strides}, padding {padding}, dilation {dilation}",
             rule="each has three whole numbers ≥ 1 or, padding, ≥ 0",
         )
-    deep = pad(x, ((0, 0), (0, 0), (padding[0], padding[0]), (0, 0), (0, 0)))
+    sides = [pair(given, "padding") for given in padding]
+    deep = pad(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
     count = (deep.shape[2] - dilation[0] * (filters.shape[2] - 1) - 1) // strides[0] + 1
     if count < 1 or not filters.shape[2]:
         raise OperandError(f"conv3d: given {x.type} and {filters.type}", rule="the filter fits into the padded volume")
@@ -147,7 +151,7 @@ def conv3d(
             reshape(images, (images.shape[0] * count, *images.shape[2:])),
             getitem(filters, (slice(None), slice(None), depth)),
             strides=strides[1:],
-            padding=padding[1:],
+            padding=(sides[1], sides[2]),
             dilation=dilation[1:],
             groups=groups,
         )

@@ -1,16 +1,45 @@
 """What the operators of PNNX files mean; importing this package fills the table."""
 
-from explorer.formats.pnnx.operators import aten, expressions, functional, modules, recurrent, tensors
+from explorer.formats.pnnx.operators import (
+    arrangements,
+    aten,
+    attention,
+    choosing,
+    convolutions,
+    creation,
+    expressions,
+    functional,
+    modules,
+    normalizations,
+    padding,
+    pooling,
+    products,
+    recurrent,
+    reductions,
+    resizing,
+    tensors,
+)
 from explorer.formats.pnnx.operators.table import TABLE, file_operator, layer_types
 
 __all__ = [
     "TABLE",
+    "arrangements",
     "aten",
+    "attention",
+    "choosing",
+    "convolutions",
+    "creation",
     "expressions",
     "file_operator",
     "functional",
     "layer_types",
     "modules",
+    "normalizations",
+    "padding",
+    "pooling",
+    "products",
     "recurrent",
+    "reductions",
+    "resizing",
     "tensors",
 ]

@@ -1,8 +1,7 @@
-"""Functions and methods of tensors: products, shapes, axes, parts, reductions."""
+"""Functions and methods of tensors: shapes, axes, parts, comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from explorer.core.errors import OperandError
@@ -15,22 +14,6 @@ from explorer.ops.activation import clip
 from explorer.ops.arithmetic import where
 from explorer.ops.joining import concatenate, stack
 from explorer.ops.movement import broadcast_to, expand_dims, reshape, squeeze, transpose
-from explorer.ops.reduce import max, mean, min, sum
-
-
-@file_operator("torch.matmul", "torch.bmm", "torch.mm", "aten::matmul")
-def matmul(op: OperatorContext) -> Expr:
-    """The matrix product of two operands."""
-    return op.x @ op.tensor(1, "mat2" if op.has("mat2") else "other")
-
-
-@file_operator("torch.addmm")
-def addmm(op: OperatorContext) -> Expr:
-    """β · input + α · (mat1 @ mat2)."""
-    product = op.tensor(1, "mat1") @ op.tensor(2, "mat2")
-    alpha, beta = op.number("alpha", 1), op.number("beta", 1)
-    product = product if alpha == 1 else product * alpha
-    return (op.x if beta == 1 else op.x * beta) + product
 
 
 @file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
@@ -147,20 +130,6 @@ def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
     if start != x.shape[axis]:
         raise OperandError(f"parts of sizes {sizes} of {x.type}", rule=f"the sizes add up to {x.shape[axis]}")
     return tuple(parts)
-
-
-def _enter_reduction(reduce: Callable[..., Expr], name: str) -> None:
-    @file_operator(f"torch.{name}", f"Tensor.{name}")
-    def reduction(op: OperatorContext) -> Expr:
-        op.only("dtype", None)
-        axes = None if op.argument("dim", None) is None else op.integers("dim")
-        return reduce(op.x, axes, op.flag("keepdim", False))
-
-    reduction.__doc__ = reduce.__doc__
-
-
-for _reduce, _name in ((mean, "mean"), (sum, "sum"), (max, "amax"), (min, "amin")):
-    _enter_reduction(_reduce, _name)
 
 
 @file_operator("torch.clamp", "Tensor.clamp", "F.hardtanh", "nn.Hardtanh")

@@ -1,0 +1,73 @@
+"""Elements in another order, repeated, or dealt out to several outputs."""
+
+from __future__ import annotations
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.core.types import normalize_axis
+from explorer.formats.pnnx.operators.arguments import integer, integers, value
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.context import OperatorContext
+from explorer.ops.arrangement import flip, moveaxis, repeat, roll, tile
+
+
+@file_operator("torch.flip", "Tensor.flip", "aten::flip")
+def flip_(op: OperatorContext) -> Expr:
+    """Elements in reverse order along axes."""
+    return flip(op.x, integers(op, 1, "dims"))
+
+
+@file_operator("torch.roll", "Tensor.roll", "aten::roll")
+def roll_(op: OperatorContext) -> Expr:
+    """Elements moved along axes, the last ones to the front."""
+    axes = value(op, 2, "dims", None)
+    shifts = integers(op, 1, "shifts")
+    if axes is None or axes == ():
+        return roll(op.x, shifts)
+    return roll(op.x, shifts, integers(op, 2, "dims"))
+
+
+@file_operator("Tensor.repeat", "torch.tile", "Tensor.tile", "aten::repeat")
+def repeat_(op: OperatorContext) -> Expr:
+    """The whole repeated along axes."""
+    return tile(op.x, integers(op, 1, "sizes" if op.has("sizes") else "dims"))
+
+
+@file_operator("torch.repeat_interleave", "Tensor.repeat_interleave")
+def repeat_interleave(op: OperatorContext) -> Expr:
+    """Each element repeated along an axis."""
+    axis = None if op.argument("dim", None) is None else op.integer("dim")
+    return repeat(op.x, op.integer("repeats"), axis)
+
+
+@file_operator("torch.movedim", "Tensor.movedim", "aten::movedim", "torch.moveaxis")
+def movedim(op: OperatorContext) -> Expr:
+    """Axes at other places."""
+    return moveaxis(op.x, integers(op, 1, "source"), integers(op, 2, "destination"))
+
+
+@file_operator("torch.unbind", "Tensor.unbind", "aten::unbind")
+def unbind(op: OperatorContext) -> tuple[Expr, ...]:
+    """The parts at each index of an axis."""
+    x = op.x
+    axis = normalize_axis(integer(op, 1, "dim", 0), x.ndim, "unbind")
+    return tuple([x[(*[slice(None)] * axis, index)] for index in range(x.shape[axis])])
+
+
+@file_operator("torch.tensor_split", "Tensor.tensor_split")
+def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
+    """Parts of an axis: so many, the first ones one longer where it does not divide, or between given places."""
+    x = op.x
+    axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "tensor_split")
+    given = value(op, 1, "sections" if op.has("sections") else "indices")
+    length = x.shape[axis]
+    if isinstance(given, tuple):
+        ends = [*integers(op, 1, "indices"), length]
+    else:
+        count = integer(op, 1, "sections")
+        if count < 1:
+            raise OperandError(f"sections={count}", rule="there is one part at least")
+        size, longer = divmod(length, count)
+        ends = [size * (index + 1) + min(index + 1, longer) for index in range(count)]
+    starts = [0, *ends[:-1]]
+    return tuple([x[(*[slice(None)] * axis, slice(a, b))] for a, b in zip(starts, ends, strict=True)])

@@ -1,0 +1,93 @@
+"""Attention: the function, and the module with its projections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.formats.pnnx.operators.arguments import tensor_or_none
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.context import OperatorContext
+from explorer.ops.attention import attention, attention_weights
+from explorer.ops.linalg import matmul
+from explorer.ops.movement import expand_dims, reshape, transpose
+from explorer.ops.reduce import mean
+
+
+@file_operator("F.scaled_dot_product_attention")
+def scaled_dot_product_attention(op: OperatorContext) -> Expr:
+    """Softmax of queries times keys, applied to values."""
+    op.only("dropout_p", 0.0)
+    scale = None if op.argument("scale", None) is None else op.number("scale")
+    query, key, value = op.tensor(0, "query"), op.tensor(1, "key"), op.tensor(2, "value")
+    if key.ndim > 2 and query.ndim > 2 and key.shape[-3] != query.shape[-3] and not op.argument("enable_gqa", False):
+        raise OperandError(
+            f"queries {query.type} and keys {key.type}", rule="heads of keys are shared only with enable_gqa=True"
+        )
+    mask = tensor_or_none(op, 3, "attn_mask")
+    return attention(query, key, value, mask, causal=op.flag("is_causal", False), scale=scale)
+
+
+@file_operator("nn.MultiheadAttention")
+def multi_head_attention(op: OperatorContext) -> Any:
+    """Attention of several heads between linear maps; outputs are the values, then the mean weights where asked for."""
+    for name in ("add_bias_kv", "add_zero_attn"):
+        op.only(name, False)
+    heads, width = op.integer("num_heads"), op.integer("embed_dim")
+    if heads < 1 or width % heads:
+        raise OperandError(f"num_heads={heads}, embed_dim={width}", rule="the features divide among the heads")
+    count = len(op.operands) - sum(name in op.definition.input_names for name in ("attn_mask", "key_padding_mask"))
+    sequences = [op.tensor(min(position, count - 1)) for position in range(3)]
+    if any(x.ndim != 3 for x in sequences):
+        raise OperandError(
+            f"given {sequences[0].type}", rule="sequences are (steps, N, features), or (N, steps, features)"
+        )
+    batch_first = op.flag("batch_first", False)
+    if not batch_first:
+        sequences = [transpose(x, (1, 0, 2)) for x in sequences]
+    query, key, value = (
+        _heads(matmul(x, weight.T) if bias is None else matmul(x, weight.T) + bias, heads)
+        for x, (weight, bias) in zip(sequences, _projections(op, width), strict=True)
+    )
+    weights = attention_weights(query, key, _mask(op, heads))
+    mixed = transpose(matmul(weights, value), (0, 2, 1, 3))
+    y = matmul(reshape(mixed, (*mixed.shape[:2], width)), op.weight("out_proj.weight").T)
+    if op.flag("bias", True):
+        y = y + op.weight("out_proj.bias")
+    y = y if batch_first else transpose(y, (1, 0, 2))
+    return y if len(op.definition.outputs) == 1 else (y, mean(weights, 1))
+
+
+def _projections(op: OperatorContext, width: int) -> list[tuple[Expr, Expr | None]]:
+    """Weights and biases of queries, keys and values: one matrix for all, or one for each where sizes differ."""
+    packed = op.optional_weight("in_proj_weight")
+    bias = op.weight("in_proj_bias") if op.flag("bias", True) else None
+    found: list[tuple[Expr, Expr | None]] = []
+    for index, name in enumerate("qkv"):
+        part = slice(index * width, (index + 1) * width)
+        weight = op.weight(f"{name}_proj_weight") if packed is None else packed[part]
+        found.append((weight, None if bias is None else bias[part]))
+    return found
+
+
+def _heads(x: Expr, heads: int) -> Expr:
+    """(N, steps, features) to (N, heads, steps, features / heads)."""
+    n, steps, features = x.shape
+    return transpose(reshape(x, (n, steps, heads, features // heads)), (0, 2, 1, 3))
+
+
+def _mask(op: OperatorContext, heads: int) -> Expr | None:
+    """Both masks as numbers to add: the module's truths say which keys are hidden, the function's which are seen."""
+    if "key_padding_mask" in op.definition.input_names:
+        raise OperandError(
+            "a key_padding_mask", rule="nn.MultiheadAttention is read without one", fix="put it into attn_mask"
+        )
+    if "attn_mask" not in op.definition.input_names:
+        return None
+    mask = op.tensor(0, "attn_mask")
+    if mask.dtype.kind == "b":
+        mask = ~mask
+    if mask.ndim == 3:
+        return reshape(mask, (mask.shape[0] // heads, heads, *mask.shape[1:]))
+    return expand_dims(mask, 0)

@@ -1,0 +1,35 @@
+"""The largest elements of windows that cover axes evenly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.expr import Expr
+from explorer.core.operation import as_operands
+from explorer.core.registry import public
+from explorer.core.types import whole
+from explorer.ops.joining import concatenate
+from explorer.ops.parts import getitem
+from explorer.ops.reduce import max
+
+
+@public
+def adaptive_max_pool(x: Any, output: tuple[int, ...]) -> Expr:
+    """The largest elements of ``output`` windows along the last axes; window i reaches from ⌊i·L/l⌋ to ⌈(i+1)·L/l⌉."""
+    (x,) = as_operands((x,))
+    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in output]
+    if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
+        raise OperandError(
+            f"adaptive_max_pool: {counts} windows of {x.type}",
+            rule="there is one window at least along each of the last axes, and an element in each",
+        )
+    y: Expr = x
+    for axis, count in enumerate(counts, x.ndim - len(counts)):
+        length = y.shape[axis]
+        if count == length:
+            continue
+        front = [slice(None)] * axis
+        windows = [slice(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
+        y = concatenate([max(getitem(y, (*front, window)), axis, keepdims=True) for window in windows], axis)
+    return y
