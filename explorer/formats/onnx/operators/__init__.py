@@ -3,6 +3,7 @@
 from explorer.formats.onnx.operators import (
     activations,
     convolution,
+    einsum,
     elementwise,
     normalization,
     ordering,
@@ -20,6 +21,7 @@ __all__ = [
     "TABLE",
     "activations",
     "convolution",
+    "einsum",
     "elementwise",
     "normalization",
     "ordering",

@@ -21,6 +21,8 @@ def operator(*types: str) -> Callable[[Builder], Builder]:
         @wraps(builder)
         def build(op: OperatorContext) -> Any:
             result = builder(op)
+            if isinstance(result, tuple) and len(op.definition.outputs) == 1:
+                (result,) = result
             if not all(isinstance(value, Expr) and is_known(value) for value in op.operands):
                 return result
             return tuple(map(settled, result)) if isinstance(result, tuple) else settled(result)

@@ -143,6 +143,8 @@ def settled(value: Any) -> Any:
 
 def _as_array(value: Any) -> Array | None:
     """A plain number or list as the array that it was: whole numbers int64, real ones float32."""
+    if not isinstance(value, (bool, int, float, tuple)) or any(isinstance(item, Expr) for item in _items(value)):
+        return None
     try:
         array = np.asarray(value)
     except ValueError:
@@ -150,3 +152,7 @@ def _as_array(value: Any) -> Array | None:
     if array.size == 0 and array.dtype.kind == "f":
         return array.astype(np.int64)
     return array.astype(np.float32) if array.dtype.kind == "f" else array if array.dtype.kind in "ib" else None
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()
