@@ -31,8 +31,11 @@ class ExpressionView(GraphView):
         """The expression of the selected node, None when nothing is selected."""
         return expressions(self.planned)[self.selected] if self.selected >= 0 else None
 
-    def focus(self, what: Expr | int) -> None:
-        """Select a node, open the boxes around it and bring it into sight; takes an expression or a node's id."""
+    def focus(self, what: Expr | int | str) -> None:
+        """Select a node, open the boxes around it and bring it into sight.
+
+        Takes an expression, a node's id, or the name of an operator, a layer or a scope.
+        """
         super().focus(node_id(self.planned, what) if isinstance(what, Expr) else what)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import explorer as ex
 from explorer.core.hooks import hooks
 from explorer.showing import ExpressionView, node_id
+
+ASSETS = Path(__file__).parents[1] / "assets"
 
 
 @pytest.fixture
@@ -97,3 +100,24 @@ def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
     assert told.startswith("matmul · 3×2 float32\nrecorded at test_showing.py line ")
     assert "other_consumers" in plan.explain(root.operands[0])
     assert plan.explain().splitlines()[0].endswith(plan.recording.fingerprint)
+
+
+@pytest.mark.spec("V-9")
+def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
+    """A view of a model's file finds an operator by name, line or text, and says which one is selected."""
+    view: Any = ex.open(ASSETS / "digits.pnnx.param").explore()
+    recording = view.recording
+    view.focus("conv2")
+    assert (view.selected_scope, recording.nodes.label[view.selected]) == ("conv2", "add")
+    line = recording.sources[recording.nodes.source[view.selected]]
+    found = view.from_line(line.line, cell="digits.pnnx.param")
+    assert view.selected == found[0]
+    assert {recording.label(node) for node in found} >= {"conv2d", "conv2.weight"}
+    assert view.from_line(line.text) == found
+    assert view.selected_expression.type.shape == recording.type_of(found[0]).shape
+    view.focus("residual / convbn2d_1")
+    assert view.selected_scope == "residual / convbn2d_1"
+    with pytest.raises(ValueError, match="no operator, layer or scope is called 'conv3'; near are conv2"):
+        view.focus("conv3")
+    view.selected = -1
+    assert view.selected_scope is None

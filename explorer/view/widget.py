@@ -11,6 +11,7 @@ import traitlets
 from explorer.record import Recording, Stage
 from explorer.view.bundle import script, stylesheet
 from explorer.view.payload import THEMES, payload
+from explorer.view.scopes import nodes_named, scope_path
 from explorer.view.svg import svg
 from explorer.view.text import text
 
@@ -65,19 +66,32 @@ class GraphView(anywidget.AnyWidget):
             )
             self.step, self.selected = here
 
-    def focus(self, node: int) -> None:
-        """Select a node, open the boxes around it, and bring it into sight at a step at which it exists."""
+    @property
+    def selected_scope(self) -> str | None:
+        """The operator, layer or scope around the selected node, as a path (``layer1 / conv2``); None outside all."""
+        return (" / ".join(scope_path(self.recording, self.selected)) or None) if self.selected >= 0 else None
+
+    def focus(self, what: int | str) -> None:
+        """Select a node, open the boxes around it, and bring it into sight at a step at which it exists.
+
+        A text names an operator of a file, a layer or a scope, ``fc`` or ``layer1 / conv2``: its last node is selected.
+        """
+        node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
         self.selected = node
         self.send({"kind": "focus", "node": node})
 
-    def from_line(self, line: int | str, cell: str | None = None) -> list[int]:
-        """Return the nodes recorded at a line, given by its number or a part of its text, and select the first."""
+    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+        """Return the nodes recorded at a line, given by its number or a part of its text, and select the first.
+
+        ``cell`` is a cell ("In[3]", or 3) or the base name of a file; of a model's file, lines are operators.
+        """
         sources = self.recording.sources
+        where = f"In[{cell}]" if isinstance(cell, int) else cell
         rows = {
             row
             for row, source in enumerate(sources)
             if (source.line == line if isinstance(line, int) else line in source.text)
-            and (cell is None or source.where == cell)
+            and (where is None or source.where == where)
         }
         found = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
         if not found:
@@ -87,16 +101,23 @@ class GraphView(anywidget.AnyWidget):
         return found
 
     def first_nan(self) -> int | None:
-        """Return the first computed node whose value has a NaN, and select it; None where there is none.
+        """Return the first node whose value has a NaN, and select it; None where there is none.
 
+        Leaves come first, then what was computed, in the order of the run, at the step of which the view then stands.
         Raises ValueError where the recording holds no values.
         """
         run, schedule = self.recording.run, self.recording.schedule
         if run is None or schedule is None or not run.values:
             raise ValueError('this recording holds no values: record the run with record="values"')
-        for step in run.steps:
+        for node in sorted(run.values):
+            if run.values[node].nan and self.recording.nodes.kind[node] in ("leaf", "input"):
+                self.focus(node)
+                return node
+        before = self._ends[[stage.kind for stage in self.recording.stages].index("run")] - len(run.steps)
+        for place, step in enumerate(run.steps):
             for node in schedule.kernels[step.kernel].nodes:
                 if node in run.values and run.values[node].nan:
+                    self.step = before + place + 1
                     self.focus(node)
                     return node
         return None

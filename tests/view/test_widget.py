@@ -113,6 +113,7 @@ def test_a_line_leads_to_its_nodes():
     assert view.from_line("softmax") == [13, 14, 15, 16]
     assert view.selected == 13
     assert view.from_line(2, cell="In[3]") == [7, 10, 11, 12]
+    assert view.from_line(2, cell=3) == [7, 10, 11, 12]
     with pytest.raises(ValueError, match=r"no node was recorded at 9; the first lines with nodes are In\[3\] line 1"):
         view.from_line(9)
 
@@ -126,7 +127,10 @@ def test_the_first_nan_is_found_in_the_order_of_the_run():
     for node in (15, 10):
         recording.run.values[node] = dataclasses.replace(recording.run.values[node], nan=3)
     assert view.first_nan() == 10
-    assert view.selected == 10
+    assert (view.selected, view.stage) == (10, "run")
+    assert recording.run.steps[view.step - view.last_step - 1].kernel == 2
+    recording.run.values[0] = dataclasses.replace(recording.run.values[10], nan=1)
+    assert view.first_nan() == 0
     recording.run = None
     with pytest.raises(ValueError, match='record="values"'):
         view.first_nan()

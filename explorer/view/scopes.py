@@ -1,0 +1,37 @@
+"""What programs and files name: layers, functions and operators, and the nodes that stand for them."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from explorer.record import Recording
+
+
+def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
+    """Return the names of the scopes around a node, from the outside in."""
+    found: list[str] = []
+    row = recording.nodes.scope[node]
+    while row >= 0 and recording.scopes[row].kind != "top":
+        found.insert(0, recording.scopes[row].name)
+        row = recording.scopes[row].parent
+    return tuple(found)
+
+
+def nodes_named(recording: Recording, name: str) -> list[int]:
+    """Return the recorded nodes of a scope, given by its name or its path: ``fc`` or ``layer1 / conv2``.
+
+    An operator of a file is a scope, too. Raises ValueError for a name that no scope has, with those that are near.
+    """
+    wanted = tuple(part.strip() for part in name.split(" / "))
+    paths = [scope_path(recording, node) for node in range(len(recording.nodes))]
+    found = [
+        node
+        for node, path in enumerate(paths)
+        if recording.nodes.born[node] < 0
+        and any(path[end - len(wanted) : end] == wanted for end in range(len(wanted), len(path) + 1))
+    ]
+    if not found:
+        known = list(dict.fromkeys(part for path in paths for part in path))
+        near = get_close_matches(name, known, 5, 0.5) or known[:5]
+        raise ValueError(f"no operator, layer or scope is called {name!r}; near are {', '.join(near) or 'none'}")
+    return found
