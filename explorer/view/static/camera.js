@@ -15,6 +15,8 @@ export class Camera {
     this.scale = 1;
     this.x = 0;
     this.y = 0;
+    /** px on the right that something lies over */
+    this.covered = 0;
   }
 
   #apply(smooth = false) {
@@ -58,7 +60,7 @@ export class Camera {
   /** Move as little as needed to show a world rectangle; one that is too large shows its top left. */
   reveal([left, top, right, bottom]) {
     const view = this.viewport();
-    const dx = shift(this.x + left * this.scale, this.x + right * this.scale, view.width);
+    const dx = shift(this.x + left * this.scale, this.x + right * this.scale, view.width - (view.width > 2 * this.covered ? this.covered : 0));
     const dy = shift(this.y + top * this.scale, this.y + bottom * this.scale, view.height);
     if (dx || dy) this.pan(dx, dy, true);
   }

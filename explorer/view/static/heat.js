@@ -20,7 +20,7 @@ export class Heat {
     this.measure = "";
     this.known = MEASURES.filter((measure) => measure !== "time" || totals.clock);
     const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "no heat"));
-    this.select = html("select", { class: "ex-speed ex-heat-choice", title: "colour the graph by what it costs (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
+    this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by what it costs (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
     this.most = html("span");
     this.name = html("b");

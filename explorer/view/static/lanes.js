@@ -101,6 +101,8 @@ export class Lanes {
       const where = buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`;
       table.append(html("dt", {}, link(node)), html("dd", {}, `${bytesText(bytes)} · ${where}`));
     }
+    const { workspace } = this.trace.kernels[kernel];
+    if (workspace > 0) table.append(html("dt", {}, "working memory"), html("dd", {}, bytesText(workspace)));
     if (alive.length > LANES) table.append(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
     put(table, "aria-label", "living values");
     return table;

@@ -302,7 +302,7 @@ export class Panel {
 }
 
 /** What the kinds of boxes are called. */
-const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "grouped calls", chain: "a folded chain", repeat: "repeated blocks", stack: "equal calls", part: "a part" };
+const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "grouped calls", chain: "a folded chain", repeat: "repeated blocks", stack: "equal calls", block: "a repeated block", part: "a part" };
 
 const heading = (text) => html("h5", {}, text);
 const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);

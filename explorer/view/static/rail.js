@@ -10,7 +10,9 @@ export class Rail {
     this.story = story;
     this.onPick = onPick;
     this.unfolded = new Set();
-    this.root = html("nav", { class: "ex-rail", "aria-label": "stages" });
+    this.root = html("nav", { class: "ex-rail", "aria-label": "stages", scroll: () => this.#fade() });
+    this.resized = new ResizeObserver(() => this.#settle());
+    this.resized.observe(this.root);
     this.current = -1;
     this.#build();
   }
@@ -20,10 +22,28 @@ export class Rail {
     if (chapter === this.current) return;
     this.current = chapter;
     this.#build();
+    if (this.room) this.#settle();
+  }
+
+  /** Keep the chip of the present chapter in sight, with its neighbours; many chips leave their numbers out. */
+  #settle() {
+    this.room = this.root.clientWidth;
+    this.root.classList.remove("ex-tight");
+    this.root.classList.toggle("ex-tight", this.root.scrollWidth > this.room);
     const chip = this.root.querySelector("[aria-current]");
-    if (!chip) return;
-    const [left, right] = [chip.offsetLeft - this.root.offsetLeft, chip.offsetLeft - this.root.offsetLeft + chip.offsetWidth];
-    if (left < this.root.scrollLeft || right > this.root.scrollLeft + this.root.clientWidth) this.root.scrollLeft = left - 60;
+    if (chip) {
+      const left = chip.offsetLeft - this.root.offsetLeft;
+      const around = Math.min(70, (this.room - chip.offsetWidth) / 2);
+      if (left - around < this.root.scrollLeft) this.root.scrollLeft = left - around;
+      else if (left + chip.offsetWidth + around > this.root.scrollLeft + this.room) this.root.scrollLeft = left + chip.offsetWidth + around - this.room;
+    }
+    this.#fade();
+  }
+
+  /** Fade the ends behind which there is more. */
+  #fade() {
+    const { scrollLeft, scrollWidth, clientWidth } = this.root;
+    put(this.root, "data-more", [scrollLeft > 1 && "before", scrollLeft + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" ") || false);
   }
 
   /** Runs of neighbouring passes without decisions, and everything else alone. */

@@ -7,7 +7,7 @@ import { grouped } from "./reason.js";
 
 const LISTED = 60;
 
-/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
+/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onOpen: (wide: number) => void, onClose: () => void}} Actions */
 
 /** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
 export class Search {
@@ -29,18 +29,23 @@ export class Search {
 
   /** Open the field and put the cursor there. */
   open() {
-    this.root.hidden = false;
+    this.#unhide();
     this.field.focus();
     this.field.select();
   }
 
   /** Find every node of an operation, and stand at one of them. @param {string} operation @param {number} node */
   openKind(operation, node) {
-    this.root.hidden = false;
+    this.#unhide();
     this.field.value = ofKind(operation);
     this.#find();
     this.#stand(this.found.findIndex((one) => one.node === node));
     this.field.focus();
+  }
+
+  #unhide() {
+    this.root.hidden = false;
+    this.actions.onOpen(this.root.offsetWidth + 24);
   }
 
   /** Close, and forget the matches. */

@@ -34,7 +34,11 @@ export class Shell {
       visit: (node) => view.visit(node),
       goDecision: (index) => go(story.afterDecision(index)),
       onFound: (nodes) => view.found(nodes),
-      onClose: () => view.focus.take(),
+      onOpen: (wide) => (view.camera.covered = wide),
+      onClose: () => {
+        view.camera.covered = 0;
+        view.focus.take();
+      },
     });
     this.help = helpBox(() => view.help());
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
