@@ -68,3 +68,11 @@ def assigned_name(code: CodeType, instruction: int) -> str:
         return ""
     length = len(place.text.encode()[value.col_offset : value.end_col_offset])
     return target.id if end - start == length else ""
+
+
+def users_line() -> Place:
+    """The user's line that is running: the innermost one that is no code of this package or of NumPy."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(INTERNAL) and frame.f_back is not None:
+        frame = frame.f_back
+    return place_of(frame.f_code, frame.f_lasti)

@@ -15,14 +15,13 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
     Raises OperandError where an output needs an input of the net that is not among ``inputs``, UnknownNameError for a
     name that is no operand.
     """
-    ends = tuple(definition.outputs if outputs is None else outputs)
-    given = tuple(definition.inputs if inputs is None else inputs)
+    program = definition.ssa
+    ends = program.outputs if outputs is None else tuple(definition.blob(name).name for name in outputs)
+    given = program.inputs if inputs is None else tuple(_one_version(definition, name) for name in inputs)
     if not ends:
         raise OperandError(
             "a net cut without outputs", rule="a net has an output", fix="name operands: net.cut(outputs=[…])"
         )
-    for name in (*given, *ends):
-        definition.blob(name)
     needed: set[str] = set()
     reached: set[str] = set()
     pending = list(ends)
@@ -43,15 +42,35 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             )
         if producer not in needed:
             needed.add(producer)
-            pending.extend(definition.operator(producer).inputs)
-    operators = [_kept(operator, given) for operator in definition.operators if operator.name in needed]
+            pending.extend(program.operator(producer).inputs)
+    operators = [_kept(operator, given) for operator in program.operators if operator.name in needed]
     types = {
         name: BlobType(blob.shape, blob.dtype) for name, blob in definition.blobs.items() if blob.shape is not None
     }
     kept_inputs = [name for name in given if name in reached or inputs is not None]
     return NetDefinition.of(
-        definition.name, operators, kept_inputs, ends, types, source=definition.source, weights=definition.weights
+        definition.name,
+        operators,
+        kept_inputs,
+        ends,
+        types,
+        source=definition.source,
+        weights=definition.weights,
+        dialect=definition.dialect,
+        doc=definition.doc,
     )
+
+
+def _one_version(definition: NetDefinition, name: str) -> str:
+    """The own name of a blob that is given from outside; raises OperandError where several versions have that name."""
+    versions = definition.versions(name)
+    if len(versions) > 1 and definition.blob(name).blob == name:
+        raise OperandError(
+            f"{name!r} as an input of the cut net stands for {len(versions)} values\n    {definition.history(name)}",
+            rule="what is given from outside is one version of a blob",
+            fix=f"name it: {', '.join(version.name for version in versions)}",
+        )
+    return definition.blob(name).name
 
 
 def _kept(operator: OperatorDefinition, given: tuple[str, ...]) -> OperatorDefinition:

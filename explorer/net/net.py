@@ -17,15 +17,15 @@ from explorer.core.hooks import hooks
 from explorer.core.progress import work
 from explorer.core.tensor import tensor
 from explorer.core.types import TensorType
-from explorer.net.builder import Build, NetBuilder
+from explorer.net.builder import Build
 from explorer.net.cut import cut
 from explorer.net.definition import BlobDefinition, NetDefinition, graph_error
+from explorer.net.editable import EditableNet
 from explorer.net.findings import UnknownType, ends, find, nodes_of, unknown_types
 from explorer.net.given import as_array, named_inputs
 from explorer.net.operator import NetOperator
 from explorer.net.shapes import check_inputs, noted_dtype, shape_text
 from explorer.net.table import OperatorTable
-from explorer.net.weights import NetWeights
 from explorer.plan.planner import plan
 from explorer.run.evalplan import EvalPlan
 from explorer.run.executors import EXECUTORS
@@ -44,20 +44,17 @@ class NetState(enum.Enum):
     COMPLETE = "Complete"
 
 
-class Net:
+class Net(EditableNet):
     """Operators over named operands, made of a definition and the table of its format's operator types.
 
     Everything is found by name: operators ``net["conv1"]``, inputs, outputs and operands. Looking at a net computes
-    nothing and needs no known operator types.
+    nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written.
     """
 
-    def __init__(self, definition: NetDefinition, table: OperatorTable) -> None:
-        self.definition = definition
-        self.table = table
-        self.weights = NetWeights(definition)
-        self._builder = NetBuilder(definition, table, self.weights)
+    def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
+        super().__init__(definition, table)
         self._initialized = -1
-        self._version = (0, 0)
+        self._version = (0, 0, 0)
         self._builds: dict[Any, Build] = {}
         self._parameters: dict[tuple[str, TensorType], Expr] = {}
         self._programs: dict[tuple[TensorType, ...], tuple[Program, Build]] = {}
@@ -73,7 +70,7 @@ class Net:
     @property
     def inputs(self) -> dict[str, BlobDefinition]:
         """The operands given from outside, by name in the file's order, with what the file notes of their types."""
-        return {name: self.definition.blob(name) for name in self.definition.inputs}
+        return {name: self.definition.input(name) for name in self.definition.inputs}
 
     @property
     def outputs(self) -> dict[str, BlobDefinition]:
@@ -116,7 +113,7 @@ class Net:
 
     @property
     def state(self) -> NetState:
-        """How far the net is; replacing a weight or registering an operator type takes it back."""
+        """How far the net is; editing it, replacing a weight or registering an operator type takes it back."""
         if self._initialized != self.table.version:
             return NetState.NEED_INIT
         return NetState.COMPLETE if self._builds and self._version == self._now() else NetState.NEED_BUILD
@@ -173,8 +170,8 @@ class Net:
         _keep(self._builds, key, build)
         return build
 
-    def _now(self) -> tuple[int, int]:
-        return self.table.version, self.weights.version
+    def _now(self) -> tuple[int, int, int]:
+        return self.table.version, self.weights.version, self._edits
 
     def _refresh(self) -> None:
         if self._version != self._now():
@@ -196,12 +193,12 @@ class Net:
             return value
         if isinstance(value, tuple) and all(isinstance(size, int) for size in value):
             return self._parameter(name, self._noted(name, value))
-        array = as_array(self.definition.blob(name), value)
+        array = as_array(self.definition.input(name), value)
         with surrounded(None, None):
             return tensor(array, name=name)
 
     def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
-        dtype = noted_dtype(self.definition.blob(name))
+        dtype = noted_dtype(self.definition.input(name))
         return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
 
     def _parameter(self, name: str, kind: TensorType) -> Expr:
@@ -213,7 +210,7 @@ class Net:
         return self._parameters[key]
 
     def _shape(self, name: str, unknown: int | None) -> tuple[int, ...]:
-        blob = self.definition.blob(name)
+        blob = self.definition.input(name)
         found = [size if isinstance(size, int) else unknown for size in blob.shape or ()]
         known = tuple(size for size in found if size is not None)
         if blob.shape is None or len(known) < len(found):
@@ -233,7 +230,7 @@ class Net:
         Number, names, shapes and dtypes are checked before anything is computed. The plan is kept for the next run.
         """
         arrays = {
-            name: as_array(self.definition.blob(name), value)
+            name: as_array(self.definition.input(name), value)
             for name, value in named_inputs(self.definition, inputs, named).items()
         }
         types = {name: TensorType(array.shape, array.dtype) for name, array in arrays.items()}
@@ -310,8 +307,7 @@ class Net:
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
         """The net between operands: ``inputs`` are given from outside, ``outputs`` handed out; None keeps its own."""
         part = Net(cut(self.definition, inputs, outputs), self.table)
-        part.weights = self.weights
-        part._builder.weights = self.weights
+        part._weights = self.weights
         return part
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -13,7 +13,7 @@ from explorer.core.expr import enter
 from explorer.core.tensor import Storage, Stored, Tensor, tensor_of
 from explorer.core.types import Array, TensorType
 from explorer.net.definition import NetDefinition, WeightReference
-from explorer.net.parts import memory_dtype
+from explorer.net.parts import Weights, memory_dtype
 
 _STORED = Stored()
 _tokens = count(-1, -1)
@@ -43,6 +43,35 @@ class FileStorage(Storage):
         self._held = None
 
 
+class JoinedWeights(Mapping[str, Array]):
+    """A file's weights, and arrays that came later; the file's are read when they are asked for."""
+
+    def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
+        self._base, self._added = base, dict(added)
+        absent = getattr(base, "error", None)
+        if absent is not None:
+            self.error = absent
+
+    def __getitem__(self, key: str) -> Array:
+        return self._added[key] if key in self._added else self._base[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self._base), **self._added})
+
+    def __len__(self) -> int:
+        return len({*self._base, *self._added})
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._added or key in self._base
+
+
+def joined(base: Weights, added: Mapping[str, Array]) -> Weights:
+    """The weights of both; of one key those that are added."""
+    if not added:
+        return base
+    return {**base, **added} if isinstance(base, dict) else JoinedWeights(base, added)
+
+
 class NetWeights:
     """A net's weights by operator and attribute; each is one tensor until it is replaced."""
 
@@ -67,6 +96,18 @@ class NetWeights:
         made.type = TensorType(reference.shape, memory_dtype(reference.dtype))
         made.storage = FileStorage(lambda: definition.weight(operator, attribute))
         enter(made)
+        return made
+
+    def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
+        """The weights of an edited definition: those that both have stay as they are; ``renamed`` maps new to old."""
+        made = NetWeights(definition)
+        made.version = self.version
+        for operator in definition.operators:
+            old = renamed.get(operator.name, operator.name)
+            for attribute, reference in operator.weights.items():
+                held = self._tensors.get((old, attribute))
+                if held is not None and self._definition.operator(old).weights.get(attribute) == reference:
+                    made._tensors[operator.name, attribute] = held
         return made
 
     def replace(self, operator: str, attribute: str, value: Any) -> None:

@@ -1,0 +1,260 @@
+"""A program by names that is written and edited: every edit makes a new, whole, checked definition.
+
+Write one from nothing, in explorer's own operator types, or edit what a file gave::
+
+    net = ex.Net("mlp")
+    net.input("x", (None, 4))
+    net.GivenTensorFill([], "w", values=w)
+    net.Relu(net.FC(["x", "w"], "h"), "h")      # in place: h is written twice
+    net.output(net.Softmax("h", "y"))
+
+    net = ex.open("model.pnnx.param")
+    net.replace("relu1", "nn.Sigmoid")
+    net.insert("nn.ReLU6", "5")                 # between blob 5 and its readers
+    net.remove("softmax", instead={"15": "14"})
+    net.save("edited.pnnx.param")
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.net import edit
+from explorer.net.builder import NetBuilder
+from explorer.net.definition import BlobType, Dimension, NetDefinition
+from explorer.net.dialect import TABLE
+from explorer.net.parts import memory_dtype
+from explorer.net.table import OperatorTable
+from explorer.net.weights import NetWeights, joined
+from explorer.net.writing import Draft, Names, OperatorCall, Written, free_name, names_of, own_name_of, write
+
+
+class EditableNet:
+    """A definition with the table of its operator types and its weights, and what edits them.
+
+    ``net.Relu("x", "y")``, for each operator type that is a word, adds an operator; ``net.add`` does for all types.
+    """
+
+    table: OperatorTable
+
+    def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
+        if isinstance(definition, str):
+            table = TABLE if table is None else table
+            definition = NetDefinition.of(definition, [], [], [], dialect=table.format, rewrites=table.rewrites)
+        if table is None and definition.dialect == TABLE.format:
+            table = TABLE
+        if table is None or definition.dialect not in ("", table.format):
+            raise OperandError(
+                f"net {definition.name!r} of the dialect {definition.dialect!r} with "
+                f"{f'the table of {table.format!r}' if table else 'no table'}",
+                rule="a net's operator types are those of its table",
+                fix="give the table of its format: Net(definition, table)",
+            )
+        self.table = table
+        self._edits = 0
+        self._draft: Draft | None = None
+        self._definition = definition if definition.dialect else replace(definition, dialect=table.format)
+        self._weights = NetWeights(self._definition)
+        self._made: NetBuilder | None = None
+
+    @property
+    def definition(self) -> NetDefinition:
+        """The program as it is now; edits make new definitions and leave this one as it is."""
+        if self._draft is not None:
+            draft, self._draft = self._draft, None
+            self._adopt(draft.definition(), {})
+        return self._definition
+
+    @property
+    def weights(self) -> NetWeights:
+        """The weights of all operators."""
+        self.definition  # noqa: B018  (what was added has weights too)
+        return self._weights
+
+    @property
+    def _builder(self) -> NetBuilder:
+        definition = self.definition
+        if self._made is None:
+            self._made = NetBuilder(definition, self.table, self._weights)
+        return self._made
+
+    def _adopt(self, definition: NetDefinition, renamed: Mapping[str, str]) -> None:
+        self._weights = self._weights.followed(definition, renamed)
+        self._definition = definition
+        self._made = None
+        self._edits += 1
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def types(self) -> list[str]:
+        """The operator types that this net may have, sorted; ``help(net.FC)`` says what one asks for."""
+        return self.table.types()
+
+    def __getattr__(self, name: str) -> OperatorCall:
+        table = None if name.startswith("_") else self.__dict__.get("table")
+        if table is not None and name in table:
+            return OperatorCall(name, table, self.add)
+        near = difflib.get_close_matches(name, dir(self) if table else [], n=4)
+        hint = f"; near names: {', '.join(near)}" if near else ""
+        raise AttributeError(f"a net has no attribute and no operator type {name!r}{hint}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self.table.types() if name.isidentifier())]
+
+    def input(self, name: str, shape: Sequence[Dimension] | None = None, dtype: Any = "float32") -> str:
+        """Add an input; ``shape`` has None or a name for an unknown length. Gives its name."""
+        definition = self.definition
+        kind = BlobType(None if shape is None else tuple(shape), memory_dtype(np.dtype(dtype).name).name)
+        self._adopt(edit.changed(definition, inputs=[*definition.inputs, name], types={name: kind}), {})
+        return name
+
+    def output(self, *names: str) -> None:
+        """Hand out these blobs too, as they are when the program ends."""
+        definition = self.definition
+        self._adopt(edit.changed(definition, outputs=[*definition.outputs, *names]), {})
+
+    def set_inputs(self, names: Sequence[str]) -> None:
+        """Take these blobs from outside, in this order, and no others; they are inputs already."""
+        for name in names:
+            if name not in self.definition.inputs:
+                raise UnknownNameError(
+                    name, kind="input of the net", known=self.definition.inputs, fix=f"net.input({name!r}, shape)"
+                )
+        self._adopt(edit.changed(self.definition, inputs=names), {})
+
+    def set_outputs(self, names: Sequence[str]) -> None:
+        """Hand out these blobs, in this order, and no others."""
+        self._adopt(edit.changed(self.definition, outputs=names_of(names, "outputs")), {})
+
+    def add(
+        self,
+        type: str,
+        inputs: Names = (),
+        outputs: Names | None = None,
+        *,
+        name: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        weights: Mapping[str, Any] | None = None,
+        doc: str = "",
+        **arguments: Any,
+    ) -> Any:
+        """Add an operator, at the end or beside another one; gives the name of its output, or those of its outputs.
+
+        Outputs that are not named get names; ``weights`` are arrays. Raises an error, and adds nothing, for an unknown
+        type, for what its schema refuses, and for blobs that are not there.
+        """
+        draft = self._draft or Draft(self.definition)
+        written = self._write(draft, type, names_of(inputs, "inputs"), outputs, name, weights, doc, arguments)
+        if before is None and after is None:
+            draft.add(written)
+            self._draft = draft
+        else:
+            definition = self.definition
+            place = edit.position(definition, before, after)
+            self._adopt(edit.insert(definition, written.operator, place, self._with(written)), {})
+        return _alone(written.operator.outputs)
+
+    def _write(
+        self,
+        draft: Draft,
+        type: str,
+        inputs: tuple[str, ...],
+        outputs: Names | None,
+        name: str | None,
+        weights: Mapping[str, Any] | None,
+        doc: str,
+        arguments: Mapping[str, Any],
+    ) -> Written:
+        own = free_name(own_name_of(type), draft.has_operator) if name is None else name
+        writes = self._output_names(type, own, draft.has_blob) if outputs is None else names_of(outputs, "outputs")
+        return write(self.table, type, own, inputs, writes, arguments, weights or {}, draft.has_key, doc)
+
+    def _output_names(self, type: str, name: str, is_taken: Callable[[str], bool]) -> tuple[str, ...]:
+        schema = self.table.schema(type)
+        number = schema.outputs.least if schema is not None else 1
+        if number == 1:
+            return (free_name(name, is_taken),)
+        return tuple(free_name(f"{name}_{index}", is_taken) for index in range(number))
+
+    def _with(self, written: Written) -> Any:
+        return joined(self._definition.weights, written.arrays)
+
+    # -- editing ---------------------------------------------------------------------------------------------------
+
+    def insert(
+        self,
+        type: str,
+        blob: str,
+        *,
+        others: Names = (),
+        output: str | None = None,
+        readers: Sequence[str] | None = None,
+        name: str | None = None,
+        weights: Mapping[str, Any] | None = None,
+        doc: str = "",
+        **arguments: Any,
+    ) -> str:
+        """Put an operator between a blob and its readers (None: all, and the net's outputs); gives its output.
+
+        It reads the blob, then the ``others``, and stands right after what makes the blob.
+        """
+        definition = self.definition
+        reads = (definition.blob(blob).blob, *names_of(others, "others"))
+        written = self._write(Draft(definition), type, reads, output, name, weights, doc, arguments)
+        self._adopt(edit.splice(definition, written.operator, blob, readers, self._with(written)), {})
+        return written.operator.outputs[0]
+
+    def remove(self, operator: str, *, instead: Mapping[str, str] | None = None) -> None:
+        """Take an operator out; ``instead`` says what is read in place of its outputs, where they are read."""
+        self._adopt(edit.remove(self.definition, operator, instead), {})
+
+    def replace(
+        self, operator: str, type: str, *, weights: Mapping[str, Any] | None = None, doc: str = "", **arguments: Any
+    ) -> None:
+        """Put another type in an operator's place: name, inputs and outputs stay, arguments and weights do not."""
+        definition = self.definition
+        old = definition.operator(operator)
+        written = write(
+            self.table,
+            type,
+            operator,
+            old.inputs,
+            old.outputs,
+            arguments,
+            weights or {},
+            Draft(definition).has_key,
+            doc,
+        )
+        made = replace(written.operator, boxes=old.boxes)
+        self._adopt(edit.put(definition, made, self._with(written)), {})
+
+    def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
+        """Let the readers of a blob (None: all, and the net's outputs) read another one."""
+        self._adopt(edit.rewire(self.definition, blob, to, readers), {})
+
+    def rename(self, operator: str, name: str) -> None:
+        """Give an operator another name."""
+        self._adopt(edit.rename_operator(self.definition, operator, name), {name: operator})
+
+    def rename_blob(self, blob: str, name: str) -> None:
+        """Give a blob another name."""
+        self._adopt(edit.rename_blob(self.definition, blob, name), {})
+
+    def prune(self) -> list[str]:
+        """Take all operators out whose values no output needs; gives their names."""
+        before = self.definition
+        after = edit.prune(before)
+        kept = {operator.name for operator in after.operators}
+        self._adopt(after, {})
+        return [operator.name for operator in before.operators if operator.name not in kept]
+
+
+def _alone(names: tuple[str, ...]) -> Any:
+    return names[0] if len(names) == 1 else names
