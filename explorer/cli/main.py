@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from explorer import __version__
 from explorer.cli import check, lab, run, show, why
-from explorer.cli.progress import line
+from explorer.cli.progress import followed
 from explorer.core.errors import ExplorerError
-from explorer.core.progress import late, progress
 from explorer.view.visible import visible
 
 _STATUS = """
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     options = parser().parse_args(arguments)
     try:
-        with late(lambda: line(sys.stderr)) as report, progress(report):
+        with followed(sys.stderr):
             status: int = options.command(options)
         sys.stdout.flush()
     except BrokenPipeError:

@@ -7,18 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from explorer.core.progress import Follower, Progress
+from explorer.core.hooks import hooks
+from explorer.core.progress import Follower, Progress, late
 from explorer.view.visible import visible
 
 _WIDTH = 24
 
 
 @contextmanager
+def followed(stream: TextIO) -> Iterator[None]:
+    """Inside, each piece of work that takes longer than a second is told on ``stream``, where that is a terminal."""
+    before = hooks.follower
+    hooks.follower = lambda: late(lambda: line(stream)) if stream.isatty() else None
+    try:
+        yield
+    finally:
+        hooks.follower = before
+
+
+@contextmanager
 def line(stream: TextIO) -> Iterator[Follower]:
-    """Draw on ``stream``, where that is a terminal, what is told, one over the other; nothing is left in the end."""
-    if not stream.isatty():
-        yield lambda progress: None
-        return
+    """Draw on a terminal what is told, one over the other; nothing is left in the end."""
 
     def draw(progress: Progress) -> None:
         stream.write(f"\r\x1b[K{said(progress)[: shutil.get_terminal_size().columns - 1]}")
