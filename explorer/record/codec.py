@@ -15,6 +15,9 @@ from explorer.record.recording import Recording
 
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""
+_SCALARS = frozenset({int, str, float})
+_NAMES: dict[type, tuple[str, ...] | None] = {}
+"""the field names of each class of rows, None for a class that is none"""
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
@@ -24,15 +27,22 @@ def to_json(recording: Recording) -> dict[str, Any]:
 
 
 def _encode(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _encode(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _encode(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        if value and type(value[0]) in (int, str, float):
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is tuple or kind is list:
+        # Long tables hold one type each.
+        if value and type(value[0]) in _SCALARS:
             return list(value)
         return [_encode(item) for item in value]
-    return value
+    if kind not in _NAMES:
+        _NAMES[kind] = tuple(field.name for field in fields(value)) if is_dataclass(value) else None
+    names = _NAMES[kind]
+    if names is not None:
+        return {name: _encode(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    return [_encode(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def from_json(plain: Mapping[str, Any]) -> Recording:

@@ -9,6 +9,7 @@ import re
 
 from explorer.record import Recording
 from explorer.view.bundle import script, stylesheet
+from explorer.view.drawing import draw
 from explorer.view.markup import Markup, element
 from explorer.view.palette import page_style
 from explorer.view.payload import payload
@@ -26,9 +27,11 @@ _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !imp
 
 def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
-    data = json.dumps(payload(recording, theme=theme, position=position), ensure_ascii=False, separators=(",", ":"))
+    drawing = draw(recording)
+    held = payload(recording, theme=theme, position=position, drawing=drawing)
+    data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
     code = script() + _START
-    picture = svg(recording, theme=theme)
+    picture = svg(recording, theme=theme, drawing=drawing)
     return "<!doctype html>\n" + element(
         "html",
         element(

@@ -68,36 +68,45 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.record import Recording, to_json
-from explorer.view.layout import BoxLayout, lay_out
-from explorer.view.model import Model, build_model
+from explorer.view.drawing import Drawing, draw, uncollected
+from explorer.view.layout import BoxLayout
+from explorer.view.model import Model
 from explorer.view.pack import pack
 
 THEMES = ("auto", "light", "dark")
 
 
 def payload(
-    recording: Recording, *, theme: str = "auto", position: int | None = None, height: int = 560
+    recording: Recording,
+    *,
+    theme: str = "auto",
+    position: int | None = None,
+    height: int = 560,
+    drawing: Drawing | None = None,
 ) -> dict[str, Any]:
     """Return all that the front end needs of a recording, JSON-able; ``position`` None stands at the end.
 
-    Raises ValueError for a theme that does not exist or a position outside 0 … ``recording.end``.
+    ``drawing`` is the recording's, where it is there already. Raises ValueError for a theme that does not exist or a
+    position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:
         raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
         raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
-    return {
-        "recording": pack(to_json(recording)),
-        "layout": pack(layout_json(recording)),
-        "options": {"theme": theme, "position": where, "height": height},
-    }
+    placed = drawing or draw(recording)
+    with uncollected():
+        return {
+            "recording": pack(to_json(recording)),
+            "layout": pack(layout_json(recording, placed)),
+            "options": {"theme": theme, "position": where, "height": height},
+        }
 
 
-def layout_json(recording: Recording) -> dict[str, Any]:
-    """Return the "layout" part of the payload."""
-    model = build_model(recording)
-    layouts = lay_out(model)
+def layout_json(recording: Recording, drawing: Drawing | None = None) -> dict[str, Any]:
+    """Return the "layout" part of the payload, unpacked."""
+    placed = drawing or draw(recording)
+    model, layouts = placed.model, placed.layouts
     return {
         "boxes": [_box(model, box, layout) for box, layout in enumerate(layouts)],
         "slots": [_slot(model, slot) for slot in range(len(model.slots.nodes))],

@@ -8,11 +8,11 @@ from explorer.record import Recording
 from explorer.view import font
 from explorer.view.boxes import Paths
 from explorer.view.compose import Rect, Scene, Segment, compose
+from explorer.view.drawing import Drawing, draw, uncollected
 from explorer.view.frames import closed_around, frames
-from explorer.view.layout import lay_out
 from explorer.view.lines import LINE, TITLE, group_title
 from explorer.view.markup import Markup, element
-from explorer.view.model import Model, build_model
+from explorer.view.model import Model
 from explorer.view.palette import stylesheet
 from explorer.view.state import State, state_at
 
@@ -20,21 +20,31 @@ _ROOM = 22
 """px around the picture: numbers stand left of nodes, titles above groups"""
 
 
-def svg(recording: Recording, position: int | None = None, *, theme: str = "auto", body: int = 0) -> str:
+def svg(
+    recording: Recording,
+    position: int | None = None,
+    *,
+    theme: str = "auto",
+    body: int = 0,
+    drawing: Drawing | None = None,
+) -> str:
     """Draw a recording at a position (None: the end) as SVG text; ``body`` chooses one of its graphs.
 
-    ``theme`` is "auto" (follows the reader's system), "light" or "dark". Raises ValueError outside 0 … ``end``.
+    ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, where it is
+    there already. Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
         raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
     if theme not in ("auto", "light", "dark"):
         raise ValueError(f"theme {theme!r} is not one of auto, light, dark")
-    model = build_model(recording)
+    placed = drawing or draw(recording)
+    model = placed.model
     is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
-    scene = compose(model, lay_out(model), is_open, model.tree.bodies[body])
-    state = state_at(recording, model.slots, where)
-    return _Picture(model, scene, state, is_open, model.tree.bodies[body], where).draw(theme)
+    with uncollected():
+        scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
+        state = state_at(recording, model.slots, where)
+        return _Picture(model, scene, state, is_open, model.tree.bodies[body], where).draw(theme)
 
 
 class _Picture:

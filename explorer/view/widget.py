@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +11,16 @@ import traitlets
 
 from explorer.record import Recording, Stage
 from explorer.view.bundle import script, stylesheet
+from explorer.view.drawing import draw
 from explorer.view.payload import THEMES, payload
 from explorer.view.scopes import nodes_named, scope_path
 from explorer.view.svg import svg
 from explorer.view.text import text
+
+
+def _json(value: dict[str, Any], widget: object) -> str:
+    """Write what is sent once: ipywidgets searches every list of what is no text for binary data."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 class GraphView(anywidget.AnyWidget):
@@ -25,7 +32,7 @@ class GraphView(anywidget.AnyWidget):
     _esm = script()
     _css = stylesheet()
 
-    payload = traitlets.Dict().tag(sync=True)
+    payload = traitlets.Dict().tag(sync=True, to_json=_json)
     step = traitlets.Int(0).tag(sync=True)
     """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel that ran"""
     stage = traitlets.Unicode("").tag(sync=True)
@@ -41,10 +48,11 @@ class GraphView(anywidget.AnyWidget):
     ) -> None:
         self.recording = recording
         self._height = height
+        self._drawing = draw(recording)
         self._ends = _ends(recording)
         step = _step_at(recording, self._ends, position)
         super().__init__(
-            payload=payload(recording, theme=theme, position=position, height=height),
+            payload=payload(recording, theme=theme, position=position, height=height, drawing=self._drawing),
             step=step,
             stage=recording.stages[self._stage_at(step)].name if recording.stages else "",
             theme=theme,
@@ -59,10 +67,15 @@ class GraphView(anywidget.AnyWidget):
     def update(self, recording: Recording) -> None:
         """Show a newer recording of the same plan, after its run for instance; step, stage and selection stay."""
         self.recording, self._ends = recording, _ends(recording)
+        self._drawing = draw(recording)
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
         with self.hold_sync():
             self.payload = payload(
-                recording, theme=self.theme, position=self.payload["options"]["position"], height=self._height
+                recording,
+                theme=self.theme,
+                position=self.payload["options"]["position"],
+                height=self._height,
+                drawing=self._drawing,
             )
             self.step, self.selected = here
 
@@ -128,7 +141,10 @@ class GraphView(anywidget.AnyWidget):
         if found is None:
             return None
         data, metadata = found
-        static = {"image/svg+xml": svg(self.recording, theme=self.theme), "text/plain": text(self.recording)}
+        static = {
+            "image/svg+xml": svg(self.recording, theme=self.theme, drawing=self._drawing),
+            "text/plain": text(self.recording),
+        }
         return {**data, **static}, metadata
 
     @traitlets.validate("step")

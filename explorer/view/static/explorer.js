@@ -21,7 +21,7 @@ function render({ model, el }) {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     model.save_changes();
   };
-  const view = mount(el, model.get("payload"), {
+  const view = mount(el, JSON.parse(model.get("payload")), {
     onState: save,
     onSelect: (selected) => save({ selected }),
     onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
@@ -32,7 +32,7 @@ function render({ model, el }) {
     selected: (node) => node !== view.selected && view.select(node, true),
     open_boxes: (boxes) => boxes !== null && view.setOpen(boxes),
     theme: (theme) => view.theme.set(theme),
-    payload: (payload) => view.update(payload),
+    payload: (payload) => view.update(JSON.parse(payload)),
   };
   for (const name of ["open_boxes", "theme", "step", "selected"]) follow[name](model.get(name));
   const listeners = Object.entries(follow).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);

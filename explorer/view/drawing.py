@@ -1,0 +1,39 @@
+"""A recording with everything placed: found once, for all the pictures of it that stand side by side."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from explorer.record import Recording
+from explorer.view.layout import BoxLayout, lay_out
+from explorer.view.model import Model, build_model
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What there is to draw, and where."""
+
+    model: Model
+    layouts: list[BoxLayout]
+
+
+def draw(recording: Recording) -> Drawing:
+    """Find what there is to draw in a recording, and place it."""
+    with uncollected():
+        model = build_model(recording)
+        return Drawing(model, lay_out(model))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold the collector of cycles off while many small objects are made that all stay: it would find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
