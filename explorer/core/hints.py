@@ -12,8 +12,8 @@ _IMMUTABLE = "an expression never changes: bind the name to a new one"
 
 _HINTS = {
     **dict.fromkeys(("numpy", "cpu", "detach", "data", "value", "eval"), _EVALUATE),
-    **dict.fromkeys(("item", "tolist", "tobytes", "argmax", "argmin", "argsort", "sort", "nonzero"), _FROM_VALUE),
-    **dict.fromkeys(("cumsum", "cumprod", "prod", "all", "any", "round", "topk"), _FROM_VALUE),
+    **dict.fromkeys(("item", "tolist", "tobytes", "nonzero"), _FROM_VALUE),
+    **dict.fromkeys(("cumprod", "round"), _FROM_VALUE),
     **dict.fromkeys(("backward", "grad", "requires_grad", "requires_grad_", "zero_grad"), _GRADIENT),
     **dict.fromkeys(("view", "resize"), _RESHAPE),
     **dict.fromkeys(("add_", "sub_", "mul_", "div_", "copy_", "fill_", "zero_", "fill"), _IMMUTABLE),
@@ -28,8 +28,6 @@ _HINTS = {
     "nbytes": "use x.tensor_type.nbytes",
     "copy": "an expression never changes, so x itself serves as its copy",
     "clone": "an expression never changes, so x itself serves as its copy",
-    "var": "use ((x - x.mean(axis, keepdims=True)) ** 2).mean(axis)",
-    "std": "use ex.sqrt(((x - x.mean(axis, keepdims=True)) ** 2).mean(axis))",
     "dot": "use x @ y",
     "mm": "use x @ y",
     "bmm": "use x @ y",
@@ -43,7 +41,10 @@ _HINTS = {
     "long": "use x.astype(np.int64)",
     "bool": "use x.astype(bool)",
     "swapaxes": "use x.transpose(axes)",
-    "take": "use x[index]",
+    "gather": "use ex.take_along_axis(x, indices, axis)",
+    "index_select": "use ex.take(x, indices, axis)",
+    "masked_fill": "use ex.where(mask, value, x)",
+    "norm": "use ex.vector_norm(x)",
 }
 """attribute → what to write; ``{name}`` is the attribute"""
 

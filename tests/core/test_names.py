@@ -9,7 +9,7 @@ import pytest
 import explorer as ex
 
 
-@pytest.mark.parametrize("function", [np.argmax, np.var, np.trace])
+@pytest.mark.parametrize("function", [np.median, np.nonzero, np.trace])
 def test_functions_that_are_not_recorded_are_told_to_evaluate(function: Any) -> None:
     with pytest.raises(ex.UnknownNameError) as caught:
         function(ex.tensor(np.ones((3, 3))))
