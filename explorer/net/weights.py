@@ -78,6 +78,8 @@ class NetWeights:
     def __init__(self, definition: NetDefinition) -> None:
         self._definition = definition
         self._tensors: dict[tuple[str, str], Tensor] = {}
+        self._storages: dict[WeightReference, FileStorage] = {}
+        """one for all operators that use the same weight of a file"""
         self.version = 0
         """grows with every replacement"""
 
@@ -92,9 +94,9 @@ class NetWeights:
     def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
         definition = self._definition
         made: Tensor = object.__new__(Tensor)
-        made.operation, made.operands, made.name = _STORED, (), f"{operator}.{attribute}"
+        made.operation, made.operands, made.name = _STORED, (), reference.key
         made.type = TensorType(reference.shape, memory_dtype(reference.dtype))
-        made.storage = FileStorage(lambda: definition.weight(operator, attribute))
+        made.storage = self._storages.setdefault(reference, FileStorage(lambda: definition.weight(operator, attribute)))
         enter(made)
         return made
 

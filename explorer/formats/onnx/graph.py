@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from onnx import ModelProto, NodeProto, TypeProto
 from explorer.core.errors import FileError
 from explorer.formats.onnx.attributes import arguments
 from explorer.formats.onnx.functions import PlacedNode, captured, domain_of, expanded
-from explorer.formats.onnx.names import Names
+from explorer.formats.onnx.names import Names, beside_bias
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
 from explorer.formats.onnx.tensors import StoredTensor, StoredWeights, dtype_name, is_supported, stored
 from explorer.net.definition import BlobType, Dimension, NetDefinition, OperatorDefinition, Plain, WeightReference
@@ -33,6 +34,7 @@ class _Reader:
         self.tensors: dict[str, StoredTensor] = {}
         self.weights: dict[str, StoredTensor] = {}
         self.names = Names()
+        self.readers = Counter[str]()
         self.kinds = {
             value.name: kind
             for value in (*model.graph.input, *model.graph.value_info)
@@ -41,9 +43,10 @@ class _Reader:
 
     def read(self) -> NetDefinition:
         for tensor in self.graph.initializer:
-            self._enter(stored(tensor, tensor.name, self.path))
+            self._enter(stored(tensor, tensor.name, self.path), tensor.name)
         for sparse in self.graph.sparse_initializer:
-            self._enter(StoredTensor(sparse.values.name, tuple(sparse.dims), "sparse", None))
+            name = sparse.values.name
+            self._enter(StoredTensor(name, tuple(sparse.dims), "sparse", None), name)
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]
         nodes = [placed for placed in expanded(self.model, self.path) if not self._is_constant(placed, outputs)]
@@ -57,32 +60,42 @@ class _Reader:
                 fix="give one of the two another name",
             )
         values = dict.fromkeys([*inputs, *made])
-        operators = [self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)]
+        self.readers.update(
+            self.tensors[blob].name for placed in nodes for blob in placed.node.input if blob in self.tensors
+        )
+        operators = beside_bias([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         name = self.path.name.removesuffix(".onnx")
         return NetDefinition.of(
             name, operators, inputs, outputs, self._types(), source=str(self.path), weights=StoredWeights(self.weights)
         )
 
-    def _enter(self, tensor: StoredTensor) -> None:
-        if tensor.name in self.tensors or not tensor.name:
+    def _enter(self, tensor: StoredTensor, name: str) -> None:
+        if name in self.tensors or not name:
             raise FileError(
-                f"initializer {tensor.name!r} is there twice" if tensor.name else "an initializer has no name",
+                f"initializer {name!r} is there twice" if name else "an initializer has no name",
                 path=str(self.path),
                 rule="an initializer has a name of its own",
                 fix="export the model again",
             )
-        self.tensors[tensor.name] = tensor
+        self.tensors[name] = tensor
 
     def _is_constant(self, placed: PlacedNode, outputs: list[str]) -> bool:
-        """Whether a node is a constant that can be written; it is a tensor from now on, and no operator."""
+        """Whether a node is a constant, or another name of one; it is a tensor from now on, and no operator."""
         node = placed.node
-        if node.op_type != "Constant" or domain_of(node.domain) or len(node.output) != 1:
+        if domain_of(node.domain) or len(node.output) != 1:
+            return False
+        if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in self.tensors:
+            if node.output[0] in outputs:
+                return False
+            self._enter(self.tensors[node.input[0]], node.output[0])
+            return True
+        if node.op_type != "Constant":
             return False
         tensor = constant(node, self.path)
         if tensor is None:
             return False
-        self._enter(tensor)
+        self._enter(tensor, tensor.name)
         return True
 
     def _constant(self, name: str) -> OperatorDefinition:
@@ -115,7 +128,7 @@ class _Reader:
             upgraded(placed, {**given, **more}),
             passed,
             {**weights, **others},
-            boxes=self.names.boxes(placed, name, [tensor.name for tensor in read.values()]),
+            boxes=self.names.boxes(placed, name, [t.name for t in read.values() if self.readers[t.name] == 1]),
             line=number,
             text=_shown(node),
         )

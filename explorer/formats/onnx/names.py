@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from explorer.formats.onnx.functions import PlacedNode
+from explorer.net.definition import OperatorDefinition
 
 _MADE_UP = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
 """names that say nothing: those of torch's exporter by export, and types with a number"""
@@ -33,7 +35,7 @@ class Names:
         return name
 
     def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
-        """The boxes of an operator: of its path, of torch's notes, else of the names of its weights.
+        """The boxes of an operator: of its path, of torch's notes, else of the names of weights that it alone reads.
 
         () where its name was made up and nothing tells, None where its name itself does.
         """
@@ -43,6 +45,26 @@ class Names:
             return None
         self._paths.add(path)
         return found
+
+
+def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
+    """The operators, where a product stands in the boxes of the bias that is added to it, and to nothing else.
+
+    torch's exporter writes a linear map as two nodes, of which the bias alone keeps its name.
+    """
+    readers: dict[str, list[OperatorDefinition]] = {}
+    for operator in operators:
+        for blob in operator.inputs:
+            readers.setdefault(blob, []).append(operator)
+    found = []
+    for operator in operators:
+        following = readers.get(operator.outputs[0], []) if len(operator.outputs) == 1 else []
+        if operator.boxes == () and operator.type == "MatMul" and operator.weights and len(following) == 1:
+            (bias,) = following
+            if bias.type == "Add" and bias.weights and bias.boxes:
+                operator = replace(operator, boxes=bias.boxes)
+        found.append(operator)
+    return found
 
 
 def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
