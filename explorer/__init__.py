@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from explorer.core.progress import Follower
     from explorer.formats.pnnx.operators import file_operator, layer_types
     from explorer.net import Net
+    from explorer.net.dialect import net_operator
 
 __version__ = "0.1.0"
 
@@ -88,6 +89,13 @@ def open(path: str | os.PathLike[str]) -> "Net":
     return open_file(path)
 
 
+def _save(net: "Net", path: str | os.PathLike[str]) -> None:
+    from explorer.formats import save
+
+    save(net, path)
+
+
+_hooks.save = _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.follower = _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
@@ -97,6 +105,7 @@ _LATER = {
     "Net": "explorer.net",
     "file_operator": "explorer.formats.pnnx.operators",
     "layer_types": "explorer.formats.pnnx.operators",
+    "net_operator": "explorer.net.dialect",
 }
 """Names of what only users of model files need, imported when it is asked for."""
 
@@ -163,6 +172,7 @@ __all__ = [
     "layer_types",
     "load_csv",
     "load_image",
+    "net_operator",
     "open",
     "progress",
     "real",

@@ -7,17 +7,18 @@ from pathlib import Path
 
 from explorer.core.errors import FileError
 from explorer.core.progress import Progress, follower, work
-from explorer.formats import onnx, pnnx
+from explorer.formats import json, onnx, pnnx
+from explorer.formats.dialects import table_of
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 
-ENDINGS = (".pnnx.param", ".param", ".onnx")
+ENDINGS = (".pnnx.param", ".param", ".onnx", ".json")
 """the endings of files that can be opened"""
 
 
 @work()
 def open(path: str | os.PathLike[str]) -> Net:
-    """The net in a model's file, chosen by its ending: ``x.onnx``, or ``x.param`` with ``x.bin`` beside it.
+    """The net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
 
     The graph is read, weights when they are asked for. Raises FileError that names file, line, rule and fix for a
     file that is absent, malformed, or of another ending.
@@ -39,6 +40,9 @@ def open(path: str | os.PathLike[str]) -> Net:
         from explorer.formats.onnx.operators import TABLE as ONNX
 
         return Net(definition, ONNX)
+    if given.name.endswith(".json"):
+        definition = json.read(given)
+        return Net(definition, table_of(definition))
     if given.name.endswith(ENDINGS):
         return Net(pnnx.read(given), TABLE)
     param = given.with_suffix(".param")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -303,6 +304,10 @@ class Net(EditableNet):
         given = x if isinstance(x, tuple) else (x,)
         made = self.plan(*given, record="values")
         return hooks.explore(made.eval(), **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the net with its weights: ``x.json`` and ``x.npz``, or ``x.param`` and ``x.bin`` of PNNX."""
+        hooks.save(self, path)
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
         """The net between operands: ``inputs`` are given from outside, ``outputs`` handed out; None keeps its own."""

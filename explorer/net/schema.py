@@ -111,7 +111,7 @@ class OperatorSchema:
         for name, parameter in inspect.signature(function).parameters.items():
             kind, required = kinds.get(name, Any), parameter.default is parameter.empty
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                names.append(name)
+                names.append(name if required else f"{name} = None")
                 least, most = least + required, most + 1
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 names.append(f"*{name}")

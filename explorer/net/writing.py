@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -47,8 +48,9 @@ def free_name(wanted: str, is_taken: Callable[[str], bool]) -> str:
 
 
 def own_name_of(type: str) -> str:
-    """The name that operators of a type get: relu of ``Relu`` and ``nn.ReLU``."""
-    return type.replace("::", ".").rpartition(".")[2].lower()
+    """The name that operators of a type get: mat_mul of ``MatMul``, relu of ``nn.ReLU``."""
+    family, _, word = type.replace("::", ".").rpartition(".")
+    return (word if family else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word)).lower()
 
 
 def write(
