@@ -13,11 +13,14 @@ import urllib.request
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from explorer.record import Recording
+from explorer.view.html import html
 from tests.browser.notebook import Lab, Notebook
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -108,6 +111,21 @@ def open_page(browser: Browser) -> Generator[Callable[..., Page]]:
 @pytest.fixture
 def page(open_page: Callable[..., Page]) -> Page:
     return open_page()
+
+
+@pytest.fixture
+def show(page: Page, tmp_path: Path) -> Callable[..., Locator]:
+    """Put a recording's page on disk and open it."""
+
+    def open_html(recording: Recording, position: int = 0, **options: Any) -> Locator:
+        target = tmp_path / "page.html"
+        target.write_text(html(recording, position=position, **options), encoding="utf-8")
+        page.goto(target.as_uri())
+        view = page.locator(".explorer-view")
+        expect(view).to_be_visible()
+        return view
+
+    return open_html
 
 
 @pytest.fixture(scope="session")

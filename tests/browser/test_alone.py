@@ -15,22 +15,10 @@ from explorer.view.layout import lay_out
 from explorer.view.model import build_model
 from explorer.view.payload import layout_json, payload
 from explorer.view.visible import visible
+from tests.browser.player import node, press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture
-def show(page: Page, tmp_path):
-    def open_html(recording: Recording, position: int = 0, **options) -> Locator:
-        target = tmp_path / "page.html"
-        target.write_text(html(recording, position=position, **options), encoding="utf-8")
-        page.goto(target.as_uri())
-        view = page.locator(".explorer-view")
-        expect(view).to_be_visible()
-        return view
-
-    return open_html
 
 
 @pytest.fixture
@@ -47,16 +35,6 @@ def module(page: Page, tmp_path):
         script(),
     )
     return lambda function, argument: page.evaluate(f"argument => ({function})(window.explorer, argument)", argument)
-
-
-def press(view: Locator, *keys: str) -> None:
-    view.locator("[data-key][tabindex='0']").focus()
-    for key in keys:
-        view.page.keyboard.press(key)
-
-
-def node(view: Locator, name: str) -> Locator:
-    return view.locator(f'.ex-node[aria-label^="{name},"]').first
 
 
 def corner(found: Locator) -> list[str | None]:

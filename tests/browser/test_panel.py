@@ -1,0 +1,236 @@
+"""The panel: what boxes cost, which decisions there are, which options the plan had."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.record import Stage
+from explorer.view.compose import compose
+from explorer.view.frames import frames
+from explorer.view.html import html
+from explorer.view.layout import lay_out
+from explorer.view.model import build_model
+from explorer.view.state import state_at
+from tests.browser.player import box, press
+from tests.browser.test_alone import big
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+ASSETS = Path(__file__).parents[2] / "assets"
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """The recording of a small model's file, run on pictures."""
+    images = np.load(ASSETS / "digits.npz")["images"]
+    return ex.open(ASSETS / "digits.pnnx.param").explore(images).recording
+
+
+def costs(view):
+    names, values = view.locator(".ex-costs dt").all_text_contents(), view.locator(".ex-costs dd").all_text_contents()
+    return dict(zip(names, values, strict=True))
+
+
+@pytest.mark.spec("V-19")
+def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digits):
+    """Parameters, flops, bytes and time are summed over a selected box, and over the graph where none is selected."""
+    nodes, scopes = digits.nodes, digits.scopes
+    view = show(digits)
+    sizes = [int(np.prod(digits.type_of(n).shape)) for n in range(len(nodes))]
+    weights = [n for n in range(len(nodes)) if nodes.kind[n] == "leaf" and scopes[nodes.scope[n]].kind != "top"]
+    everything = costs(view)
+    assert everything["parameters"].startswith(f"{sum(sizes[n] for n in weights):,} · ")
+    assert set(everything) == {"parameters", "other leaves", "measured time"}
+    box(view, "conv2").click()
+    inside = [n for n in range(len(nodes)) if scopes[nodes.scope[n]].name == "conv2" and nodes.born[n] < 0]
+    said = costs(view)
+    assert said["nodes"] == str(len(inside))
+    assert said["parameters"].startswith(f"{sum(sizes[n] for n in inside if n in weights):,} · ")
+    flops, total = sum(nodes.flops[n] for n in inside), sum(nodes.flops)
+    assert f"{flops / 1e6:.3g} M" in said["flops"]
+    assert f"{100 * flops / total:.0f} %" in said["flops"]
+    assert said["measured time"].endswith(" %")
+    expect(view.locator(".ex-why .ex-source")).to_contain_text("digits.pnnx.param line")
+    expect(view.locator(".ex-why .ex-source")).to_contain_text("nn.Conv2d")
+
+
+@pytest.mark.spec("V-19")
+def test_the_times_of_the_boxes_are_the_time_of_the_run(show, digits):
+    """A kernel's time is shared among its nodes, so that the times of boxes and nodes add up to that of all kernels."""
+    view = show(digits)
+    added = costs(view)["measured time"]
+    assert digits.run is not None
+    spent = sum(step.micros for step in digits.run.steps)
+    assert added in (f"{spent:.3g} µs", f"{spent / 1000:.3g} ms")
+
+
+@pytest.mark.spec("V-23")
+def test_decisions_are_filtered_by_verdict_and_by_words(show):
+    """The decisions of a stage are filtered by verdict and words, and the filter stays from step to step."""
+    view = show(sample.mlp(), position=5)
+    rows = view.locator(".ex-decisions li")
+    expect(view.locator(".ex-why h5", has_text="fuse: 2 applied, 2 declined")).to_be_visible()
+    expect(rows).to_have_count(4)
+    view.get_by_role("button", name="✗ declined").click()
+    expect(rows).to_have_count(2)
+    field = view.get_by_role("searchbox", name="filter decisions")
+    field.fill("joins")
+    expect(rows).to_have_count(1)
+    field.fill("nothing of this")
+    expect(view.locator(".ex-why [role=status]")).to_have_text("none of them")
+    field.fill("joins")
+    rows.get_by_role("button").click()
+    expect(view.locator(".ex-say")).to_contain_text("decision 3 of 4")
+    expect(rows).to_have_count(1)
+    press(view, "Home")
+    expect(view.locator(".ex-why h5", has_text="the whole plan: 5 applied, 3 declined")).to_be_visible()
+    view.get_by_role("button", name="all", exact=True).click()
+    field.fill("operands")
+    expect(rows).to_have_text(["✓matmul computes what matmul does: same operation, same operands"])
+
+
+@pytest.mark.spec("V-23")
+def test_the_options_of_the_plan_stand_at_every_stage(show, digits):
+    """What a plan was asked for is said wherever a stage is shown; passes that changed nothing are one chip."""
+    view = show(digits)
+    for name, value in digits.options.items():
+        expect(view.locator(".ex-plan")).to_contain_text(name)
+        expect(view.locator(".ex-plan")).to_contain_text(str(value))
+    quiet = [stage.name for stage in digits.stages if stage.kind == "pass" and stage.first == stage.last]
+    folded = view.locator(".ex-folded")
+    expect(folded.first).to_have_attribute("title", f"changed nothing: {', '.join(quiet[:3])}")
+    before = view.locator(".ex-chip").count()
+    folded.first.click()
+    assert view.locator(".ex-chip").count() > before
+    view.locator(".ex-chip", has_text=quiet[0]).click()
+    expect(view.locator(".ex-say")).to_contain_text("changed nothing")
+    expect(view.locator(".ex-plan")).to_be_visible()
+
+
+@pytest.mark.spec("V-1", "V-13")
+def test_a_long_row_of_stages_keeps_the_present_one_in_sight(open_page, tmp_path):
+    """With forty stages the chip of the present one is in sight with its neighbours, and the ends fade."""
+    recording = sample.mlp()
+    last = recording.stages.pop()
+    for number in range(40):
+        recording.stages.append(Stage(f"tidying {number}", "schedule", 8, 8, {}, "nothing"))
+    recording.stages.append(last)
+    page = open_page(viewport={"width": 900, "height": 700})
+    (tmp_path / "page.html").write_text(html(recording), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    view = page.locator(".explorer-view")
+    rail = view.locator(".ex-rail")
+    expect(rail).to_have_attribute("data-more", "after")
+    press(view, *["]"] * 20)
+    expect(rail).to_have_attribute("data-more", "before after")
+    for key in ("]", "]", "[", "["):
+        page.keyboard.press(key)
+        room, chip = rail.bounding_box(), rail.locator("[aria-current]").bounding_box()
+        assert room["x"] + 20 <= chip["x"]
+        assert chip["x"] + chip["width"] <= room["x"] + room["width"] - 20
+    press(view, "End")
+    expect(rail).to_have_attribute("data-more", "before")
+
+
+@pytest.mark.spec("V-4")
+def test_a_kernel_is_outlined_around_the_closed_operators_that_hide_its_members(show, digits):
+    """Both languages outline the same kernels in the same places, closed operators included."""
+    model = build_model(digits)
+    is_open = {index for index, one in enumerate(model.tree.boxes) if one.open}
+    scene = compose(model, lay_out(model), is_open)
+    drawn = frames(model, scene, state_at(digits, model.slots, digits.end), is_open)
+    assert any(frame.boxes for frame in drawn)
+    view = show(digits, position=digits.end)
+    press(view, "End")
+    expect(view.locator("path.ex-frame")).to_have_count(len(drawn))
+    found = view.locator("path.ex-frame").evaluate_all(
+        "paths => paths.map(path => path.getBBox()).map(({ x, y, width, height }) => [x, y, x + width, y + height])"
+    )
+    wanted = [
+        [
+            min(s[0] for s in f.shapes),
+            min(s[1] for s in f.shapes),
+            max(s[2] for s in f.shapes),
+            max(s[3] for s in f.shapes),
+        ]
+        for f in drawn
+    ]
+    assert sorted(found) == [pytest.approx(corners, abs=1) for corners in sorted(map(list, wanted))]
+    member = model.tree.boxes[next(frame.boxes[0] for frame in drawn if frame.boxes)]
+    assert member.is_operator
+    assert view.locator(".ex-closed.ex-member").count() == len({one for frame in drawn for one in frame.boxes})
+
+
+@pytest.mark.spec("V-7")
+def test_a_box_is_there_only_while_it_holds_something(show):
+    """A box none of whose nodes has been made yet is not drawn, open or closed, and takes no focus."""
+    make = sample.Builder("late", "1a7e")
+    kind = make.type(4, 4)
+    late = make.scope("late", "layer")
+    x = make.leaf("x", kind)
+    old = make.node("exp", x, type=kind)
+    make.stage("recorded", "record", nodes=2)
+    make.stage("split", "pass", nodes=3)
+    born = make.next_decision()
+    first = make.node("half", x, type=kind, scope=late, born=born)
+    second = make.node("twice", first, type=kind, scope=late, born=born)
+    joined = make.node("add", second, x, type=kind, born=born)
+    made = (first, second, joined)
+    make.decide("Split", "three", "{node} becomes three", (old,), made, replace=[(old, joined)], node={"node": old})
+    view = show(make.roots(old))
+    drawn = view.locator(".ex-box[data-key]", has_text="late")
+    expect(drawn).to_have_count(1)
+    expect(drawn).to_be_hidden()
+    press(view, ".")
+    expect(drawn).to_be_visible()
+    press(view, ",")
+    expect(drawn).to_be_hidden()
+
+
+@pytest.mark.spec("V-13")
+def test_every_control_has_a_name_and_a_ring(show, digits):
+    """Every button, list, field and slider has a name for screen readers and a ring when the keyboard is on it."""
+    view = show(digits)
+    press(view, "End", "/")
+    controls = view.locator("button:visible, input:visible, select:visible")
+    assert controls.count() > 20
+    nameless = controls.evaluate_all(
+        "all => all.filter(one => !one.ariaLabel && !one.textContent.trim()).map(one => one.outerHTML)"
+    )
+    assert nameless == []
+    view.get_by_role("searchbox", name="search").focus()
+    for _ in range(14):
+        view.page.keyboard.press("Tab")
+        ring = view.page.evaluate(
+            """() => {
+                const held = document.activeElement, style = getComputedStyle(held);
+                const shape = held.querySelector(':scope > .ex-shape');
+                const slider = held.closest('.ex-strip');
+                return style.outlineStyle !== 'none' || (shape && getComputedStyle(shape).strokeWidth === '3px')
+                    || (slider && getComputedStyle(slider).outlineStyle !== 'none') || held === document.body;
+            }"""
+        )
+        assert ring, view.page.evaluate("document.activeElement.outerHTML")
+
+
+@pytest.mark.spec("V-13")
+def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(show):
+    """Of a thousand nodes those near the sight are drawn, and walking by keys draws the next ones."""
+    view = show(big())
+    press(view, "e")
+    view.page.wait_for_timeout(400)
+    press(view, *["+"] * 16)
+    view.page.wait_for_timeout(400)
+    assert view.locator(".ex-layer-nodes > g.ex-none").count() > 0
+    for _ in range(30):
+        view.page.keyboard.press("ArrowDown")
+    focused = view.locator(".ex-node:focus")
+    expect(focused).to_be_visible()
+    stage, at = view.locator(".ex-stage").bounding_box(), focused.bounding_box()
+    view.page.wait_for_timeout(300)
+    at = focused.bounding_box()
+    assert stage["y"] <= at["y"] <= stage["y"] + stage["height"]

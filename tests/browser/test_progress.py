@@ -1,0 +1,82 @@
+"""The bar of long work in a real JupyterLab: it appears, cancels at a click, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.notebook import Notebook
+
+pytestmark = pytest.mark.browser
+
+SLOW = """\
+import time
+import numpy as np
+import explorer as ex
+
+class Slow(ex.Elementwise):
+    "The same value, a tenth of a second later."
+    nondifferentiable = "nobody asks"
+    examples = (ex.Example(ex.real()),)
+
+    def kernel(self, out, x):
+        time.sleep(0.1)
+        return np.positive(x, out=out)
+
+def slow(steps):
+    y = ex.tensor(np.ones(3))
+    for _ in range(steps):
+        y = Slow()(y)
+    return y"""
+EVALUATE = """\
+print("before")
+try:
+    print("value", ex.evaluate(slow({steps}), without="fuse")[0])
+except KeyboardInterrupt as stopped:
+    print("stopped:", type(stopped).__name__, *stopped.args)
+print("again", ex.evaluate(slow(2), without="fuse")[0])"""
+
+Open = Callable[..., Notebook]
+
+
+def outputs(notebook: Notebook, index: int) -> list[dict[str, object]]:
+    """The outputs of a cell, as the notebook's file would hold them."""
+    found: list[dict[str, object]] = notebook.page.evaluate(
+        "index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()", index
+    )
+    return found
+
+
+@pytest.mark.spec("V-20")
+def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
+    """In JupyterLab long work shows a bar with its operation; Cancel stops it, and the next evaluation gives values."""
+    book = notebook(SLOW, EVALUATE.format(steps=600))
+    page = book.page
+    bar = page.locator(".jp-OutputArea .widget-hbox")
+    expect(bar).to_be_visible(timeout=30_000)
+    expect(bar).to_contain_text("/600 running slow")
+    expect(bar.locator(".progress-bar, progress, .widget-hprogress")).not_to_have_count(0)
+    bar.locator("button", has_text="Cancel").click()
+    output = page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
+    expect(output.filter(has_text="again 1.0")).to_have_count(1, timeout=20_000)
+    expect(bar).to_have_count(0)
+    said = "".join("".join(part.get("text", "")) for part in outputs(book, 1))  # type: ignore[arg-type]
+    assert said == "before\nstopped: Cancelled cancelled while running slow\nagain 1.0\n"
+
+
+@pytest.mark.spec("V-20")
+def test_nothing_of_the_bar_stays_in_the_notebook(notebook: Open) -> None:
+    """When the work is over, the cell's output holds what was printed and nothing of the bar."""
+    book = notebook(SLOW, EVALUATE.format(steps=25))
+    page = book.page
+    bar = page.locator(".jp-OutputArea .widget-hbox")
+    expect(bar).to_be_visible(timeout=30_000)
+    output = page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
+    expect(output.filter(has_text="again 1.0")).to_have_count(1, timeout=20_000)
+    expect(bar).to_have_count(0)
+    kept = [part for part in outputs(book, 1) if part.get("text") or part.get("data")]
+    assert "".join("".join(part["text"]) for part in kept) == "before\nvalue 1.0\nagain 1.0\n"  # type: ignore[arg-type]
+    assert "widget" not in json.dumps(outputs(book, 1))

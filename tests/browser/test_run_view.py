@@ -1,0 +1,101 @@
+"""The run on the canvas and beside it: what is alive in which buffer, what took how long, where a NaN comes from."""
+
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.player import heading, node, press
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.spec("V-5")
+def test_buffers_are_lanes_that_show_what_is_alive(show):
+    """At each step of the run a lane a buffer shows which value it holds; the living are listed with their bytes."""
+    recording = sample.mlp()
+    view = show(recording)
+    press(view, "End", ",")
+    expect(heading(view, "alive now: 3 values, 12 KB")).to_be_visible()
+    expect(view.locator(".ex-life")).to_have_count(4)
+    expect(view.locator(".ex-life.ex-alive")).to_have_count(3)
+    expect(view.locator(".ex-life.ex-later")).to_have_count(1)
+    rows = view.locator(".ex-living > *")
+    expect(rows).to_have_text(
+        ["matmul", "6 KB · buffer 0", "tanh", "6 KB · buffer 1", "multiply 2", "6 KB · buffer 0, in place"]
+    )
+    expect(view.get_by_role("img", name="buffers at kernel 3: matmul in buffer 0, tanh in buffer 1")).to_be_visible()
+    press(view, ".")
+    expect(view.locator(".ex-life.ex-dead")).to_have_count(1)
+    expect(view.locator(".ex-living")).to_contain_text("working memory6 KB")
+    view.locator(".ex-living").get_by_role("button", name="tanh").click()
+    expect(view.locator(".ex-life.ex-chosen")).to_have_attribute("data-life", "6")
+
+
+@pytest.mark.spec("V-5")
+def test_one_scrubs_back_and_forth(show):
+    """The slider, the curve of memory and the lanes go to any step of the run, back and forth, and say which it is."""
+    view = show(sample.mlp())
+    slider = view.get_by_role("slider", name="moment")
+    slider.focus()
+    for key in ("End", "ArrowLeft", "ArrowLeft"):
+        view.page.keyboard.press(key)
+    expect(view.locator(".ex-say")).to_contain_text("step 2 of 4")
+    expect(node(view, "tanh")).to_have_class("ex-node ex-plain ex-current ex-member")
+    expect(slider).to_have_attribute(
+        "aria-valuetext", "run step 2 of 4: add and tanh took 2 µs, estimated 1.9 µs; 12 KB in memory."
+    )
+    left = float(view.locator(".ex-strip-dot").get_attribute("cx"))
+    view.page.keyboard.press("ArrowRight")
+    expect(view.locator(".ex-say")).to_contain_text("step 3 of 4")
+    assert float(view.locator(".ex-strip-dot").get_attribute("cx")) > left
+    lanes = view.locator(".ex-lanes").bounding_box()
+    view.page.mouse.click(lanes["x"] + lanes["width"] / 8, lanes["y"] + lanes["height"] - 2)
+    expect(view.locator(".ex-say")).to_contain_text("step 1 of 4")
+
+
+@pytest.mark.spec("V-5", "V-13")
+def test_what_costs_most_is_the_hottest(show):
+    """A key and a list colour every node by its time, flops or bytes, and a legend says what the colours mean."""
+    recording = sample.mlp()
+    view = show(recording)
+    press(view, "h")
+    expect(view.locator(".ex-legend")).to_have_text("measured time022.4 µs")
+    assert view.locator(".ex-hot").count() == view.locator(".ex-node:not(.ex-was, .ex-gone)").count()
+    assert share(node(view, "matmul")) == 100
+    slowest = max(step.micros for step in recording.run.steps)
+    chain = recording.schedule.kernels[1]
+    part = recording.nodes.flops[6] / sum(recording.nodes.flops[member] for member in chain.nodes)
+    assert share(node(view, "tanh")) == pytest.approx(100 * recording.run.steps[1].micros * part / slowest, abs=1)
+    view.get_by_role("combobox", name="heat").select_option("flops")
+    expect(view.locator(".ex-legend")).to_contain_text("197 K flops")
+    press(view, "h", "h")
+    expect(view.locator(".ex-hot")).to_have_count(0)
+    expect(view.locator(".ex-legend")).to_be_hidden()
+
+
+def share(found):
+    return int(found.evaluate("element => parseInt(element.style.getPropertyValue('--ex-share'))"))
+
+
+@pytest.mark.spec("V-6")
+def test_a_nan_is_marked_and_its_first_is_one_click_away(show):
+    """Values with NaN or inf are marked on the canvas and counted, and a button goes to the first at its step."""
+    recording = sample.mlp()
+    values = recording.run.values
+    for spoiled in (6, 10):
+        values[spoiled] = replace(values[6], nan=7, min=None, max=None, mean=None, std=None)
+    view = show(recording)
+    press(view, "End")
+    expect(node(view, "multiply 2")).to_contain_text("NaN")
+    note = view.locator(".ex-note", has_text="hold NaN or inf")
+    expect(note).to_contain_text(f"2 of {len(values)} values hold NaN or inf")
+    note.get_by_role("button", name="go to the first NaN").click()
+    expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    expect(view.locator(".ex-say")).to_contain_text("step 2 of 4")
+    expect(view.locator(".ex-statistics .ex-bad").last).to_have_text("7, 0")
+    clean = show(sample.mlp())
+    press(clean, "End")
+    expect(clean.locator(".ex-note", has_text="no NaN or inf in")).to_be_visible()
+    expect(clean.get_by_role("button", name="go to the first NaN")).to_have_count(0)

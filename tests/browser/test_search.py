@@ -1,0 +1,120 @@
+"""Search on the canvas: by every property, walked with keys, with the boxes opened that hide a result."""
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.view.html import html
+from tests.browser.player import box, node, press
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.spec("V-8")
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("operation:add", ["add", "add"]),
+        ("name:tanh", ["tanh"]),
+        ("shape:32x48 name:matmul", ["matmul", "matmul"]),
+        ("shape:64×48", ["W"]),
+        ("dtype:float32 name:nll", ["nll"]),
+        ("dtype:float", []),
+        ("operation:soft", []),
+        ('text:"x @ W + b"', ["matmul", "add", "tanh"]),
+    ],
+)
+def test_nodes_are_found_by_each_property(show, typed, names):
+    """Words look into names, operations, shapes, dtypes and the lines that recorded a node, or into one of them."""
+    view = show(sample.mlp())
+    press(view, "/")
+    view.page.keyboard.type(typed)
+    expect(view.locator(".ex-search [role=status]")).to_contain_text(f"{len(names)} node")
+    expect(view.locator(".ex-results button > b")).to_have_text(names)
+
+
+@pytest.mark.spec("V-8", "V-13")
+def test_results_are_walked_by_keys_and_their_boxes_open(show):
+    """Enter and Shift Enter walk through the results, say "2 of 3", and open what hides them; Escape ends it."""
+    recording = sample.transformer(3)
+    view = show(recording)
+    press(view, "c", "/")
+    view.page.keyboard.type("operation:softmax")
+    softmax = [
+        n for n in range(len(recording.nodes)) if recording.operations[recording.nodes.operation[n]] == "softmax"
+    ]
+    count = len(softmax)
+    assert count > 2
+    place = view.locator(".ex-place")
+    expect(place).to_have_text(f"– of {count}")
+    expect(view.locator(".ex-closed.ex-match").first).to_contain_text("found inside")
+    view.page.keyboard.press("Enter")
+    expect(place).to_have_text(f"1 of {count}")
+    expect(view.locator(".ex-node.ex-selected.ex-match")).to_be_visible()
+    expect(view.get_by_role("searchbox", name="search")).to_be_focused()
+    view.page.keyboard.press("Enter")
+    expect(place).to_have_text(f"2 of {count}")
+    expect(view.locator(".ex-results [aria-current]")).to_have_count(1)
+    view.page.keyboard.press("Shift+Enter")
+    view.page.keyboard.press("Shift+Enter")
+    expect(place).to_have_text(f"{count} of {count}")
+    view.get_by_role("button", name="next result").click()
+    expect(place).to_have_text(f"1 of {count}")
+    press(view, "n")
+    expect(place).to_have_text(f"2 of {count}")
+    view.page.keyboard.press("Escape")
+    expect(view.locator(".ex-match")).to_have_count(0)
+    expect(view.locator(".ex-search")).to_be_hidden()
+
+
+@pytest.mark.spec("V-8")
+def test_all_of_one_kind_are_selected_from_one_of_them(show):
+    """A button on a node finds every node of its operation and stands at this one; Escape ends it."""
+    view = show(sample.mlp())
+    node(view, "multiply 2").click()
+    view.get_by_role("button", name="all 2 multiply").click()
+    expect(view.locator(".ex-match")).to_have_count(2)
+    expect(view.locator(".ex-place")).to_have_text("1 of 2")
+    view.page.keyboard.press("Enter")
+    expect(view.locator(".ex-why h4")).to_have_text("multiply 1")
+    view.page.keyboard.press("Escape")
+    expect(view.locator(".ex-match")).to_have_count(0)
+
+
+@pytest.mark.spec("V-8")
+def test_what_a_search_says_about_a_hostile_file_is_text(show):
+    """Names from a file are text in the results, too."""
+    view = show(sample.hostile())
+    press(view, "/")
+    view.page.keyboard.type("a")
+    assert view.locator(".ex-results button").count() > 0
+    assert view.page.evaluate("document.querySelectorAll('.explorer-view img, .explorer-view script').length") == 0
+
+
+@pytest.mark.spec("V-8")
+def test_a_result_does_not_hide_under_the_list(open_page, tmp_path):
+    """The canvas moves a result to where the list does not lie over it."""
+    page = open_page(viewport={"width": 1400, "height": 800})
+    (tmp_path / "page.html").write_text(html(sample.transformer(3)), encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    view = page.locator(".explorer-view")
+    press(view, "e", "/")
+    page.keyboard.type("operation:softmax")
+    for _ in range(3):
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(250)
+        found = view.locator(".ex-node.ex-selected .ex-shape").bounding_box()
+        panel = view.locator(".ex-search").bounding_box()
+        assert found["x"] + found["width"] <= panel["x"]
+
+
+@pytest.mark.spec("V-7", "V-19")
+def test_a_box_in_the_panel_is_a_way_to_it(show):
+    """A box named in the table of costs is selected by a click, and what is around it opens."""
+    view = show(sample.transformer(3))
+    press(view, "c")
+    link = view.locator(".ex-inside .ex-link").first
+    name = link.text_content()
+    link.click()
+    expect(view.locator(".ex-why h4")).to_contain_text(name.split(" ×")[0])
+    expect(box(view, name)).to_have_class("ex-box ex-closed ex-selected")
