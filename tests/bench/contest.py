@@ -15,8 +15,13 @@ PAUSE = 0.06
 """seconds between contestants: the idle worker threads of one library slow the next one"""
 
 
-def contest(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst: int = 1) -> dict[str, float]:
-    """The median time of each in ms; the first round is dropped.
+def contest(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
+    """The median time of each in ms; the first round is dropped."""
+    return {name: statistics.median(spent) for name, spent in samples(contestants, rounds).items()}
+
+
+def samples(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst: int = 1) -> dict[str, list[float]]:
+    """The times of each in ms; the first round is dropped.
 
     In each round a contestant runs ``burst`` times; where that is more than once, its first run wakes its threads and
     is not counted.
@@ -33,7 +38,7 @@ def contest(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst
                 spent.append((time.perf_counter() - start) * 1000)
             if turn:
                 times[name].extend(spent[1:] or spent)
-    return {name: statistics.median(spent) for name, spent in times.items()}
+    return times
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], packages: Sequence[str]) -> str:
