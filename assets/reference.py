@@ -41,8 +41,17 @@ class Case:
 
     @property
     def function(self) -> Callable[..., Tensor]:
-        elsewhere = {"layer_norm": layer_norm, "logsumexp": torch.logsumexp}
-        return elsewhere[self.operation] if self.operation in elsewhere else getattr(functional, self.operation)
+        elsewhere = {
+            "layer_norm": layer_norm,
+            "rms_norm": rms_norm,
+            "group_norm": group_norm,
+            "gather": lambda x, index, dim: torch.gather(x, dim, index),
+            "index_select": lambda x, index, dim: torch.index_select(x, dim, index),
+            "attention": functional.scaled_dot_product_attention,
+        }
+        if self.operation in elsewhere:
+            return elsewhere[self.operation]
+        return getattr(functional if hasattr(functional, self.operation) else torch, self.operation)
 
 
 def layer_norm(
@@ -55,6 +64,16 @@ def layer_norm(
 ) -> Tensor:
     """torch's layer_norm with the tensors first, as in every other operation."""
     return functional.layer_norm(x, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(x: Tensor, weight: Tensor, *, normalized_shape: list[int], eps: float | None = None) -> Tensor:
+    """torch's rms_norm with the tensors first, as in every other operation."""
+    return functional.rms_norm(x, normalized_shape, weight, eps)
+
+
+def group_norm(x: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int) -> Tensor:
+    """torch's group_norm with the tensors first, as in every other operation."""
+    return functional.group_norm(x, num_groups, weight, bias)
 
 
 def convolutions(normal: Normal) -> Iterator[Case]:
@@ -164,6 +183,89 @@ def activations(normal: Normal) -> Iterator[Case]:
     yield Case("softplus_large", "softplus", (x * 1e3,))
 
 
+def other_convolutions(normal: Normal) -> Iterator[Case]:
+    x, weight, bias = normal(2, 4, 4, 3), normal(4, 3, 3, 2), normal(3)
+    yield Case("conv_transpose2d", "conv_transpose2d", (x, weight, bias))
+    options: dict[str, object] = {"stride": [2, 3], "padding": [1, 0], "output_padding": [1, 2], "dilation": [1, 2]}
+    yield Case("conv_transpose2d_options", "conv_transpose2d", (x, weight, bias), options)
+    options = {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}
+    yield Case("conv_transpose2d_groups2", "conv_transpose2d", (x, weight), options)
+    line = normal(2, 4, 7)
+    options = {"stride": 2, "padding": 2, "dilation": 2, "groups": 2}
+    yield Case("conv1d", "conv1d", (line, normal(6, 2, 3), normal(6)), options)
+    yield Case("conv_transpose1d", "conv_transpose1d", (line, normal(4, 2, 3), normal(2)), {"stride": 2, "padding": 1})
+    options = {"stride": [2, 1, 1], "padding": [1, 0, 1], "dilation": [1, 1, 2]}
+    yield Case("conv3d", "conv3d", (normal(1, 2, 4, 3, 4), normal(3, 2, 2, 2, 2), normal(3)), options)
+
+
+def resizings(normal: Normal) -> Iterator[Case]:
+    x = normal(1, 2, 4, 5)
+    for mode in ("bilinear", "bicubic"):
+        for corners in (False, True):
+            suffix = f"{mode}" + "_align_corners" * corners
+            for name, size in (("larger", [9, 7]), ("smaller", [3, 2]), ("mixed", [1, 11])):
+                options: dict[str, object] = {"size": size, "mode": mode, "align_corners": corners}
+                yield Case(f"interpolate_{suffix}_{name}", "interpolate", (x,), options)
+    yield Case("interpolate_nearest", "interpolate", (x,), {"size": [7, 3], "mode": "nearest"})
+    yield Case("interpolate_nearest_exact", "interpolate", (x,), {"size": [7, 3], "mode": "nearest-exact"})
+    options = {"scale_factor": [1.7, 0.6], "mode": "bilinear", "align_corners": False}
+    yield Case("interpolate_scale", "interpolate", (x,), options)
+    for mode, widths in (("constant", [1, 2, 3, 0]), ("reflect", [2, 1, 3, 0]), ("replicate", [2, 1, 0, 4])):
+        yield Case(f"pad_{mode}", "pad", (x,), {"pad": widths, "mode": mode})
+    yield Case("pad_circular", "pad", (x,), {"pad": [5, 1, 0, 4], "mode": "circular"})
+    yield Case("pad_negative", "pad", (x,), {"pad": [-1, 2, 1, -2], "mode": "constant"})
+    yield Case("pixel_shuffle", "pixel_shuffle", (normal(1, 8, 2, 3),), {"upscale_factor": 2})
+
+
+def other_normalisations(normal: Normal) -> Iterator[Case]:
+    x, scale, shift = normal(2, 4, 3, 2), normal(4), normal(4)
+    yield Case("group_norm", "group_norm", (x, scale, shift), {"num_groups": 2})
+    yield Case("instance_norm", "instance_norm", (x,))
+    yield Case("rms_norm", "rms_norm", (normal(3, 4), scale), {"normalized_shape": [4]})
+    yield Case("normalize", "normalize", (x,), {"dim": 1})
+    yield Case("local_response_norm", "local_response_norm", (x,), {"size": 3, "alpha": 0.1})
+    q, k, v = normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 3)
+    yield Case("attention", "attention", (q, k, v))
+    yield Case("attention_mask", "attention", (q, k, v, normal(3, 5)), {"scale": 0.7})
+    yield Case("attention_causal", "attention", (q, k, v), {"is_causal": True})
+    options: dict[str, object] = {"enable_gqa": True}
+    yield Case("attention_shared", "attention", (normal(1, 4, 3, 2), normal(1, 2, 3, 2), normal(1, 2, 3, 2)), options)
+
+
+def rectifiers(normal: Normal) -> Iterator[Case]:
+    # A multiple of 1/128 meets the edges of the piecewise ones, where a gradient is torch's choice.
+    x = torch.cat((3 * normal(5, 4), torch.tensor([[0.0, 0.5, -0.5, 1.0]], dtype=torch.float64)))
+    for operation in ("elu", "celu"):  # torch takes 1 / alpha of celu in single precision
+        yield Case(operation, operation, (x,), {"alpha": 0.5})
+    for operation in ("selu", "mish", "softsign", "logsigmoid", "tanhshrink", "softshrink", "hardshrink"):
+        yield Case(operation, operation, (x,))
+    yield Case("elu_large", "elu", (x * 1e3,))
+    yield Case("threshold", "threshold", (x,), {"threshold": 0.5, "value": 2.0})
+    yield Case("glu", "glu", (x,), {"dim": 0})
+    yield Case("prelu", "prelu", (x, normal(4)))
+    yield Case("prelu_one", "prelu", (x, normal(1)))
+
+
+def choices(normal: Normal) -> Iterator[Case]:
+    x = normal(3, 4, 5)
+    numbers = torch.tensor([[[3, 0, 3], [1, 1, 2]]])
+    yield Case("gather", "gather", (x, numbers), {"dim": 1}, frozenset({1}))
+    yield Case("index_select", "index_select", (x, torch.tensor([2, 2, 0])), {"dim": 0}, frozenset({1}))
+    for dim in (0, -1):
+        yield Case(f"cumsum_dim{dim}", "cumsum", (x,), {"dim": dim})
+        yield Case(f"var_dim{dim}", "var", (x,), {"dim": dim})
+    yield Case("std", "std", (x,), {"dim": [0, 2], "keepdim": True})
+    yield Case("prod", "prod", (x,), {"dim": 1})
+    one, two = x.clone(), x.clone()
+    one[0, 1], two[0, 1], two[0, 2] = 0, 0, 0
+    yield Case("prod_with_a_zero", "prod", (one,), {"dim": 1})
+    yield Case("prod_with_two_zeros", "prod", (two,), {"dim": 1})
+    for p in (1, 2, 3, float("inf")):
+        yield Case(f"norm_{p}", "norm", (x,), {"p": p, "dim": [1, 2]})
+    yield Case("roll", "roll", (x,), {"shifts": [1, -2], "dims": [0, 2]})
+    yield Case("tril", "tril", (x,), {"diagonal": 1})
+
+
 def compute(case: Case, normal: Normal) -> dict[str, np.ndarray]:
     """The arrays of one case by their names in the file."""
     inputs = [
@@ -195,7 +297,10 @@ def main() -> None:
     def normal(*sizes: int) -> Tensor:
         return torch.randn(sizes, dtype=torch.float64, generator=generator).mul(GRID).round().div(GRID)
 
-    families = (convolutions, poolings, normalisations, linear_maps, losses, activations)
+    families = (
+        convolutions, poolings, normalisations, linear_maps, losses, activations, other_convolutions, resizings,
+        other_normalisations, rectifiers, choices,
+    )  # fmt: skip
     arrays: dict[str, np.ndarray] = {}
     cases = list(chain.from_iterable(family(normal) for family in families))
     for case in cases:

@@ -156,6 +156,171 @@ def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> ex.Expr:
     return ex.where(scaled > threshold, x, ex.softplus(scaled) / beta)
 
 
+@maker
+def conv_transpose2d(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+    dilation: Any = 1, groups: int = 1,
+) -> ex.Expr:  # fmt: skip
+    return ex.conv_transpose2d(
+        x,
+        weight,
+        bias,
+        strides=two(stride),
+        padding=two(padding),
+        output_padding=two(output_padding),
+        dilation=two(dilation),
+        groups=groups,
+    )
+
+
+@maker
+def conv1d(x: Any, weight: Any, bias: Any, stride: int, **options: Any) -> ex.Expr:
+    return ex.conv1d(x, weight, bias, strides=stride, **options)
+
+
+@maker
+def conv_transpose1d(x: Any, weight: Any, bias: Any, stride: int, **options: Any) -> ex.Expr:
+    return ex.conv_transpose1d(x, weight, bias, strides=stride, **options)
+
+
+@maker
+def conv3d(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any) -> ex.Expr:
+    return ex.conv3d(x, weight, bias, strides=two(stride), padding=two(padding), dilation=two(dilation))
+
+
+@maker
+def interpolate(
+    x: Any, mode: str, size: Any = None, scale_factor: Any = None, align_corners: bool | None = None
+) -> ex.Expr:
+    sizes = size or [int(length * scale) for length, scale in zip(x.shape[2:], scale_factor, strict=True)]
+    return ex.resize(
+        x,
+        sizes,
+        method={"nearest": "floor", "nearest-exact": "round_prefer_ceil", "bicubic": "cubic"}.get(mode, "linear"),
+        coordinates="asymmetric" if mode == "nearest" else "align_corners" if align_corners else "half_pixel",
+        steps=None if size else [1 / scale for scale in scale_factor],
+    )
+
+
+@maker
+def pad(x: Any, pad: Any, mode: str) -> ex.Expr:
+    widths = ((0, 0), (0, 0), tuple(pad[2:]), tuple(pad[:2]))
+    return ex.pad(x, widths, {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+
+
+@maker
+def pixel_shuffle(x: Any, upscale_factor: int) -> ex.Expr:
+    return ex.pixel_shuffle(x, upscale_factor)
+
+
+@maker
+def group_norm(x: Any, weight: Any, bias: Any, num_groups: int) -> ex.Expr:
+    return ex.group_norm(x, num_groups, weight, bias)
+
+
+@maker
+def instance_norm(x: Any) -> ex.Expr:
+    return ex.instance_norm(x)
+
+
+@maker
+def rms_norm(x: Any, weight: Any, normalized_shape: Any) -> ex.Expr:
+    return ex.rms_norm(x, weight, axes=len(normalized_shape))
+
+
+@maker
+def normalize(x: Any, dim: int) -> ex.Expr:
+    return ex.normalize(x, axis=dim)
+
+
+@maker
+def local_response_norm(x: Any, size: int, alpha: float) -> ex.Expr:
+    return ex.local_response_norm(x, size, alpha)
+
+
+@maker
+def attention(
+    q: Any, k: Any, v: Any, mask: Any = None, is_causal: bool = False, scale: Any = None, enable_gqa: bool = False
+) -> ex.Expr:
+    return ex.attention(q, k, v, mask, causal=is_causal, scale=scale)
+
+
+@maker
+def logsigmoid(x: Any) -> ex.Expr:
+    return ex.log_sigmoid(x)
+
+
+def _plain(name: str) -> None:
+    """An operation whose arguments have explorer's own names and order."""
+    function = getattr(ex, name)
+
+    def make(x: Any, *others: Any, **arguments: Any) -> ex.Expr:
+        return function(x, *others, **arguments)
+
+    make.__name__ = name
+    maker(make)
+
+
+for _name in ("elu", "celu", "selu", "mish", "softsign", "tanhshrink", "softshrink", "hardshrink", "prelu"):
+    _plain(_name)
+
+
+@maker
+def threshold(x: Any, threshold: float, value: float) -> ex.Expr:
+    return ex.threshold(x, threshold, value)
+
+
+@maker
+def glu(x: Any, dim: int) -> ex.Expr:
+    return ex.glu(x, dim)
+
+
+@maker
+def gather(x: Any, index: Any, dim: int) -> ex.Expr:
+    kept = tuple(slice(None) if axis == dim else slice(size) for axis, size in enumerate(index.shape))
+    return ex.take_along_axis(x[kept], index, dim)
+
+
+@maker
+def index_select(x: Any, index: Any, dim: int) -> ex.Expr:
+    return ex.take(x, index, dim)
+
+
+@maker
+def cumsum(x: Any, dim: int) -> ex.Expr:
+    return ex.cumsum(x, dim)
+
+
+@maker
+def var(x: Any, dim: int) -> ex.Expr:
+    return ex.var(x, dim, ddof=1)
+
+
+@maker
+def std(x: Any, dim: Any, keepdim: bool) -> ex.Expr:
+    return ex.std(x, two(dim), ddof=1, keepdims=keepdim)
+
+
+@maker
+def prod(x: Any, dim: int) -> ex.Expr:
+    return ex.prod(x, dim)
+
+
+@maker
+def norm(x: Any, p: float, dim: Any) -> ex.Expr:
+    return ex.vector_norm(x, p, two(dim))
+
+
+@maker
+def roll(x: Any, shifts: Any, dims: Any) -> ex.Expr:
+    return ex.roll(x, two(shifts), two(dims))
+
+
+@maker
+def tril(x: Any, diagonal: int) -> ex.Expr:
+    return ex.tril(x, diagonal)
+
+
 @pytest.mark.spec("C-18", "M-O4")
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients_equal_pytorchs(name: str) -> None:
@@ -178,7 +343,7 @@ def test_no_case_is_lost() -> None:
     """Every stored case is covered: none is left out because an operation is missing."""
     counts = Counter(read(name).operation for name in NAMES)
     assert set(counts) == set(MAKERS)
-    assert sum(counts.values()) == len(NAMES) == 79
+    assert sum(counts.values()) == len(NAMES) == 145
 
 
 @pytest.mark.parametrize(
