@@ -119,10 +119,11 @@ class NetBuilder:
 
     def _kind(self, operator: OperatorDefinition) -> str:
         """What the operator's box says: its type, and the versions that it reads and writes of rewritten blobs."""
-        blobs = [self.definition.blobs[name] for name in (*operator.inputs, *operator.outputs)]
-        if all(blob.name == blob.blob for blob in blobs):
-            return _type(operator)
-        return f"{_type(operator)}: {', '.join(operator.inputs)} → {', '.join(operator.outputs)}"
+        reads, writes = (
+            ", ".join(name for name in names if self.definition.blobs[name].blob != name)
+            for names in (operator.inputs, operator.outputs)
+        )
+        return " ".join([_type(operator), *[reads] * bool(reads), *[f"→ {writes}"] * bool(writes)])
 
     def _results(self, operator: OperatorDefinition, values: Mapping[str, Any]) -> tuple[Any, ...]:
         if operator.type not in self.table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,8 +135,14 @@ def _mismatch(place: str, expected: str, found: str) -> OperandError:
 _RULE = f"a net's JSON fits its schema {SCHEMA}: explorer.net.json.json_schema()"
 
 
-def from_json(plain: Any, *, source: str = "", weights: Weights | None = None) -> NetDefinition:
-    """The definition of a plain form; ``source`` and ``weights`` are the definition's.
+def from_json(
+    plain: Any,
+    *,
+    source: str = "",
+    weights: Weights | None = None,
+    lines: Sequence[tuple[int, str]] = (),
+) -> NetDefinition:
+    """The definition of a plain form; ``source`` and ``weights`` are the definition's, ``lines`` the operators' own.
 
     Raises an error that names the field that is wrong, or another schema; for a wrong graph those of NetDefinition.
     """
@@ -152,9 +158,13 @@ def from_json(plain: Any, *, source: str = "", weights: Weights | None = None) -
         row: _Net = decode({name: value for name, value in plain.items() if name != "schema"}, _Net, "net", kind="net")
     except ValueError as wrong:
         raise OperandError(str(wrong), rule=_RULE) from None
+    known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
     definition = NetDefinition.of(
         row.name,
-        [_operator(operator, f"net.operators[{index}]") for index, operator in enumerate(row.operators)],
+        [
+            _operator(operator, f"net.operators[{index}]", *place)
+            for index, (operator, place) in enumerate(zip(row.operators, known, strict=True))
+        ],
         row.inputs,
         row.outputs,
         {name: _type(kind, f"net.types[{spoken(name)}]") for name, kind in row.types.items()},
@@ -170,7 +180,7 @@ def from_json(plain: Any, *, source: str = "", weights: Weights | None = None) -
     return definition
 
 
-def _operator(row: _Operator, place: str) -> OperatorDefinition:
+def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefinition:
     arguments = {name: _decode(value, f"{place}.arguments[{spoken(name)}]") for name, value in row.arguments.items()}
     for name, weight in row.weights.items():
         where = f"{place}.weights[{spoken(name)}]"
@@ -189,6 +199,8 @@ def _operator(row: _Operator, place: str) -> OperatorDefinition:
         row.input_names,
         row.weights,
         boxes=row.boxes,
+        line=line,
+        text=text,
         doc=row.doc,
     )
 
@@ -229,7 +241,13 @@ def loads(text: str, *, source: str = "", weights: Weights | None = None) -> Net
     except (ValueError, RecursionError) as wrong:
         why = "it is nested too deeply" if isinstance(wrong, RecursionError) else wrong
         raise OperandError(f"this is no net: it cannot be read as JSON: {why}", rule=_RULE) from None
-    return from_json(plain, source=source, weights=weights)
+    return from_json(plain, source=source, weights=weights, lines=_operator_lines(text))
+
+
+def _operator_lines(text: str) -> list[tuple[int, str]]:
+    """Where operators stand in a text that has one a line, as :func:`dumps` writes it."""
+    lines = ((number, line.strip().removesuffix(",")) for number, line in enumerate(text.split("\n"), 1))
+    return [(number, line) for number, line in lines if line.startswith('{"type": ')]
 
 
 def _finite(text: str) -> float:
