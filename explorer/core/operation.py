@@ -93,6 +93,8 @@ class Operation(metaclass=_Interning):
     idempotent: ClassVar[bool] = False
     monotone: ClassVar[bool] = False
     """never decreasing in its first operand"""
+    total: ClassVar[bool] = False
+    """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"

@@ -38,6 +38,7 @@ class Sign(Ufunc):
     """−1, 0 or 1."""
 
     ufunc, monotone, idempotent, examples = np.sign, True, True, ANY
+    total = True
     nondifferentiable = "sign is constant wherever it has a derivative"
 
 
@@ -72,6 +73,7 @@ class Exp(Ufunc):
     """eˣ."""
 
     ufunc, range, monotone, weight, examples = np.exp, "positive", True, EXPENSIVE, ANY
+    total = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * y,)
@@ -81,6 +83,7 @@ class Expm1(Ufunc):
     """eˣ − 1, exact near 0."""
 
     ufunc, monotone, weight, examples = np.expm1, True, EXPENSIVE, ANY
+    total = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * exp(x),)
@@ -135,6 +138,7 @@ class Tanh(Ufunc):
     """The hyperbolic tangent; its gradient takes the output: g·(1 − y²)."""
 
     ufunc, monotone, weight, examples = np.tanh, True, EXPENSIVE, ANY
+    total = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (1 - square(y)),)
@@ -145,6 +149,7 @@ class Sigmoid(Elementwise):
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
+    total = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)
@@ -181,6 +186,7 @@ class Relu(Elementwise):
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
+    total = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind in "bc":
@@ -199,6 +205,7 @@ class Softplus(Elementwise):
 
     reuses_operand = True
     range, monotone, weight, examples = "nonnegative", True, 2 * EXPENSIVE, ANY
+    total = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)

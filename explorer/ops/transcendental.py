@@ -40,6 +40,7 @@ class Arctan(Ufunc):
     """The angle in −π/2 … π/2 with this tangent."""
 
     ufunc, monotone, weight, examples = np.arctan, True, EXPENSIVE, _ANY
+    total = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (1 + square(x)),)
@@ -60,6 +61,7 @@ class Sinh(Ufunc):
     """The hyperbolic sine."""
 
     ufunc, monotone, weight, examples = np.sinh, True, EXPENSIVE, _ANY
+    total = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * cosh(x),)
@@ -78,6 +80,7 @@ class Arcsinh(Ufunc):
     """The inverse of the hyperbolic sine."""
 
     ufunc, monotone, weight, examples = np.arcsinh, True, EXPENSIVE, _ANY
+    total = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * rsqrt(1 + square(x)),)

@@ -84,6 +84,10 @@ class Link(ABC):
     def match(self, node: Expr, graph: Graph) -> Answer:
         """Applied, Declined, or None where the structure is not this link's."""
 
+    def takes(self, kind: type[Operation]) -> bool:
+        """Whether the link is asked at nodes of this kind of operation."""
+        return issubclass(kind, self.roots)
+
     @classmethod
     def remove(cls) -> None:
         """Take the link out of the chain, for plans made from now on; raises StateError where it is not in it."""

@@ -107,6 +107,16 @@ def test_monotone_operations_never_decrease(case: Case) -> None:
     assert (np.diff(values) >= 0).all()
 
 
+@pytest.mark.parametrize("case", declared("total"))
+def test_total_operations_make_nan_of_nan_alone(case: Case) -> None:
+    """Every number, ±∞ and the largest ones included, has a value that is a number; NaN stays NaN."""
+    for dtype in (np.float64, np.float32):
+        with np.errstate(all="ignore"):
+            extreme = np.array([*SPECIAL, np.finfo(dtype).max, np.finfo(dtype).min, *np.linspace(-50, 50, 401)], dtype)
+        assert not np.isnan(compute(case, extreme)).any()
+        assert np.isnan(compute(case, np.array([np.nan], dtype))).all()
+
+
 BOUNDS = {"nonnegative": (0.0, np.inf), "positive": (0.0, np.inf), "unit": (0.0, 1.0)}
 
 

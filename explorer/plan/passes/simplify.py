@@ -112,7 +112,7 @@ class Simplify:
 
 
 def _links_of(kind: type) -> list[tuple[int, Link]]:
-    return [(index, link) for index, link in enumerate(Link.chain) if issubclass(kind, link.roots)]
+    return [(index, link) for index, link in enumerate(Link.chain) if link.takes(kind)]
 
 
 @functools.cache
