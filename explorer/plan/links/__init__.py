@@ -1,5 +1,18 @@
 """The simplifying links, most specific first: importing this package makes the chain."""
 
-from explorer.plan.links import stable, stable_gradients, structured, inverse, members, identity, weights  # noqa: I001  # the order of the chain
+from explorer.plan.links import stable, stable_gradients, structured, inverse, members, identity  # noqa: I001  # the order of the chain
+from explorer.plan.links import pieces, declared, strength, weights
 
-__all__ = ["identity", "inverse", "members", "quotient", "stable", "stable_gradients", "structured", "weights"]
+__all__ = [
+    "declared",
+    "identity",
+    "inverse",
+    "members",
+    "pieces",
+    "quotient",
+    "stable",
+    "stable_gradients",
+    "strength",
+    "structured",
+    "weights",
+]

@@ -49,9 +49,9 @@ class NeutralNumber(Link):
 
 
 class NothingToDo(Link):
-    """A permutation in order, a reshape to the same shape, a reduction over no axis: the operand itself."""
+    """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand."""
 
-    roots = (Transpose, Reshape, BroadcastTo, Cast, Sum, Mean, Max, Min)
+    roots = (Transpose, Reshape, BroadcastTo, Cast, Part, Sum, Mean, Max, Min)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (x,) = graph.operands(node)
@@ -59,6 +59,8 @@ class NothingToDo(Link):
             return None
         operation = node.operation
         if isinstance(operation, Transpose) and operation.axes != tuple(range(len(operation.axes))):
+            return None
+        if isinstance(operation, Part) and operation.spans != tuple([(0, size, 1) for size in x.shape]):
             return None
         if isinstance(operation, (Sum, Mean, Max, Min)) and any(x.shape[axis] != 1 for axis in operation.axes):
             return None

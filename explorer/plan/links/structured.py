@@ -8,8 +8,9 @@ from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Multiply, Subtract, add_n
 from explorer.ops.linalg import Matmul
 from explorer.ops.movement import BroadcastTo, Reshape, Transpose
+from explorer.ops.parts import Part
 from explorer.ops.reduce import Sum
-from explorer.ops.structured import Zero
+from explorer.ops.structured import OneHot, Zero
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
@@ -31,6 +32,30 @@ class ProductWithZero(Link):
                     _zero(node), "a factor is the structured zero: nothing is multiplied", {}, "zero_product"
                 )
         return None
+
+
+class ProductWithOneHot(Link):
+    """A one-hot vector times a matrix is a row of it, a matrix times one a column: nothing is multiplied out."""
+
+    roots = (Matmul,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        a, b = graph.operands(node)
+        left, right = producer(a, OneHot), producer(b, OneHot)
+        hot, other, axis = (left, b, max(0, b.ndim - 2)) if left is not None else (right, a, a.ndim - 1)
+        if hot is None:
+            return None
+        if other.dtype != node.dtype:
+            facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
+            return Declined("dtype", "{other} is {given}, the product {wanted}", facts)
+        spans = tuple([hot.position if i == axis else (0, size, 1) for i, size in enumerate(other.shape)])
+        row = Part(spans)(other)
+        return Applied(
+            row if hot.value == 1 else row * hot.value,
+            "a one-hot vector takes what {other} has at {position}: nothing is multiplied out",
+            {"other": other, "position": hot.position},
+            "one_hot_product",
+        )
 
 
 class MovedZero(Link):

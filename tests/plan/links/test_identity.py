@@ -58,7 +58,7 @@ def test_a_neutral_number_that_changes_the_type_stays(root: ex.Expr, refusal: st
 
 
 @pytest.mark.spec("P-1")
-@pytest.mark.parametrize("root", [1 - x, 1 / x, x - 1, x + 1, x * 0.5, x.sum(axis=1), x**2], ids=repr)
+@pytest.mark.parametrize("root", [1 - x, 1 / x, x - 1, x + 1, x * 0.5, x.sum(axis=1), x**5], ids=repr)
 def test_other_numbers_are_not_neutral(root: ex.Expr) -> None:
     assert applied(simplified(root)) == []
 

@@ -124,7 +124,7 @@ def test_gradients_are_those_without_the_link() -> None:
 
 @pytest.mark.spec("P-1", "P-15")
 def test_each_refusal_has_its_code() -> None:
-    """A factor that depends on the input, goes along another axis or has another dtype, a product that is read twice."""
+    """A factor that depends on the input, goes along another axis or has another dtype; a product read twice."""
     y = ex.conv2d(images, filters)
     statistics = ex.batch_norm(y, y.mean(axis=(0, 2, 3)), y.mean(axis=(0, 2, 3)) + 2.0)
     across = y * values((4,))
