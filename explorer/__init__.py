@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from explorer.core.progress import Follower
-    from explorer.formats.pnnx.operators import file_operator, layer_types
+    from explorer.formats.types import file_operator, layer_types
     from explorer.net import Net
     from explorer.net.dialect import net_operator
 
@@ -103,8 +103,8 @@ _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 _LATER = {
     "Net": "explorer.net",
-    "file_operator": "explorer.formats.pnnx.operators",
-    "layer_types": "explorer.formats.pnnx.operators",
+    "file_operator": "explorer.formats.types",
+    "layer_types": "explorer.formats.types",
     "net_operator": "explorer.net.dialect",
 }
 """Names of what only users of model files need, imported when it is asked for."""

@@ -131,7 +131,7 @@ class NetBuilder:
             raise ExplorerError(
                 f"the operator type {operator.type!r} is unknown",
                 rule=f"near known types: {near}" if near else "no known type is near",
-                fix=f'register it: @ex.file_operator("{operator.type}")',
+                fix=f"register it: {self.table.registration(operator.type)}",
             )
         schema = self.table.schema(operator.type)
         if schema is not None:

@@ -95,6 +95,11 @@ class OperatorTable:
     def __getitem__(self, type: str) -> Builder:
         return self._builders[type]
 
+    def registration(self, type: str) -> str:
+        """The line that registers a type."""
+        format = "" if self.format == "pnnx" else f', format="{self.format}"'
+        return f'@ex.file_operator("{type}"{format})'
+
     def types(self) -> list[str]:
         """All known operator types, sorted."""
         return sorted(self._builders)

@@ -67,7 +67,14 @@ class _Reader:
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         name = self.path.name.removesuffix(".onnx")
         return NetDefinition.of(
-            name, operators, inputs, outputs, self._types(), source=str(self.path), weights=StoredWeights(self.weights)
+            name,
+            operators,
+            inputs,
+            outputs,
+            self._types(),
+            source=str(self.path),
+            weights=StoredWeights(self.weights),
+            dialect="onnx",
         )
 
     def _enter(self, tensor: StoredTensor, name: str) -> None:

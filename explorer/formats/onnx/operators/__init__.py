@@ -3,7 +3,6 @@
 from explorer.formats.onnx.operators import (
     activations,
     convolution,
-    einsum,
     elementwise,
     normalization,
     ordering,
@@ -21,7 +20,6 @@ __all__ = [
     "TABLE",
     "activations",
     "convolution",
-    "einsum",
     "elementwise",
     "normalization",
     "ordering",

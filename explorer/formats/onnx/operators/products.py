@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import given, optional
+from explorer.formats.onnx.operators.values import given, members, optional
 from explorer.net.context import OperatorContext
+from explorer.ops.einsum import einsum
 
 
 @operator("MatMul")
@@ -24,3 +25,9 @@ def gemm(op: OperatorContext) -> Expr:
     if c is None:
         return y
     return y + (c if beta == 1 else beta * c)
+
+
+@operator("Einsum")
+def einstein_sum(op: OperatorContext) -> Expr:
+    """Einstein's sum of the operands."""
+    return einsum(str(op.argument("equation")), *members(op, "Inputs"))
