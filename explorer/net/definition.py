@@ -109,7 +109,7 @@ class NetDefinition:
     @cached_property
     def ssa(self) -> NetDefinition:
         """The same program with every version of a blob under its own name; itself where no blob is rewritten."""
-        if all(blob.name == blob.blob for blob in self.blobs.values()):
+        if not self.rewrites or all(blob.name == blob.blob for blob in self.blobs.values()):
             return self
         found = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
             lambda own, blob, version, producer: BlobType()
