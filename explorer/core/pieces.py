@@ -55,8 +55,12 @@ def scratch(*wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
 
 
 def even(length: int, most: int) -> list[slice]:
-    """A length cut into slices of nearly equal size, none longer than ``most`` (at least 1)."""
+    """A length cut into slices of nearly equal size, none longer than ``most`` (at least 1).
+
+    There are 2ⁿ of them where the length allows, so that 2ᵏ threads finish together.
+    """
     count = max(1, -(-length // max(1, most)))
+    count = min(max(1, length), 1 << (count - 1).bit_length())
     bounds = [length * index // count for index in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 

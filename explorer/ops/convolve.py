@@ -7,6 +7,8 @@ may lie either way; only their strides differ.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +18,13 @@ from explorer.core.pieces import PIECE_BYTES, Index, Piece, even, scratch
 from explorer.core.types import Array, Shape
 from explorer.ops.window import Window
 
-_FLOPS = 1 << 24
+_FLOPS = 1 << 23
 """arithmetic operations that are worth a piece of their own"""
+_PIECES = 4
+"""so many threads find work, also where all would fit into one piece"""
 _FILTERS = 64
 """a piece makes at least so many channels of the result"""
-_BLOCK = 2 * PIECE_BYTES
+_BLOCK = 8 * PIECE_BYTES
 
 
 def pack(filters: Array, groups: int) -> Array:
@@ -55,8 +59,8 @@ class Convolving(NamedTuple):
         n, o, rows, across = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
-        pieces = max(1, flops // _FLOPS)
-        row_bytes = across * itemsize * (2 * o if self.depthwise else depth * self.groups)
+        pieces = min(_PIECES, max(1, flops // _FLOPS))
+        row_bytes = across * itemsize * (4 * o if self.depthwise else max(depth * self.groups, 2 * o))
         every = [slice(0, size) for size in (n, o, rows, across)]
         if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
             # the filters are what is large: each piece reads its own
@@ -82,58 +86,66 @@ class Convolving(NamedTuple):
         return elements * itemsize
 
     def pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
-        """The pieces of the convolution in ``out``; ``packed`` are the filters as ``pack`` makes them."""
-        make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
+        """The pieces of the convolution in ``out``; ``packed`` are the filters as ``pack`` makes them.
 
+        All views are made here, once: a piece itself spends its time outside the interpreter.
+        """
         if not (images.size and packed.size):  # a sum of nothing
             return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
-
-        def piece(index: Index) -> Piece:
-            return Piece(index, lambda: make(out, images, packed, index))
-
-        return [piece(index) for index in self.indices(images.itemsize)]
+        make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
+        if self.depthwise:
+            packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
+        return [Piece(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
 
     # -- one piece -------------------------------------------------------------------------------------------------
 
-    def _product(self, out: Array, images: Array, packed: Array, index: Index) -> None:
+    def _product(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, o, rows, _ = index
-        (matrix,) = packed
-        if o.stop - o.start < matrix.shape[1]:
-            matrix = matrix[:, o]
+        matrix = packed[0] if o.stop - o.start == packed.shape[2] else packed[0, :, o]
+        into = out.transpose(0, 2, 3, 1)[n, rows, :, o]
+        pixels = images.transpose(0, 2, 3, 1)[n, rows] if self._pointwise else into
+        together = 1 if _merges(into) and _merges(pixels) else len(into)
+        into = into.reshape(together, -1, into.shape[3], copy=False)
         if self._pointwise:
-            columns = images.transpose(0, 2, 3, 1)[n, rows]
-        else:
-            windows, columns = self._windows(images, n, rows, (self._windows_shape(n, rows), images.dtype))
-            np.copyto(columns, windows)
-        part = out.transpose(0, 2, 3, 1)[n, rows, :, o]
-        if len(part) == 1 or part.strides[0] == part.shape[1] * part.strides[1]:
-            into = part.reshape(-1, part.shape[3], copy=False)
-            np.matmul(columns.reshape(len(into), -1), matrix, out=into)
-            return
-        for image, block in zip(columns, part, strict=True):
-            into = block.reshape(-1, part.shape[3], copy=False)
-            np.matmul(image.reshape(len(into), -1), matrix, out=into)
+            return partial(_multiply, pixels.reshape(together, -1, pixels.shape[3], copy=False), matrix, into)
+        gathering = self._gathering(images, n, rows)
+        shape = self._windows_shape(n, rows)
 
-    def _grouped(self, out: Array, images: Array, packed: Array, index: Index) -> None:
+        def compute() -> None:
+            windows, columns = gathering((shape, images.dtype))
+            np.copyto(columns, windows)
+            _multiply(columns.reshape(*into.shape[:2], -1), matrix, into)
+
+        return compute
+
+    def _grouped(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         shape = self._windows_shape(n, rows)
         parts = (self.groups, *shape[:5], self.filters[1])
         pixels, each = math.prod(shape[:3]), self.filters[0] // self.groups
-        windows, columns, products = self._windows(
-            images, n, rows, (parts, images.dtype), ((self.groups, pixels, each), out.dtype)
-        )
-        step = windows.strides[5]
-        apart = as_strided(windows, (*shape[:5], *parts[::6]), (*windows.strides[:5], step * parts[6], step))
-        np.copyto(columns, apart.transpose(5, 0, 1, 2, 3, 4, 6))
-        np.matmul(columns.reshape(self.groups, pixels, -1), packed, out=products)
-        part = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, each, copy=False)
-        np.copyto(part, products.reshape(self.groups, *shape[:3], each).transpose(1, 2, 3, 0, 4))
+        into = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, each, copy=False)
+        gathering = self._gathering(images, n, rows)
 
-    def _depthwise(self, out: Array, images: Array, packed: Array, index: Index) -> None:
+        def compute() -> None:
+            windows, columns, products = gathering((parts, images.dtype), ((self.groups, pixels, each), out.dtype))
+            step = windows.strides[5]
+            apart = as_strided(windows, (*shape[:5], *parts[::6]), (*windows.strides[:5], step * parts[6], step))
+            np.copyto(columns, apart.transpose(5, 0, 1, 2, 3, 4, 6))
+            np.matmul(columns.reshape(self.groups, pixels, -1), packed, out=products)
+            np.copyto(into, products.reshape(self.groups, *shape[:3], each).transpose(1, 2, 3, 0, 4))
+
+        return compute
+
+    def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
-        (windows,) = self._windows(images, n, rows)
-        taps = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
-        np.einsum("nyxijc,ijc->nyxc", windows, taps, out=out.transpose(0, 2, 3, 1)[n, rows], casting="same_kind")
+        into = out.transpose(0, 2, 3, 1)[n, rows]
+        gathering = self._gathering(images, n, rows)
+
+        def compute() -> None:
+            (windows,) = gathering()
+            np.einsum("nyxijc,ijc->nyxc", windows, taps, out=into, casting="same_kind")
+
+        return compute
 
     @property
     def _pointwise(self) -> bool:
@@ -151,35 +163,70 @@ class Convolving(NamedTuple):
         )
         return images, height, width, self.images[1]
 
-    def _windows(self, images: Array, n: slice, rows: slice, *wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
-        """All windows (N, rows, W′, h, w, C), a view of the images or of a padded copy; then what else is wanted."""
+    def _gathering(self, images: Array, n: slice, rows: slice) -> Callable[..., tuple[Array, ...]]:
+        """A function that gives all windows (N, rows, W′, h, w, C), and scratch memory of the shapes and dtypes given.
+
+        They are a view of the images where these are padded by nothing and lie pixel by pixel, else of a padded copy.
+        """
         (down, across), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
-        shape = self._windows_shape(n, rows)
+        shape, dtype = self._windows_shape(n, rows), images.dtype
         slab_shape = self._slab(*shape[:2])
         whole, first = images.transpose(0, 2, 3, 1)[n], rows.start * down - top
+
+        def steps(s: Shape) -> Shape:
+            dilated = [d * b for d, b in zip(self.window.dilation, s[1:3], strict=True)]
+            return s[0], s[1] * down, s[2] * across, *dilated, s[3]
+
         if whole.strides[3] == whole.itemsize and self.window.padding == ((0, 0), (0, 0)):
-            slab, others = whole[:, first:], [*scratch(*wanted)]
-        else:
-            slab, *others = scratch((slab_shape, images.dtype), *wanted)
-            _fill(slab, whole, first, -left)
-        s = slab.strides
-        steps = (s[0], s[1] * down, s[2] * across, *[d * b for d, b in zip(self.window.dilation, s[1:3], strict=True)])
-        return as_strided(slab, shape, (*steps, s[3])), *others
+            part = whole[:, first:]
+            view = as_strided(part, shape, steps(part.strides), writeable=False)
+            return lambda *wanted: (view, *scratch(*wanted))
+        copies, zeros = _padded(slab_shape, whole, first, -left)
+        strides = steps(_dense(slab_shape, dtype.itemsize))
+
+        def gather(*wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
+            slab, *others = scratch((slab_shape, dtype), *wanted)
+            for place in zeros:
+                slab[place] = 0
+            for place, source in copies:
+                slab[place] = source
+            return np.ndarray(shape, dtype, slab, strides=strides), *others
+
+        return gather
 
 
-def _fill(slab: Array, images: Array, top: int, left: int) -> None:
-    """Copy the part of images (N, H, W, C) that begins at (top, left) into ``slab``; zeros where there is none."""
+def _multiply(pixels: Array, matrix: Array, into: Array) -> None:
+    for rows, out in zip(pixels, into, strict=True):
+        np.matmul(rows, matrix, out=out)
+
+
+def _merges(array: Array) -> bool:
+    """Whether the pixels of all images (N, H, W, C) are evenly spaced in memory."""
+    return len(array) == 1 or array.strides[0] == array.shape[1] * array.strides[1]
+
+
+def _dense(shape: Shape, itemsize: int) -> Shape:
+    return tuple([itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
+
+
+def _padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
+    """How a slab (N, H, W, C) of images that begins at (top, left) is filled: what is copied where; where zeros are."""
     height, width = images.shape[1:3]
-    up, down = min(max(-top, 0), slab.shape[1]), max(min(height - top, slab.shape[1]), 0)
-    before, behind = min(max(-left, 0), slab.shape[2]), max(min(width - left, slab.shape[2]), 0)
+    up, down = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
+    before, behind = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
     if up >= down or before >= behind:
-        slab.fill(0)
-        return
-    slab[:, :up], slab[:, down:] = 0, 0
-    slab[:, up:down, :before], slab[:, up:down, behind:] = 0, 0
-    source, inside = images[:, top + up : top + down, left + before : left + behind], slab[:, up:down, before:behind]
+        return [], [...]
+    every, rows = slice(None), slice(up, down)
+    borders = [
+        (every, slice(0, up)),
+        (every, slice(down, shape[1])),
+        (every, rows, slice(0, before)),
+        (every, rows, slice(behind, shape[2])),
+    ]
+    zeros = [place for place in borders if place[-1].start < place[-1].stop]
+    source = images[:, top + up : top + down, left + before : left + behind]
+    inside = every, rows, slice(before, behind)
     if images.strides[3] == images.itemsize:
-        np.copyto(inside, source)
-        return
-    for channel in range(images.shape[3]):  # the runs of memory are rows of one channel
-        np.copyto(inside[..., channel], source[..., channel])
+        return [(inside, source)], zeros
+    # the runs of memory are rows of one channel
+    return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,12 +12,12 @@ import numpy as np
 from explorer.core.expr import Expr
 from explorer.core.function import Item
 from explorer.core.operation import Operation, kernel_of
-from explorer.core.pieces import Index, Piece, cut, scratch
+from explorer.core.pieces import Index, cut, scratch
 from explorer.core.types import Array, TensorType, TupleType
 from explorer.plan.blocks import BLOCK_BYTES, RESULT, Blocks
 from explorer.plan.schedule import Kernel
 from explorer.run.memory import allocate
-from explorer.run.workers import WORTH, share
+from explorer.run.workers import share, worth_sharing
 
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
@@ -139,7 +140,7 @@ class Chain:
         self._kind, self._out, self._last = kind, out, kernel.channels_last
         self._steps = _Steps(kernel.blocks, kernel.reads, operands)
         self._reads = [slots[read.uid] for read in self._steps.reads]
-        self._shared = kernel.flops >= WORTH
+        self.shared = worth_sharing(kernel)
 
     @property
     def failed(self) -> Expr | None:
@@ -155,7 +156,7 @@ class Chain:
         if flat is None:
             blocks = [([cut(array, index, out.ndim) for array in inputs], out[index]) for index in _indices(out)]
         run = self._steps.run
-        if self._shared and len(blocks) > 1:
+        if self.shared and len(blocks) > 1:
             share([functools.partial(run, *block) for block in blocks])
         else:
             for block in blocks:
@@ -211,7 +212,7 @@ def _indices(out: Array) -> list[Index]:
 
 
 class InPieces:
-    """An operation whose result is made in pieces, and elementwise operations on each piece while it is in the cache."""
+    """An operation whose result is made in pieces, and elementwise operations on each while it is in the cache."""
 
     def __init__(
         self,
@@ -228,10 +229,13 @@ class InPieces:
         self._steps = None if kernel.blocks is None else _Steps(kernel.blocks, kernel.reads, operands)
         self._apart = kernel.blocks is not None and not kernel.blocks.shares
         self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
-        self._shared = kernel.flops >= WORTH
+        self.shared = worth_sharing(kernel)
         place = self._anchor.operation.prepares
         self._keeps = place is not None and constant(read[place])
         self._prepared: Any = None
+        self._seen: list[Array] = []
+        """the arrays that the pieces were cut for"""
+        self._tasks: list[Callable[[], None]] = []
         self._failed: Expr | None = None
 
     @property
@@ -242,36 +246,46 @@ class InPieces:
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
-        product = allocate(self._anchor.type, self._last) if self._apart else out
-        reads = [values[slot] for slot in self._reads]
-        try:
-            pieces = self._pieces(product, [values[slot] for slot in self._sources])
-        except Exception:
-            self._failed = self._anchor
-            raise
-        run = self._run
-        if self._shared and len(pieces) > 1:
-            share([functools.partial(run, piece, reads, product, out) for piece in pieces])
+        reads, operands = [values[slot] for slot in self._reads], [values[slot] for slot in self._sources]
+        arrays = [out, *reads, *operands]
+        if len(arrays) != len(self._seen) or any(map(operator.is_not, arrays, self._seen)):
+            try:
+                self._tasks = self._cut(out, reads, operands)
+            except Exception:
+                self._failed = self._anchor
+                raise
+            self._seen = arrays if self._keeps or self._anchor.operation.prepares is None else []
+        if self.shared and len(self._tasks) > 1:
+            share(self._tasks)
         else:
-            for piece in pieces:
-                run(piece, reads, product, out)
+            for task in self._tasks:
+                task()
+        if self._out is None:
+            self._seen = []  # the result is given away
         return out
 
-    def _pieces(self, product: Array, operands: list[Array]) -> list[Piece]:
-        operation = self._anchor.operation
+    def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
+        """The pieces for these arrays: most lie in planned memory and are the same at every run."""
+        operation, steps = self._anchor.operation, self._steps
         prepared = self._prepared
         if prepared is None and operation.prepares is not None:
             prepared = operation.prepare(operands[operation.prepares])
             if self._keeps:
                 self._prepared = prepared
-        return operation.pieces(product, prepared, *operands)
+        product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
+        tasks = []
+        for place, make in operation.pieces(product, prepared, *operands):
+            if steps is None:
+                tasks.append(make)
+                continue
+            inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
+            tasks.append(functools.partial(self._run, make, steps, inputs, out[place]))
+        return tasks
 
-    def _run(self, piece: Piece, reads: list[Array], product: Array, out: Array) -> None:
+    def _run(self, make: Callable[[], None], steps: _Steps, inputs: list[Array], out: Array) -> None:
         try:
-            piece.compute()
+            make()
         except Exception:
             self._failed = self._anchor
             raise
-        if self._steps is not None:
-            place, rank = piece.place, out.ndim
-            self._steps.run([cut(array, place, rank) for array in [*reads, product]], out[place])
+        steps.run(inputs, out)

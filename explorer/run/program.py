@@ -43,6 +43,8 @@ class Program:
         self.temporary = [
             self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
         ]
+        self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
+        """whether workers take part in a run"""
         self.borrowed = self._borrowed()
         """slots of results that share the memory of a parameter's value, which is not ours"""
 

@@ -13,17 +13,24 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from explorer.plan.schedule import Kernel
 
-WORTH = 1 << 22
-"""arithmetic operations, or bytes, from which a kernel is shared among threads"""
+_FLOPS, _BYTES = 1 << 23, 1 << 21
+"""what a kernel computes, or moves, from which it is shared among threads: waking one takes 50 µs"""
 
 
-class _Blas:
+def worth_sharing(kernel: Kernel) -> bool:
+    """Whether a kernel has work for several threads."""
+    return kernel.flops >= _FLOPS or kernel.bytes + sum([read.type.nbytes for read in kernel.reads]) >= _BYTES
+
+
+class _Blas(AbstractContextManager[None]):
     """The threads of the BLAS that NumPy multiplies with; one inside ``with``, as before when the last one leaves."""
 
     def __init__(self) -> None:
@@ -67,6 +74,11 @@ def _blas() -> _Blas:
 @functools.cache
 def _pool(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="explorer")
+
+
+def single_threaded_products() -> AbstractContextManager[None]:
+    """BLAS keeps to one thread inside ``with``: its own threads, once awake, wait busily for more and slow workers."""
+    return _blas()
 
 
 def share(tasks: Sequence[Callable[[], None]]) -> None:

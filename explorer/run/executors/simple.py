@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from time import perf_counter_ns
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from explorer.core.errors import RunError
 from explorer.core.progress import Follower, Progress, follower
 from explorer.run.program import Program, failure
+from explorer.run.workers import single_threaded_products
 
 
 def run_simple(program: Program, before: Callable[[int], None] | None = None) -> list[int]:
@@ -26,7 +28,7 @@ def run_simple(program: Program, before: Callable[[int], None] | None = None) ->
     times = [perf_counter_ns()]
     note = times.append
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
             if before is None:
                 for runner, slot in program.runners:
                     values[slot] = runner(values)
