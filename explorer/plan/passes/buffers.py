@@ -39,25 +39,28 @@ class Buffers:
     def run(self, schedule: Schedule, graph: Graph) -> None:
         """In order, the smallest free buffer that fits, else a new one; packed by offsets where that takes less."""
         owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
-        sizes = _assign(schedule, owner)
-        held, scratch, own, handed = _measure(schedule, owner)
+        sizes, needs = _assign(schedule, owner)
+        held, scratch, own, handed = _measure(schedule, owner, needs)
         beside = sum(sizes) + scratch
-        if beside == held or not _pack(schedule, beside):
+        if beside == held or not _pack(schedule, needs, beside):
             _lay_side_by_side(schedule, sizes, beside)
         schedule.peak = schedule.arena + own
-        placed = sum([_size(kernel.result) for kernel in schedule.kernels if kernel.buffer >= 0])
-        schedule.peak_without_reuse = placed + scratch + handed
+        schedule.peak_without_reuse = sum(needs.values()) + scratch + handed
         _tell(graph, schedule, beside, owner)
 
 
-def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> list[int]:
-    """Note what each kernel frees, the operand it overwrites, and its buffer; the size of each buffer."""
+def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int], dict[int, int]]:
+    """Note what each kernel frees, the operand it overwrites, and its buffer.
+
+    Returns the size of each buffer, and by uid what a result needs of its own.
+    """
     base, last, kept = _live_ranges(schedule)
     ending: dict[int, list[Expr]] = {}
     for uid, index in last.items():
         if uid in owner and uid not in kept:
             ending.setdefault(index, []).append(owner[uid].result)
     sizes: list[int] = []
+    needs: dict[int, int] = {}
     free: list[tuple[int, int]] = []
     for index, kernel in enumerate(schedule.kernels):
         dying = ending.get(index, ())
@@ -68,18 +71,20 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> list[int]:
             if operand is not None:
                 kernel.reuses = operand
                 kernel.buffer = owner[operand.uid].buffer
+                needs[result.uid] = needs[operand.uid]
             elif not isinstance(result.operation, Call):
-                kernel.buffer = _take(_size(result), sizes, free)
+                size = needs[result.uid] = _size(result)
+                kernel.buffer = _take(size, sizes, free)
             if result.uid not in last:
                 kernel.frees.append(result)
         for node in kernel.frees:
             buffer = owner[node.uid].buffer
             if node is not kernel.reuses and buffer >= 0:
                 bisect.insort(free, (sizes[buffer], buffer))
-    return sizes
+    return sizes, needs
 
 
-def _measure(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[int, int, int, int]:
+def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int, int]) -> tuple[int, int, int, int]:
     """Note the bytes alive at each kernel and their bound.
 
     Returns the most bytes alive in the arena, the largest scratch memory, the most bytes alive outside the arena, and
@@ -88,24 +93,29 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[int, int,
     live = held = own = handed = 0
     most = most_held = most_own = most_handed = scratch = 0
     for kernel in schedule.kernels:
-        if kernel.reuses is None and kernel.result.uid in owner:
+        uid = kernel.result.uid
+        if kernel.reuses is None and uid in owner:
             live += kernel.bytes
             if kernel.buffer >= 0:
-                held += _size(kernel.result)
+                held += needs[uid]
             else:
                 own += kernel.bytes
                 handed += kernel.bytes
         kernel.live = live + kernel.workspace
-        allocated, given = kernel.workspace - kernel.scratch, rounded(kernel.scratch)
-        most, scratch, most_held = max(most, kernel.live), max(scratch, given), max(most_held, held + given)
-        most_own, most_handed = max(most_own, own + allocated), max(most_handed, handed + allocated)
+        most = max(most, kernel.live)
+        most_held = max(most_held, held)
+        if kernel.workspace or kernel.buffer < 0:
+            allocated, given = kernel.workspace - kernel.scratch, rounded(kernel.scratch)
+            scratch, most_held = max(scratch, given), max(most_held, held + given)
+            most_own, most_handed = max(most_own, own + allocated), max(most_handed, handed + allocated)
         for node in kernel.frees:
             if node is not kernel.reuses:
-                live -= owner[node.uid].bytes
-                if owner[node.uid].buffer >= 0:
-                    held -= _size(node)
+                freed = owner[node.uid]
+                live -= freed.bytes
+                if freed.buffer >= 0:
+                    held -= needs[node.uid]
                 else:
-                    own -= owner[node.uid].bytes
+                    own -= freed.bytes
     schedule.bound = most
     return most_held, scratch, most_own, most_handed
 
@@ -160,7 +170,7 @@ def _lay_side_by_side(schedule: Schedule, sizes: Sequence[int], arena: int) -> N
     schedule.buffers, schedule.arena = tuple(sizes), arena
 
 
-def _pack(schedule: Schedule, below: int) -> bool:
+def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
     """Lay results and scratch memory where they fit; False where that takes ``below`` bytes or more, or too long."""
     spans: list[list[int]] = []
     users: list[tuple[Kernel, int]] = []  # a kernel and the span of its result
@@ -170,7 +180,7 @@ def _pack(schedule: Schedule, below: int) -> bool:
         if kernel.buffer >= 0:
             if kernel.reuses is None:
                 place = len(spans)
-                spans.append([_size(kernel.result), index, index])
+                spans.append([needs[kernel.result.uid], index, index])
             else:
                 place = span_of[kernel.reuses.uid]
             span_of[kernel.result.uid] = place
