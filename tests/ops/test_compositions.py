@@ -1,0 +1,189 @@
+"""Functions that are written with other operations, against NumPy: orders, repetitions, paddings, Einstein's sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+generator = np.random.default_rng(0)
+SOLID = generator.normal(size=(3, 4, 5))
+GIVEN = {
+    "float64": SOLID,
+    "float32": SOLID.astype(np.float32),
+    "integers": generator.integers(-3, 9, (4, 6)).astype(np.int32),
+    "truths": generator.integers(0, 2, (4, 6)).astype(bool),
+    "one": np.ones((1, 1)),
+    "nothing": np.zeros((0, 3)),
+    "nan": np.array([[1.0, np.nan, 3.0, np.nan, -1.0]]),
+}
+SAME_NAME: dict[str, Callable[[Any], Any]] = {
+    "argmax": np.argmax,
+    "argmax last": lambda x: np.argmax(x, -1),
+    "argmin kept": lambda x: np.argmin(x, 0, keepdims=True),
+    "sort": np.sort,
+    "sort first": lambda x: np.sort(x, 0),
+    "var": np.var,
+    "var corrected": lambda x: np.var(x, -1, ddof=1),
+    "std": lambda x: np.std(x, 0, keepdims=True),
+    "prod": lambda x: np.prod(x, -1),
+    "all": lambda x: np.all(x, 0, keepdims=True),
+    "any": lambda x: np.any(x, -1),
+    "flip": np.flip,
+    "flip last": lambda x: np.flip(x, -1),
+    "roll": lambda x: np.roll(x, 2),
+    "roll far": lambda x: np.roll(x, -7, -1),
+    "roll twice": lambda x: np.roll(x, (1, 2), (0, -1)),
+    "tile": lambda x: np.tile(x, (2, 1, 1, 3)),
+    "tile never": lambda x: np.tile(x, 0),
+    "repeat": lambda x: np.repeat(x, 3),
+    "repeat last": lambda x: np.repeat(x, 2, -1),
+    "tril": np.tril,
+    "triu": lambda x: np.triu(x, -1),
+    "cumsum": np.cumsum,
+    "cumsum last": lambda x: np.cumsum(x, -1),
+    "isnan": np.isnan,
+    "isfinite": np.isfinite,
+    "take": lambda x: np.take(x, np.array([[0, -1], [0, 0]]), -1),
+    "take_along_axis": lambda x: np.take_along_axis(x, np.zeros((1,) * x.ndim, int), -1),
+    "moveaxis": lambda x: np.moveaxis(x, 0, -1),
+    "clip by tensors": lambda x: np.clip(x, np.asarray(0.5), np.asarray(1.5)),
+    "pad": lambda x: np.pad(x, 1),
+    "pad a value": lambda x: np.pad(x, ((0, 2),) * x.ndim, constant_values=1),
+    "pad edge": lambda x: np.pad(x, ((1, 3),) * x.ndim, mode="edge"),
+    "pad reflect": lambda x: np.pad(x, ((0, 0),) * (x.ndim - 1) + ((2, 1),), mode="reflect"),
+    "pad wrap": lambda x: np.pad(x, ((1, 0),) * x.ndim, mode="wrap"),
+}
+
+
+def outcome(function: Callable[[Any], Any], x: Any) -> Any:
+    """The value, or None where it is refused."""
+    with np.errstate(all="ignore"):
+        try:
+            return ex.evaluate(function(ex.tensor(x))) if isinstance(x, np.ndarray) else None
+        except ex.OperandError:
+            return None
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.spec("C-18")
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("name", SAME_NAME)
+def test_functions_equal_numpys_of_the_same_name(name: str, given: str) -> None:
+    """NumPy's functions on expressions record, and give NumPy's values, shapes and dtypes, or are refused as there."""
+    function, x = SAME_NAME[name], GIVEN[given]
+    try:
+        expected = np.asarray(function(x))
+    except (ValueError, IndexError, TypeError):
+        assert outcome(function, x) is None
+        return
+    if name == "pad reflect" and x.shape[-1] < 3:
+        assert outcome(function, x) is None  # NumPy reflects again and again, torch and ONNX refuse
+        return
+    found = outcome(function, x)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(found.astype(float), expected.astype(float), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_equal_elements_stay_in_their_order(descending: bool) -> None:
+    x = generator.integers(0, 3, (4, 50)).astype(np.uint8)
+    found = ex.evaluate(ex.argsort(ex.tensor(x), descending=descending))
+    np.testing.assert_array_equal(found, np.argsort(255 - x if descending else x, kind="stable"))
+    values, places = ex.evaluate(ex.topk(ex.tensor(x), 3, largest=descending))
+    np.testing.assert_array_equal(places, found[:, :3])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, found, 1)[:, :3])
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums(exclusive: bool, reverse: bool) -> None:
+    x = np.arange(1.0, 6.0)
+    expected = [sum(x[i + exclusive :]) if reverse else sum(x[: i + 1 - exclusive]) for i in range(5)]
+    np.testing.assert_array_equal(ex.evaluate(ex.cumsum(ex.tensor(x), exclusive=exclusive, reverse=reverse)), expected)
+
+
+EQUATIONS = {
+    "ij,jk": ((2, 3), (3, 4)),
+    "ij,jk->ki": ((2, 3), (3, 4)),
+    "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)),
+    "i,j->ij": ((3,), (4,)),
+    "ij->j": ((2, 3),),
+    "abc,cd,be->ade": ((2, 3, 4), (4, 5), (3, 6)),
+    "bhqd,bhkd->bhqk": ((2, 2, 3, 4), (2, 2, 5, 4)),
+    "ij,k->": ((2, 0), (3,)),
+    "ab,cd->dbca": ((2, 3), (4, 5)),
+    "...ij,...jk->...ik": ((5, 2, 3), (3, 4)),
+    "...ij,...jk": ((6, 1, 2, 3), (5, 3, 4)),
+    "i...,i->...": ((2, 3, 4), (2,)),
+    "aiji->ja": ((2, 3, 4, 3),),
+    "iii->i": ((2, 2, 2),),
+    "i,->i": ((3,), ()),
+    "ij,jk->ik": ((2, 1), (3, 4)),
+    "ii,ii->": ((1, 1), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_einsteins_sums(equation: str) -> None:
+    """Einstein's sums of any operands, with ellipses, diagonals and repeated axes, as NumPy has them."""
+    operands = [generator.normal(size=shape) for shape in EQUATIONS[equation]]
+    found = ex.evaluate(ex.einsum(equation, *map(ex.tensor, operands)))
+    expected = np.einsum(equation, *operands)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: ex.einsum("ij,jk", IMAGE, LINE), "a letter for each axis"),
+        (lambda: ex.einsum("i,i", LINE, LINE[:3]), "i has 4 and 3"),
+        (lambda: ex.einsum("i->ij", LINE), "stands there once, and in an operand"),
+        (lambda: ex.einsum("i+j", LINE), "an equation has letters"),
+        (lambda: ex.pad(LINE, 1, "mirror"), "one of constant, reflect, edge, wrap"),
+        (lambda: ex.pad(LINE, 4, "reflect"), "at most 3 elements"),
+        (lambda: ex.pad(LINE, (-3, -2)), "no more is taken away than there is"),
+        (lambda: ex.pad(LINE, ((1, 1), (1, 1))), "a pair .before, after. for each axis"),
+        (lambda: ex.pad(LINE.astype(np.uint8), 1, constant_values=300), "has a place among elements of dtype uint8"),
+        (lambda: ex.take(LINE, LINE), "chosen by whole numbers"),
+        (lambda: ex.take_along_axis(IMAGE, ex.tensor([1]), 1), "as many axes"),
+        (lambda: ex.topk(LINE, 5), "0 … 4 elements"),
+        (lambda: ex.argmax(LINE[:0]), "holds at least one"),
+        (lambda: ex.resize(IMAGE, (2, 2), method="cubist"), "the method is one of"),
+        (lambda: ex.resize(IMAGE, (0, 2)), "the new length .0. is 1 or more"),
+        (lambda: ex.resize(IMAGE, (2, 2), (1,)), "one size for each axis"),
+        (
+            lambda: ex.conv_transpose2d(IMAGE, np.ones((4, 1, 3, 3)), strides=2, output_padding=2),
+            "smaller than the stride",
+        ),
+        (lambda: ex.conv_transpose2d(IMAGE, np.ones((4, 1, 3, 3)), padding=3), "one pixel at least"),
+        (lambda: ex.conv_transpose2d(IMAGE, np.ones((3, 1, 3, 3))), "filters .C, O / groups"),
+        (lambda: ex.group_norm(IMAGE, 3), "divide among them"),
+        (lambda: ex.pixel_shuffle(IMAGE, 3), "the channels divide by 9"),
+        (lambda: ex.glu(LINE[:3]), "two halves"),
+        (lambda: ex.prelu(IMAGE, np.ones(3)), "one for each channel"),
+        (lambda: ex.attention(IMAGE, LINE, LINE), "queries are"),
+        (lambda: ex.tile(LINE, -1), "not negative"),
+        (lambda: ex.moveaxis(IMAGE, (0, 1), (2, 2)), "one place of its own"),
+    ],
+)
+def test_illegal_arguments_are_told_the_rule(make: Callable[[], Any], said: str) -> None:
+    """What does not fit is refused when it is written, with the rule."""
+    with pytest.raises(ex.OperandError, match=said):
+        make()
+
+
+def test_numbers_beyond_the_table_are_named() -> None:
+    for make in (ex.take, lambda x, n: ex.take_along_axis(x, n, 0)):
+        np.testing.assert_array_equal(ex.evaluate(make(LINE, np.array([-4, 3]))), [0, 3])
+        for wrong in (4, -5):
+            with pytest.raises(ex.RunError, match=f"row {wrong} of a table with rows 0 … 3"):
+                ex.evaluate(make(LINE, np.array([0, wrong])))
