@@ -65,6 +65,8 @@ class _Folder:
         for producer, consumer in slots.edges:
             self.readers[producer] += 1
             self.operands[consumer] += 1
+        kinds = recording.nodes.kind
+        self.leaf = [kinds[members[0]] in ("leaf", "input") for members in slots.nodes]
         self.structure = Structure(recording, slots)
 
     def first(self, slot: int) -> int:
@@ -74,7 +76,7 @@ class _Folder:
         return self.recording.operations[self.recording.nodes.operation[self.first(slot)]]
 
     def is_leaf(self, item: Item) -> bool:
-        return item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] in ("leaf", "input")
+        return item.kind == "slot" and self.leaf[item.number]
 
     def blocks(self, edges: list[Edges]) -> bool:
         """Put blocks that repeat without a scope of their own into boxes; tell whether there are any."""
@@ -279,18 +281,21 @@ class _Folder:
         readers: list[list[int]] = [[] for _ in items]
         leaves: list[list[int]] = [[] for _ in items]
         missing = [0] * len(items)
+        is_leaf = [self.is_leaf(item) for item in items]
         for tail, head in edges:
-            if min(tail, head) >= 0:
-                (leaves[head] if self.is_leaf(items[tail]) else readers[tail]).append(
-                    head if not self.is_leaf(items[tail]) else tail
-                )
-                missing[head] += not self.is_leaf(items[tail])
+            if tail >= 0 and head >= 0:
+                if is_leaf[tail]:
+                    leaves[head].append(tail)
+                else:
+                    readers[tail].append(head)
+                    missing[head] += 1
         done: dict[int, None] = {}
-        ready = [index for index, count in enumerate(missing) if count == 0 and not self.is_leaf(items[index])]
-        heapq.heapify(ready)
+        ready = [index for index, count in enumerate(missing) if count == 0 and not is_leaf[index]]
         while ready:
             index = heapq.heappop(ready)
-            done.update(dict.fromkeys((*leaves[index], index)))
+            for leaf in leaves[index]:
+                done[leaf] = None
+            done[index] = None
             for reader in readers[index]:
                 missing[reader] -= 1
                 if missing[reader] == 0:

@@ -63,8 +63,11 @@ def _pack_numbers(values: Sequence[int]) -> Any:
     while start < last and 6 * len(runs) < last:
         end, step = start + 1, 0
         if end < last:
-            step = values[end] - values[start]
-            while end < last and values[end] - values[end - 1] == step:
+            value = values[end]
+            step = value - values[start]
+            end += 1
+            while end < last and values[end] - value == step:
+                value += step
                 end += 1
         runs.append([values[start], end - start, step])
         start = end

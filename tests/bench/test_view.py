@@ -1,0 +1,233 @@
+"""From a file or a program to a picture that can be read, in a real JupyterLab and a headless Chromium."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.view.html import html
+from tests.bench.contest import table
+from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
+
+pytestmark = [pytest.mark.bench, pytest.mark.browser]
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
+RESNET = MODELS / "resnet18.pnnx.param"
+ROUNDS = 5
+
+IMPORTS = "import explorer as ex"
+
+
+def flat(count: int) -> list[ex.Expr]:
+    """A program of so many nodes without any scope: each reads one or two of the forty nodes before it."""
+    chance = random.Random(7)
+    values: list[ex.Expr] = [ex.tensor(np.full((4, 4), 0.5, np.float32), name=f"x{number}") for number in range(8)]
+    while len(values) < count:
+        one, other = chance.choice(values[-40:]), chance.choice(values[-40:])
+        values.append(one + other if chance.random() < 0.5 else chance.choice((ex.tanh, ex.sin, ex.relu))(one))
+    return values
+
+
+def planned(count: int) -> ex.EvalPlan:
+    """The plan of such a program; every value is asked for."""
+    plan = ex.EvalPlan()
+    for value in flat(count):
+        plan.register(value)
+    return plan.prepare()
+
+
+PROGRAM = f"import random\nimport numpy as np\n{inspect.getsource(flat)}\n{inspect.getsource(planned)}"
+
+DRAWN = """async ([code, index]) => {
+    const { content } = window.jupyterapp.shell.currentWidget;
+    const before = document.querySelectorAll(".jp-Notebook .explorer-view").length;
+    content.model.sharedModel.insertCell(index, { cell_type: "code", source: code });
+    content.activeCellIndex = index;
+    content.deselectAll();
+    const drawn = () => {
+        const views = document.querySelectorAll(".jp-Notebook .explorer-view");
+        return views.length > before && views[views.length - 1].querySelector(".ex-node, .ex-box");
+    };
+    const frame = () => new Promise((done) => requestAnimationFrame(done));
+    const begin = performance.now();
+    const ran = window.jupyterapp.commands.execute("notebook:run-cell");
+    while (!drawn()) {
+        if (performance.now() - begin > 120000) throw new Error("nothing was drawn in two minutes");
+        await frame();
+    }
+    await frame();
+    const spent = performance.now() - begin;
+    await ran;
+    return spent;
+}"""
+
+STEPS = """async (count) => {
+    const view = document.querySelector(".explorer-view");
+    const next = view.querySelector("[aria-label^='a step forward']");
+    const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const work = [], painted = [];
+    for (let step = 0; step < count; step++) {
+        await frame();
+        const begin = performance.now();
+        next.click();
+        view.getBoundingClientRect();
+        work.push(performance.now() - begin);
+        await frame();
+        painted.push(performance.now() - begin);
+    }
+    return [work, painted];
+}"""
+
+
+def in_lab(notebook: Callable[..., Any], setup: str, show: str, times: int) -> tuple[list[float], list[Any]]:  # noqa: F811
+    """The ms from running a cell until its graph is drawn, several times in one kernel, and the cells' outputs."""
+    book = notebook(IMPORTS)
+    book.execute(setup)
+    spent = []
+    for _ in range(times):
+        index = len(book.cells)
+        book.cells.append(show)
+        spent.append(book.page.evaluate(DRAWN, [show, index]))
+    outputs = book.page.evaluate(
+        "index => window.jupyterapp.shell.currentWidget.content.model.cells.get(index).outputs.toJSON()", index
+    )
+    return spent, outputs
+
+
+def row(name: str, spent: list[float]) -> list[str]:
+    first, rest = spent[0], spent[1:] or spent
+    return [name, f"{first:,.0f}", f"{statistics.median(rest):,.0f}", f"{min(rest):,.0f}"]
+
+
+def test_a_file_is_drawn_in_jupyterlab(notebook: Callable[..., Any]) -> None:  # noqa: F811
+    """Reach for 400 ms, libraries imported; the first one also loads the front end and the layout engine."""
+    rows = []
+    for name in ("resnet18", "mobilenet_v2", "encoder"):
+        file = MODELS / f"{name}.pnnx.param"
+        spent, _ = in_lab(notebook, "pass", f"ex.open({str(file)!r}).explore()", ROUNDS + 1)
+        rows.append(row(name, spent))
+    print(table("file → drawn graph, ms", ["file", "first", "median", "least"], rows, ["anywidget", "jupyterlab"]))
+    assert len(rows) == 3
+
+
+def test_a_cold_command_writes_a_page(tmp_path: Path) -> None:
+    """A new process: imports, reading, planning, layout, HTML."""
+    spent = []
+    page_path = tmp_path / "resnet18.html"
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        command = [sys.executable, "-m", "explorer", "show", str(RESNET), "-o", str(page_path)]
+        subprocess.run(command, check=True, capture_output=True)
+        spent.append((time.perf_counter() - begin) * 1000)
+    print(table("explorer show resnet18, ms", ["", "first", "median", "least"], [row("page", spent)], ["numpy"]))
+    assert page_path.exists()
+
+
+def test_the_bytes_of_a_cell(notebook: Callable[..., Any]) -> None:  # noqa: F811
+    """Reach for 150 KB, picture, text and widget state together."""
+    book = notebook(IMPORTS)
+    rows = []
+    for name in ("resnet18", "mobilenet_v2", "encoder"):
+        book.execute(f"view = ex.open({str(MODELS / (name + '.pnnx.param'))!r}).explore()")
+        sizes = json.loads(
+            book.execute(
+                "import json\n"
+                "data, _ = view._repr_mimebundle_()\n"
+                "state = {k: v for k, v in view.get_state().items() if k not in ('_esm', '_css')}\n"
+                "code = len(json.dumps([view._esm, view._css]).encode())\n"
+                "print(json.dumps([len(json.dumps(data).encode()), len(json.dumps(state).encode()), code]))"
+            )
+        )
+        rows.append([name, *[f"{size / 1000:,.0f}" for size in (*sizes, sum(sizes[:2]))]])
+    print(
+        table("bytes of a cell, KB", ["file", "mime data", "state", "front end", "data + state"], rows, ["anywidget"])
+    )
+    assert len(rows) == 3
+
+
+@pytest.mark.parametrize("count", [10_000, 50_000])
+def test_a_large_graph_without_scopes(notebook: Callable[..., Any], count: int) -> None:  # noqa: F811
+    """Reach for 1 s at 10,000 nodes and 4 s at 50,000; recording, planning and drawing."""
+    rows = []
+    for name, setup, show in (
+        ("recorded, planned and drawn", PROGRAM, f"planned({count}).explore()"),
+        ("planned before, drawn", f"{PROGRAM}\nplan = planned({count})", "plan.explore()"),
+    ):
+        spent, _ = in_lab(notebook, setup, show, 3)
+        rows.append(row(name, spent))
+    print(table(f"{count:,} nodes without scopes, ms", ["", "first", "median", "least"], rows, ["numpy"]))
+    assert len(rows) == 2
+
+
+def test_a_step_at_a_thousand_visible_nodes(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
+    """Reach for 16 ms from the key to the paint, everything open."""
+    page_path = tmp_path / "dag.html"
+    page_path.write_text(html(planned(1000).recording), encoding="utf-8")
+    page = open_page()
+    page.goto(page_path.as_uri())
+    page.wait_for_selector(".ex-node, .ex-box")
+    page.get_by_role("button", name="open all boxes").click()
+    visible = page.locator(".ex-node").count()
+    work, painted = page.evaluate(STEPS, 30)
+    rows = [[f"{statistics.median(work):.1f}", f"{max(work):.1f}", f"{statistics.median(painted):.1f}"]]
+    print(table(f"a step, {visible:,} visible nodes, ms", ["work", "most", "with two frames"], rows, ["playwright"]))
+    assert visible >= 900
+
+
+@contextmanager
+def netron_at(file: Path) -> Iterator[str]:
+    """Netron, serving one file on this machine."""
+    netron = pytest.importorskip("netron", reason="netron is not installed: make bench installs it")
+    host, port = netron.start(str(file), 0, browse=False)
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        netron.stop((host, port))
+
+
+def test_netron_draws_the_same_file(browser: Any, tmp_path: Path) -> None:  # noqa: F811
+    """The other drawer of files, in the same Chromium: from opening the page to its drawn graph; no request leaves."""
+    alone = tmp_path / "resnet18.html"
+    rows = []
+    began = time.perf_counter()
+    alone.write_text(html(ex.open(RESNET).look().recording), encoding="utf-8")
+    made = (time.perf_counter() - began) * 1000
+    with netron_at(RESNET) as url:
+        for name, address, drawn in (
+            ("Netron", url, "#target .node, svg .node"),
+            ("explorer, its page", alone.as_uri(), ".ex-node"),
+        ):
+            spent = []
+            for _ in range(ROUNDS + 1):
+                context = browser.new_context(viewport={"width": 1280, "height": 900})
+                context.route("**/*", _only_here)
+                if address.startswith("http"):
+                    context.add_cookies([{"name": "consent", "value": "1", "url": address}])
+                page = context.new_page()
+                begin = time.perf_counter()
+                page.goto(address)
+                page.wait_for_selector(drawn, state="attached", timeout=60_000)
+                spent.append((time.perf_counter() - begin) * 1000)
+                context.close()
+            rows.append(row(name, spent))
+    title = f"ResNet-18, navigation → drawn, ms (explorer's page was made in {made:,.0f} ms)"
+    print(table(title, ["", "first", "median", "least"], rows, ["netron", "playwright"]))
+    assert len(rows) == 2
+
+
+def _only_here(route: Any) -> None:
+    here = route.request.url.startswith(("http://localhost", "http://127.0.0.1", "file:", "data:"))
+    route.continue_() if here else route.abort()
