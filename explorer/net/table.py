@@ -116,8 +116,8 @@ class OperatorTable:
 
 
 def _word(type: str) -> str:
-    """The type without its family: relu of ``nn.ReLU`` and ``aten::relu``."""
-    return type.replace("::", ".").rpartition(".")[2].lower()
+    """The type without its family and opset: relu of ``nn.ReLU``, ``aten::relu`` and ``Relu (opset 1)``."""
+    return type.partition(" (")[0].replace("::", ".").rpartition(".")[2].lower()
 
 
 def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:

@@ -75,6 +75,7 @@ class _Reader:
             source=str(self.path),
             weights=StoredWeights(self.weights),
             dialect="onnx",
+            doc=_about(self.model),
         )
 
     def _enter(self, tensor: StoredTensor, name: str) -> None:
@@ -204,6 +205,19 @@ def constant(node: NodeProto, path: Path) -> StoredTensor | None:
                 real = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float32)
                 return StoredTensor(name, real.shape, "float32", real)
     return None
+
+
+def _about(model: ModelProto) -> str:
+    """What a file says of itself: its description, who made it, its opsets and notes, a line each."""
+    producer = f"{model.producer_name} {model.producer_version}".strip()
+    opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
+    lines = [
+        model.doc_string or model.graph.doc_string,
+        f"producer: {producer}" if producer else "",
+        f"opsets: {opsets}" if opsets else "",
+        *[f"{entry.key}: {entry.value}" for entry in model.metadata_props],
+    ]
+    return "\n".join(line for line in lines if line)
 
 
 def _shown(node: NodeProto) -> str:

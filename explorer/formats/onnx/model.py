@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # Google's package has no types
-from onnx import ModelProto
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor  # type: ignore[import-untyped]  # Google's package has no types
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # as above
+from onnx import ModelProto, TensorProto
 
 from explorer.core.errors import FileError
 
@@ -27,4 +30,26 @@ def parse(data: bytes, path: str) -> ModelProto:
             rule=_RULE,
             fix=_EXPORT,
         )
+    _check_texts(model, path)
     return model
+
+
+def _check_texts(model: ModelProto, path: str) -> None:
+    """Refuse names that are no UTF-8: they would come as bytes."""
+    waiting: list[Any] = [model]
+    while waiting:
+        message = waiting.pop()
+        if isinstance(message, TensorProto):  # its other fields may be large
+            fields = [(TensorProto.DESCRIPTOR.fields_by_name["name"], message.name)]
+            waiting.extend(message.external_data)
+        else:
+            fields = message.ListFields()
+        for field, value in fields:
+            values = [value] if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") else value
+            if field.type == FieldDescriptor.TYPE_MESSAGE:
+                waiting.extend(values)
+            elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+                wrong = next(text for text in values if isinstance(text, bytes))
+                raise FileError(
+                    f"{field.full_name} is {wrong[:80]!r}", path=path, rule="names and texts are UTF-8", fix=_EXPORT
+                )

@@ -159,12 +159,8 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
     each = 2 if dtype.startswith("complex") else 1
     found = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
     _check_length(name, shape, dtype, found, count * each, "numbers", path)
-    try:
-        array = numpy_helper.to_array(tensor)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise FileError(
-            f"tensor {name!r} of {dtype}: {error}", path=str(path), rule="elements fit their dtype", fix=_AGAIN
-        ) from None
+    _check_range(tensor, name, dtype, path)
+    array = numpy_helper.to_array(tensor)
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
 
 
@@ -176,6 +172,22 @@ def _check_length(
             f"tensor {name!r} has {found} {unit}, {shape} of {dtype} takes {expected}",
             path=str(path),
             rule="a tensor holds as many elements as its shape says",
+            fix=_AGAIN,
+        )
+
+
+def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None:
+    """Refuse numbers that are stored wider than their dtype and do not fit it."""
+    wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
+    if not wide or dtype in ("int32", "uint64", "float32"):
+        return
+    bits = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
+    low, high = int(np.iinfo(bits).min), int(np.iinfo(bits).max)
+    if min(wide) < low or max(wide) > high:
+        raise FileError(
+            f"tensor {name!r} of {dtype} holds {min(wide)} to {max(wide)}",
+            path=str(path),
+            rule=f"its elements lie in {low} … {high}",
             fix=_AGAIN,
         )
 

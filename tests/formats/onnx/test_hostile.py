@@ -1,0 +1,201 @@
+"""Files that are damaged or hostile: refused by name, never run, and nothing outside their folder is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import explorer as ex
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+ASSETS = Path(__file__).parents[3] / "assets"
+x = np.arange(3, dtype=np.float32)
+
+
+def plus(**fields: object) -> ModelProto:
+    """x + w, with the initializer w as it is given."""
+    made = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
+    made.graph.initializer.append(TensorProto(**{"name": "w", "data_type": FLOAT, "dims": [3], **fields}))
+    return made
+
+
+def outside(folder: Path, **entries: str) -> ModelProto:
+    made = plus(data_location=TensorProto.EXTERNAL)
+    for key, value in entries.items():
+        made.graph.initializer[0].external_data.add(key=key, value=value)
+    (folder / "w.bin").write_bytes(b"skip" + x.tobytes())
+    return made
+
+
+def test_weights_beside_the_file(tmp_path: Path) -> None:
+    """Weights that the model stores in another file are read from there when they are asked for."""
+    net = opened(outside(tmp_path, location="w.bin", offset="4", length="12"), tmp_path)
+    np.testing.assert_array_equal(net.run(x), 2 * x)
+    del net["add"].B
+    (tmp_path / "w.bin").unlink()
+    net = opened(outside(tmp_path, location="w.bin", offset="4"), tmp_path)
+    (tmp_path / "w.bin").write_bytes(b"short")
+    assert any("takes 12 bytes from 4, the file has 1 there" in line for line in net.check())
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(ex.FileError, match=r"w\.bin: weight 'w' cannot be read: No such file"):
+        net.run(x)
+
+
+@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "", ".", "a/../../w.bin", "link/w.bin", "a\0b"])
+def test_nothing_outside_the_folder_is_read(tmp_path: Path, location: str) -> None:
+    """A location that is not below the model's folder is refused by name, a link that leads out too."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    os.symlink(tmp_path, folder / "link")
+    with pytest.raises(ex.FileError, match=r"tensor 'w' is stored in .*\n.*below its folder"):
+        opened(outside(tmp_path, location=location), folder)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"offset": "-1"}, "with offset=-1"),
+        ({"length": "13"}, "takes 12 bytes"),
+        ({"offset": "x"}, "with offset=x"),
+        ({"length": "99999999999999999999"}, "with length=9"),
+    ],
+)
+def test_wrong_places_of_weights(tmp_path: Path, entries: dict[str, str], said: str) -> None:
+    with pytest.raises(ex.FileError, match=said):
+        opened(outside(tmp_path, location="w.bin", **entries), tmp_path)
+
+
+def _twice_produced() -> ModelProto:
+    return model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"])
+
+
+def _cycle() -> ModelProto:
+    return model([node("Add", ["x", "b"], ["a"], "p"), node("Neg", ["a"], ["b"], "q")], {"x": (FLOAT, [3])}, ["b"])
+
+
+def _unknown_operand() -> ModelProto:
+    return model([node("Neg", ["nothing"], ["y"], "n")], {"x": (FLOAT, [3])}, ["y"])
+
+
+def _recursion() -> ModelProto:
+    body = [node("Self", ["a"], ["b"], domain="own")]
+    own = helper.make_function("own", "Self", ["a"], ["b"], body, [helper.make_opsetid("own", 1)])
+    made = model([node("Self", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=[own])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    return made
+
+
+def _initializer_twice() -> ModelProto:
+    made = plus(float_data=[1, 2, 3])
+    made.graph.initializer.append(made.graph.initializer[0])
+    return made
+
+
+def _initializer_produced() -> ModelProto:
+    return model([node("Neg", ["x"], ["w"])], {"x": (FLOAT, [3])}, ["w"], {"w": x})
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_twice_produced, "line 2: operator 'Abs_2' produces 'y', which is already produced by operator 'Neg_1'"),
+        (_cycle, "operators wait for one another: 'p'"),
+        (_unknown_operand, "operator 'n' reads 'nothing', which nobody produces"),
+        (_recursion, "function 'Self' calls itself"),
+        (_initializer_twice, "initializer 'w' is there twice"),
+        (_initializer_produced, "'w' is an initializer and the output of a node"),
+        (lambda: plus(raw_data=b"12345"), r"tensor 'w' has 5 bytes, \(3,\) of float32 takes 12"),
+        (lambda: plus(float_data=[1, 2]), r"tensor 'w' has 2 numbers, \(3,\) of float32 takes 3"),
+        (lambda: plus(dims=[-3], raw_data=b""), r"tensor 'w' has shape \(-3,\)"),
+        (lambda: plus(dims=[1 << 40, 1 << 40], raw_data=b"1234"), "tensor 'w' has 4 bytes"),
+        (lambda: plus(data_type=TensorProto.INT8, dims=[1], int32_data=[999]), "tensor 'w' of int8 holds 999 to 999"),
+        (ModelProto, "the file is empty"),
+        (lambda: ModelProto(ir_version=8), "the model holds no graph"),
+        (lambda: model([], {"x": (FLOAT, [3])}, []), "the graph has no nodes and no outputs"),
+    ],
+)
+def test_wrong_models_are_refused(tmp_path: Path, make: Callable[[], ModelProto], said: str) -> None:
+    """What is no graph, or no tensor, is refused when the file is opened, by name and with the rule."""
+    with pytest.raises(ex.FileError, match=said):
+        opened(make(), tmp_path)
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    """A truncated file, and one of another kind, are refused."""
+    path = tmp_path / "m.onnx"
+    for data in ((ASSETS / "digits.onnx").read_bytes()[:-100], b"7767517\n5 4\n", bytes(64), b"\xff" * 64):
+        path.write_bytes(data)
+        with pytest.raises(ex.FileError, match=r"m\.onnx: this is no whole ONNX model"):
+            ex.open(path)
+    with pytest.raises(ex.FileError, match="cannot be read: No such file"):
+        ex.open(tmp_path / "none.onnx")
+
+
+def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions that call others twice, level by level, are refused when they become too many operators."""
+    from explorer.formats.onnx import functions
+
+    monkeypatch.setattr(functions, "MOST", 1000)
+    opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
+    made = [helper.make_function("own", "F0", ["a"], ["b"], [node("Neg", ["a"], ["b"])], opsets)]
+    for level in range(1, 20):
+        body = [node(f"F{level - 1}", [a], [b], domain="own") for a, b in (("a", "m"), ("m", "b"))]
+        made.append(helper.make_function("own", f"F{level}", ["a"], ["b"], body, opsets))
+    whole = model([node("F19", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=made)
+    with pytest.raises(ex.FileError, match="expands to more than 1000 operators"):
+        opened(whole, tmp_path)
+
+
+def test_huge_shapes_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    """A file may declare any shape; a run that needs more memory than there is says so."""
+    made = model(
+        [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["c", "x"], ["y"], "add")],
+        {"x": (FLOAT, [1])},
+        ["y"],
+        {"s": np.array([1 << 30, 1 << 20])},
+    )
+    net = opened(made, tmp_path)
+    with pytest.raises(ex.ExplorerError):
+        net.run(np.ones(1, np.float32))
+
+
+seed = (ASSETS / "digits.onnx").read_bytes()
+edits = st.lists(st.tuples(st.integers(0, len(seed) - 1), st.binary(min_size=1, max_size=4)), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits, st.integers(0, 400))
+def test_damaged_bytes_are_read_or_refused(tmp_path: Path, edits: list[tuple[int, bytes]], start: int) -> None:
+    """Whatever bytes a file holds, it opens and is checked, or is refused with a FileError."""
+    data = bytearray(seed)
+    for place, new in edits:
+        at = place % (start + 200)  # the head holds names and attributes, the rest weights
+        data[at : at + len(new)] = new
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    try:
+        net = ex.open(path)
+    except ex.FileError:
+        return
+    try:
+        net.check()
+    except ex.ExplorerError:
+        return
+
+
+def test_hostile_names_are_kept_as_text(tmp_path: Path) -> None:
+    name = '<img src=x onerror=alert(1)>"];evil[label="\x1b'
+    made = model([node("Relu", ["x"], [name], name)], {"x": (FLOAT, [3])}, [name], {})
+    made.graph.initializer.append(numpy_helper.from_array(x, "unused"))
+    net = opened(made, tmp_path)
+    from explorer.view.svg import svg
+
+    assert "<img" not in svg(net.look().recording)
+    np.testing.assert_array_equal(net.run(x), x)

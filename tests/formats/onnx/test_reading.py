@@ -1,0 +1,257 @@
+"""What an ONNX file holds, read into a definition: names, boxes, constants, types, functions, inner graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import explorer as ex
+from explorer.formats.onnx.operators import TABLE
+from explorer.net import OperatorContext
+from explorer.net.boxes import box_paths
+from explorer.view.text import text
+from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
+
+ASSETS = Path(__file__).parents[3] / "assets"
+x23 = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_the_digits_come_out_as_from_the_other_format() -> None:
+    """An ONNX file opens, is drawn, checked, run for any batch, cut and planned; it gives what the PNNX file gives."""
+    net, other = ex.open(ASSETS / "digits.onnx"), ex.open(ASSETS / "digits.pnnx.param")
+    images = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
+    assert net.check() == []
+    assert net.definition.dialect == "onnx"
+    np.testing.assert_allclose(net.run(images), other.run(images), rtol=1e-5, atol=1e-6)
+    cut = net.cut(outputs=[net["/residual/Add"].outputs[0]])
+    assert len(cut.definition.operators) < len(net.definition.operators)
+    assert cut.run(images).shape[0] == 5
+    assert net.plan(images).eval().recording.schedule is not None
+    assert "/residual/Add" in net
+    assert "conv2d" in text(net.look().recording)
+
+
+def test_weights_have_the_names_of_inputs(tmp_path: Path) -> None:
+    """Initializers are weights by the names that ONNX gives an operator's inputs; short whole numbers are arguments."""
+    made = model(
+        [node("Gemm", ["x", "w", "b"], ["y"], "fc", transB=1), node("Reshape", ["y", "s"], ["z"], "shape")],
+        {"x": (FLOAT, ["batch", 3])},
+        ["z"],
+        {"w": np.ones((4, 3), np.float32), "b": np.ones(4, np.float32), "s": np.array([-1, 2, 2])},
+    )
+    net = opened(made, tmp_path)
+    assert dict(net["fc"].definition.weights) == {
+        name: reference for name, reference in net["fc"].definition.weights.items() if name in "BC"
+    }
+    assert net["fc"].B.shape == (4, 3)
+    assert net["shape"].arguments["shape"] == (-1, 2, 2)
+    assert net.inputs["x"].shape == ("batch", 3)
+    np.testing.assert_array_equal(net.run(x23), (x23.sum(1, keepdims=True) + 1).repeat(4, 1).reshape(2, 2, 2))
+    net["fc"].C = np.zeros(4, np.float32)
+    np.testing.assert_array_equal(net.run(x23)[0, 0], [3, 3])
+
+
+def test_initializers_among_the_inputs_are_no_inputs(tmp_path: Path) -> None:
+    """An older file lists its initializers among the graph's inputs; they are constants all the same."""
+    made = model(
+        [node("Add", ["x", "w"], ["y"])], {"x": (FLOAT, [2, 3]), "w": (FLOAT, [3])}, ["y"], {"w": x23[1]}, opset=11
+    )
+    net = opened(made, tmp_path)
+    assert list(net.inputs) == ["x"]
+    np.testing.assert_array_equal(net.run(x23), x23 + x23[1])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"value": numpy_helper.from_array(np.array([1.5, 2, 3], np.float32))}, [1.5, 2, 3]),
+        ({"value_float": 2.5}, 2.5),
+        ({"value_floats": [1.0, 2.0, 4.0]}, [1, 2, 4]),
+    ],
+)
+def test_constants_are_no_operators(tmp_path: Path, attributes: dict[str, object], expected: object) -> None:
+    """Constant nodes are weights or arguments of their readers, by other names too; outputs are made by operators."""
+    made = model(
+        [node("Constant", [], ["c"], **attributes), node("Identity", ["c"], ["d"]), node("Mul", ["x", "d"], ["y"])],
+        {"x": (FLOAT, [2, 3])},
+        ["y", "c"],
+    )
+    net = opened(made, tmp_path)
+    found = net.run(x23)
+    np.testing.assert_array_equal(found["y"], x23 * np.float32(expected))
+    np.testing.assert_array_equal(found["c"], np.float32(expected))
+    assert [operator.type for operator in net.definition.operators] == ["Mul", "Constant"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32", "bool"])
+@pytest.mark.parametrize("raw", [True, False])
+def test_elements_of_all_dtypes(tmp_path: Path, dtype: str, raw: bool) -> None:
+    """Weights are raw bytes or typed numbers, of every dtype that NumPy has."""
+    values = np.array([0, 1, 1, 0, 1], dtype)
+    kind = helper.np_dtype_to_tensor_dtype(values.dtype)
+    stored = helper.make_tensor("w", kind, [5], values.tobytes() if raw else values.tolist(), raw=raw)
+    made = model([node("Identity", ["w"], ["y"])], {}, ["y"])
+    made.graph.initializer.append(stored)
+    found = opened(made, tmp_path).run()
+    assert found.dtype == values.dtype
+    np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_bfloat16_is_widened(tmp_path: Path, raw: bool) -> None:
+    """NumPy has no bfloat16: such weights are float32, exactly."""
+    bits = np.array([0x3F80, 0xC020], np.uint16)
+    stored = TensorProto(name="w", data_type=TensorProto.BFLOAT16, dims=[2])
+    if raw:
+        stored.raw_data = bits.tobytes()
+    else:
+        stored.int32_data.extend(bits.tolist())
+    made = model([node("Mul", ["x", "w"], ["y"])], {"x": (FLOAT, [2])}, ["y"])
+    made.graph.initializer.append(stored)
+    np.testing.assert_array_equal(opened(made, tmp_path).run(np.ones(2, np.float32)), [1, -2.5])
+
+
+def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
+    """A tensor of a dtype that explorer has not is named when a run needs it; the file opens and is drawn."""
+    made = model([node("Cast", ["w"], ["y"], "widen", to=FLOAT)], {}, ["y"])
+    made.graph.initializer.append(TensorProto(name="w", data_type=TensorProto.INT4, dims=[2], raw_data=b"\x21"))
+    net = opened(made, tmp_path)
+    with pytest.raises(ex.FileError, match=r"'widen' \(Cast\): input is 'a tensor of int4, which explorer has not'"):
+        net.run()
+    assert len(net.check()) == 1
+
+
+def test_operators_without_names_get_some(tmp_path: Path) -> None:
+    """Nodes without a name, and with one that is taken, get names that are the same each time."""
+    nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"], "n"), node("Abs", ["b"], ["y"], "n")]
+    made = model(nodes, {"x": (FLOAT, [2, 3])}, ["y"])
+    names = [operator.name for operator in opened(made, tmp_path).definition.operators]
+    assert names == ["Relu_1", "n", "n (2)"]
+    assert names == [operator.name for operator in opened(made, tmp_path).definition.operators]
+
+
+def test_boxes_are_told_by_paths_notes_and_weights(tmp_path: Path) -> None:
+    """Paths of names are boxes, as are torch's notes of modules, and else the names of weights."""
+    nodes = [
+        node("Relu", ["x"], ["a"], "/layer1/layer1.0/relu/Relu"),
+        node("MatMul", ["a", "val_1"], ["b"], "node_MatMul_3"),
+        node("Add", ["b", "enc.0.fc.bias"], ["c"], "node_linear"),
+        node("Neg", ["c"], ["y"], "node_neg"),
+    ]
+    note = nodes[3].metadata_props.add()
+    note.key, note.value = "pkg.torch.onnx.name_scopes", "['', 'head', 'head.final', 'neg']"
+    constants = {"val_1": np.eye(3, dtype=np.float32), "enc.0.fc.bias": x23[0]}
+    net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, ["y"], constants), tmp_path)
+    paths = ["/".join(path) for path in box_paths(net.definition).values()]
+    assert paths == [
+        "layer1/0/relu/Relu",
+        "enc/0/fc/node_MatMul_3",
+        "enc/0/fc/node_linear",
+        "head/final/node_neg",
+    ]
+
+
+def test_unused_and_absent_operands(tmp_path: Path) -> None:
+    """Inputs that are left out, in the midst too, are absent; outputs that are left out get a name."""
+    x = np.random.default_rng(1).standard_normal((3, 1, 2)).astype(np.float32)
+    weights = {"w": np.ones((1, 16, 2), np.float32), "r": np.zeros((1, 16, 4), np.float32)}
+    weights["h"] = np.zeros((1, 1, 4), np.float32)
+    lstm = node("LSTM", ["x", "w", "r", "", "", "h"], ["", "", "c"], "lstm", hidden_size=4)
+    net = opened(model([lstm], {"x": (FLOAT, [3, 1, 2])}, ["c"], weights), tmp_path)
+    assert net["lstm"].outputs == ("lstm:Y", "lstm:Y_h", "c")
+    assert net.run(x).shape == (1, 1, 4)
+
+
+def test_local_functions_are_boxes(tmp_path: Path) -> None:
+    """Calls of a model's own functions are expanded in a box of their name, with the attributes of the call."""
+    leaky = node("LeakyRelu", ["a"], ["t"])
+    alpha = leaky.attribute.add()
+    alpha.name, alpha.ref_attr_name, alpha.type = "alpha", "slope", 1
+    body = [leaky, node("Add", ["t", "b"], ["out"], "plus")]
+    twice = helper.make_function("own", "Twice", ["a", "b"], ["out"], body, [helper.make_opsetid("", 20)], ["slope"])
+    calls = [
+        node("Twice", ["x", "x"], ["m"], "first", domain="own", slope=0.5),
+        node("Twice", ["m", "x"], ["y"], "second", domain="own", slope=0.25),
+    ]
+    made = model(calls, {"x": (FLOAT, [2])}, ["y"], functions=[twice])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    net = opened(made, tmp_path)
+    assert list(net.operators) == ["first/LeakyRelu_1", "first/plus", "second/LeakyRelu_3", "second/plus"]
+    np.testing.assert_array_equal(net.run(np.array([-2, 2], np.float32)), [-0.75 - 2, 6])
+    assert [path[0] for path in box_paths(net.definition).values()] == ["first", "first", "second", "second"]
+
+
+def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
+    """If, Loop and Scan are drawn as one operator that reads what its inner graphs read; check and run name it."""
+    inner = helper.make_graph([node("Neg", ["h"], ["z"])], "then", [], [helper.make_empty_tensor_value_info("z")])
+    nodes = [
+        node("Relu", ["x"], ["h"]),
+        node("If", ["c"], ["y"], "choice", then_branch=inner, else_branch=inner),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, [2]), "c": (TensorProto.BOOL, [])}, ["y"]), tmp_path)
+    assert net["choice"].inputs == ("c", "h")
+    assert net["choice"].arguments["then_branch"] == "a graph of 1 nodes"
+    assert any("If" in line and "choice" in line for line in net.check())
+    with pytest.raises(ex.FileError, match="If: 'choice'"):
+        net.run(np.zeros(2, np.float32), np.array(True))
+    assert "If (cannot run)" in text(net.look().recording)
+
+
+def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
+    """An operator of an opset whose meaning is another, and one of an unknown domain, are named; the file opens."""
+    nodes = [
+        node("Clip", ["x"], ["a"], "old", min=0.0),
+        node("Relu", ["a"], ["b"], "same"),
+        node("Gelu", ["b"], ["y"], "theirs", domain="com.microsoft"),
+    ]
+    made = model(nodes, {"x": (FLOAT, [2])}, ["y"], opset=6)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    found = "\n".join(opened(made, tmp_path).check())
+    assert "Clip (opset 6): 'old' (line 1)" in found
+    assert "near known types: Clip" in found
+    assert "com.microsoft.Gelu: 'theirs' (line 3); near known types: Gelu" in found
+    assert "'same'" not in found
+
+
+def test_users_register_operator_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cell registers a type of ONNX files; the types of each format are listed apart."""
+    monkeypatch.setattr(TABLE, "_builders", dict(TABLE._builders))
+    made = model([node("Fancy", ["x"], ["y"], "f", domain="own")], {"x": (FLOAT, [2])}, ["y"])
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    net = opened(made, tmp_path)
+    (problem,) = net.problems().values()
+    assert problem.fix == 'register it: @ex.file_operator("own.Fancy", format="onnx")'
+
+    @ex.file_operator("own.Fancy", format="onnx")
+    def fancy(op: OperatorContext) -> ex.Expr:
+        return op.x * 2
+
+    np.testing.assert_array_equal(net.run(np.ones(2, np.float32)), [2, 2])
+    assert "own.Fancy" in ex.layer_types("onnx")
+    assert "own.Fancy" not in ex.layer_types()
+    with pytest.raises(ex.UnknownNameError, match="known: onnx"):
+        ex.layer_types("onxx")
+
+
+def test_an_unsorted_graph_runs_in_the_order_of_its_names(tmp_path: Path) -> None:
+    nodes = [node("Neg", ["a"], ["y"]), node("Relu", ["x"], ["a"])]
+    net = opened(model(nodes, {"x": (FLOAT, [2])}, ["y"]), tmp_path)
+    np.testing.assert_array_equal(net.run(np.array([-1, 2], np.float32)), [0, -2])
+
+
+def test_what_a_file_says_of_itself(tmp_path: Path) -> None:
+    """Description, producer, opsets and notes of a model are kept."""
+    made = model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"], producer_name="us", doc_string="tells")
+    helper.set_model_props(made, {"author": "me"})
+    assert opened(made, tmp_path).definition.doc == "tells\nproducer: us\nopsets: ONNX 20\nauthor: me"
+
+
+def test_one_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
+    nodes = [node("Gather", ["w", "x"], ["e"], "in"), node("MatMul", ["e", "w"], ["y"], "out")]
+    net = opened(model(nodes, {"x": (INT64, [4])}, ["y"], {"w": np.eye(8, dtype=np.float32)}), tmp_path)
+    assert net["in"].data.storage is net["out"].B.storage
+    assert net["in"].data.name == "w"
+    np.testing.assert_array_equal(net.run(np.arange(4)), np.eye(8)[:4])
