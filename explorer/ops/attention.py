@@ -48,11 +48,16 @@ def attention(
 ) -> Expr:
     """Scaled dot-product attention: (…, L, E), (…, S, E) and (…, S, V) to (…, L, V); see ``attention_weights``.
 
-    Where the queries have more heads (third axis from the end) than keys and values, consecutive heads share one.
+    Where the queries have more heads (third axis from the end) than keys and values, consecutive heads share one. A
+    query for which a boolean mask lets no key count gets zeros.
     """
     query, key, value = as_operands((query, key, value))
     key, value = (_shared(query, x) for x in (key, value))
-    return matmul(attention_weights(query, key, mask, causal=causal, scale=scale), value)
+    weights = attention_weights(query, key, mask, causal=causal, scale=scale)
+    if mask is not None:
+        (mask,) = as_operands((mask,))
+        weights = where(mask, weights, 0) if mask.dtype.kind == "b" else weights
+    return matmul(weights, value)
 
 
 def _shared(query: Expr, x: Expr) -> Expr:

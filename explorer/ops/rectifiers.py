@@ -64,23 +64,23 @@ def log_sigmoid(x: Any) -> Expr:
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:
-    """x where it is above the limit, a value elsewhere."""
+    """x where it is above the limit, a value elsewhere; NaN stays."""
     (x,) = as_operands((x,))
-    return where(x > limit, x, value)
+    return where(x <= limit, value, x)
 
 
 @public
 def softshrink(x: Any, width: float = 0.5) -> Expr:
-    """x moved towards 0 by a width, and 0 where it is not farther away than that."""
+    """x moved towards 0 by a width, and 0 where it is not farther away than that; NaN stays."""
     (x,) = as_operands((x,))
-    return where(x > width, x - width, where(x < -width, x + width, 0))
+    return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
 
 
 @public
 def hardshrink(x: Any, width: float = 0.5) -> Expr:
-    """x where it is farther from 0 than a width, 0 elsewhere."""
+    """x where it is farther from 0 than a width, 0 elsewhere; NaN stays."""
     (x,) = as_operands((x,))
-    return where(absolute(x) > width, x, 0)
+    return where(absolute(x) <= width, 0, x)
 
 
 @public

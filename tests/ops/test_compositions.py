@@ -187,3 +187,18 @@ def test_numbers_beyond_the_table_are_named() -> None:
         for wrong in (4, -5):
             with pytest.raises(ex.RunError, match=f"row {wrong} of a table with rows 0 … 3"):
                 ex.evaluate(make(LINE, np.array([0, wrong])))
+
+
+def test_what_is_not_a_number_stays_so() -> None:
+    x = ex.tensor(np.array([np.nan, -9.0, 0.25]))
+    for y in (ex.threshold(x, 0.0, 5.0), ex.softshrink(x), ex.hardshrink(x), ex.elu(x), ex.prelu(x, np.array([0.5]))):
+        np.testing.assert_array_equal(np.isnan(ex.evaluate(y)), [True, False, False])
+
+
+def test_a_query_that_sees_no_key_gets_zeros() -> None:
+    q, k = ex.tensor(generator.normal(size=(2, 3))), ex.tensor(generator.normal(size=(4, 3)))
+    mask = np.array([[False] * 4, [True, False, True, False]])
+    with np.errstate(invalid="ignore"):
+        found = ex.evaluate(ex.attention(q, k, k, mask))
+    np.testing.assert_array_equal(found[0], 0)
+    np.testing.assert_allclose(found[1:], ex.evaluate(ex.attention(q[1:], k[::2], k[::2])), rtol=1e-12)
