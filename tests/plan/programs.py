@@ -46,14 +46,14 @@ def programs(draw: st.DrawFn, size: int = 24) -> list[ex.Expr]:
         return nodes[-1 - draw(pick) % min(len(nodes), 6)] if draw(st.booleans()) else nodes[draw(pick) % len(nodes)]
 
     for _ in range(draw(st.integers(1, size))):
-        kind = draw(st.integers(0, 13))
+        kind = draw(st.integers(0, 14))
         x = one()
         if kind < 4:
             made = getattr(ex, draw(st.sampled_from(UNARY)))(x)
         elif kind < 7:
             made = getattr(ex, draw(st.sampled_from(BINARY)))(x, one())
         elif kind == 7:
-            made = draw(st.sampled_from((x + 0, x * 1, 2.0 * x, x - 0.5, x / 1, 1 + x, x**2)))
+            made = draw(st.sampled_from((x + 0, x * 1, 2.0 * x, x - 0.5, x / 1, 1 + x, x**2, x**3, x / 4)))
         elif kind == 8:
             made = draw(st.sampled_from((x @ weight + row, x * row, (x @ weight) * x, ex.relu(x @ weight) + x)))
         elif kind == 9:
@@ -76,6 +76,10 @@ def programs(draw: st.DrawFn, size: int = 24) -> list[ex.Expr]:
                 if draw(st.booleans())
                 else x + ex.stack([one()[0]] * ROWS)
             )
+        elif kind == 13:
+            joined = ex.concatenate([x, one()])
+            made = draw(st.sampled_from((joined[1:4], joined[ROWS:], joined[: ROWS - 1], joined[::2])))
+            made = ex.relu(made).max(axis=0) - x if draw(st.booleans()) else ex.concatenate([x[:1], made])[-ROWS:] * row
         else:
             called = draw(st.sampled_from((gate, both, deep)))
             made = called(x, one() if called is both else weight)

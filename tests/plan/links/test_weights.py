@@ -15,6 +15,7 @@ from explorer.core.types import TensorType
 from explorer.plan import Options, plan
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
+from tests.formats.pnnx.test_models import expected, inputs, seeded_net
 from tests.plan.links.asking import applied, decision, declined, simplified, values
 from tests.plan.reference import reference
 from tests.plan.test_values import subsets
@@ -163,6 +164,25 @@ def test_products_of_inputs_and_full_factors_are_not_looked_at() -> None:
     gate = rows @ matrix * ex.sigmoid(rows @ values((3, 4)))
     for root in (scores, gate, rows @ matrix * values((5, 4))):
         assert declined(simplified(root)) == applied(simplified(root)) == []
+
+
+@pytest.mark.spec("P-1", "P-15")
+@pytest.mark.parametrize("name", ["convbn_opt0", "convbn_opt1"])
+def test_the_batch_norm_of_a_model_file_is_folded(name: str) -> None:
+    """A file with convolution, bias and batch norm runs as convolution and one term; the rest is prepared once."""
+    net = seeded_net(name)
+    planned = net.look().planned
+    assert [code for code in applied(planned.graph) if "weights" in code] == [
+        "terms_of_weights",
+        "factor_into_weights",
+        "terms_of_weights",
+    ]
+    assert decision(planned.graph, "factor_into_weights").facts["weights"].name == "c.weight"
+    often = [[node.operation.name for node in k.nodes] for k in planned.schedule.kernels if not k.constant]
+    assert often[0][:2] == ["conv2d", "add"]
+    assert not any(name in ("subtract", "sqrt", "divide") for names in often for name in names)
+    found = net.run(inputs(net, name))
+    np.testing.assert_allclose(found, expected(name, "output"), rtol=0, atol=1e-5)
 
 
 @st.composite
