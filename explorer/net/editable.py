@@ -18,7 +18,7 @@ Write one from nothing, in explorer's own operator types, or edit what a file ga
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from explorer.net.dialect import TABLE
 from explorer.net.parts import memory_dtype
 from explorer.net.table import OperatorTable
 from explorer.net.weights import NetWeights, joined
-from explorer.net.writing import Draft, Names, OperatorCall, Written, free_name, names_of, own_name_of, write
+from explorer.net.writing import Draft, Names, OperatorCall, Written, names_of, own_name_of, write
 
 
 class EditableNet:
@@ -172,16 +172,16 @@ class EditableNet:
         doc: str,
         arguments: Mapping[str, Any],
     ) -> Written:
-        own = free_name(own_name_of(type), draft.has_operator) if name is None else name
-        writes = self._output_names(type, own, draft.has_blob) if outputs is None else names_of(outputs, "outputs")
+        own = draft.free_operator(own_name_of(type)) if name is None else name
+        writes = self._output_names(type, own, draft) if outputs is None else names_of(outputs, "outputs")
         return write(self.table, type, own, inputs, writes, arguments, weights or {}, draft.has_key, doc)
 
-    def _output_names(self, type: str, name: str, is_taken: Callable[[str], bool]) -> tuple[str, ...]:
+    def _output_names(self, type: str, name: str, draft: Draft) -> tuple[str, ...]:
         schema = self.table.schema(type)
         number = schema.outputs.least if schema is not None else 1
         if number == 1:
-            return (free_name(name, is_taken),)
-        return tuple(free_name(f"{name}_{index}", is_taken) for index in range(number))
+            return (draft.free_blob(name),)
+        return tuple(draft.free_blob(f"{name}_{index}") for index in range(number))
 
     def _with(self, written: Written) -> Any:
         return joined(self._definition.weights, written.arrays)

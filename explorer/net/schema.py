@@ -220,6 +220,7 @@ class OperatorSchema:
         after += map(str, self.arguments.values())
         return f"{self.type}({', '.join([*self.input_names, *['*'] * bool(after), *after])}) → {self.outputs}"
 
+    @cached_property
     def help(self) -> str:
         """All of it as text."""
         lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs} blobs"]

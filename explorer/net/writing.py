@@ -40,11 +40,13 @@ def names_of(names: Names, what: str) -> tuple[str, ...]:
     return found
 
 
-def free_name(wanted: str, is_taken: Callable[[str], bool]) -> str:
-    """The name itself, or with a number behind it if it is taken."""
+def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int]) -> str:
+    """The name itself, or with a number behind it if it is taken; ``tried`` keeps the numbers that are gone."""
     if not is_taken(wanted):
         return wanted
-    return next(name for index in count(1) if not is_taken(name := f"{wanted}_{index}"))
+    index = next(index for index in count(tried.get(wanted, 1)) if not is_taken(f"{wanted}_{index}"))
+    tried[wanted] = index
+    return f"{wanted}_{index}"
 
 
 def own_name_of(type: str) -> str:
@@ -88,7 +90,7 @@ def write(
     held: dict[str, Array] = {}
     for attribute, value in arrays.items():
         array = tensor(value).array
-        key = free_name(f"{name}.{attribute}", lambda key: is_key(key) or key in held)
+        key = free_name(f"{name}.{attribute}", lambda key: is_key(key) or key in held, {})
         references[attribute], held[key] = WeightReference(key, array.shape, array.dtype.name), array
     place = users_line()
     operator = OperatorDefinition(
@@ -135,7 +137,7 @@ class OperatorCall:
         self.type, self._add = type, add
         self.schema = table.schema(type)
         self.__name__ = type
-        self.__doc__ = self.schema.help() if self.schema is not None else (table[type].__doc__ or type)
+        self.__doc__ = self.schema.help if self.schema is not None else (table[type].__doc__ or type)
         if self.schema is not None:
             self.__signature__ = self.schema.signature
         else:
@@ -158,15 +160,16 @@ class Draft:
         self._names = {operator.name for operator in definition.operators}
         self._blobs = {blob.blob for blob in definition.blobs.values()}
         self.arrays: dict[str, Array] = {}
+        self._tried: dict[str, int] = {}
         self._keys = {weight.key for operator in definition.operators for weight in operator.weights.values()}
 
-    def has_operator(self, name: str) -> bool:
-        """Whether an operator has this name."""
-        return name in self._names
+    def free_operator(self, wanted: str) -> str:
+        """A name that no operator has."""
+        return free_name(wanted, self._names.__contains__, self._tried)
 
-    def has_blob(self, name: str) -> bool:
-        """Whether a blob has this name."""
-        return name in self._blobs
+    def free_blob(self, wanted: str) -> str:
+        """A name that no blob has."""
+        return free_name(wanted, self._blobs.__contains__, {})
 
     def has_key(self, key: str) -> bool:
         """Whether a weight is kept under this key."""
