@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from explorer.record import Decision, Kernel, Recording
 from explorer.record.reason import bytes_text, count_text, fact_text
+from explorer.view.boxes import scope_name
+from explorer.view.totals import of_scopes
 from explorer.view.visible import visible
 
 _MARK = {"applied": "✓", "declined": "✗"}
 _NODES = 60
 """nodes that are listed at most where there is no decision to list"""
+_SCOPES, _DEPTH = 40, 2
+"""scopes that are listed at most, and how deep they are nested at most"""
 
 
 def text(recording: Recording) -> str:
@@ -17,6 +21,7 @@ def text(recording: Recording) -> str:
     if recording.options:
         said = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
         lines.append(f"options: {said}")
+    lines += _scope_lines(recording)
     for number, stage in enumerate(recording.stages):
         lines.append(_stage_line(recording, number))
         lines += [_decision_line(recording, decision) for decision in recording.decisions[stage.first : stage.last]]
@@ -99,6 +104,27 @@ def _decision_line(recording: Recording, decision: Decision, located: bool = Fal
     many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
     sentence = recording.reason(decision)
     return f"  {_MARK[decision.verdict]} {stage} · {decision.link}{where}: {sentence}{many} [{decision.code}]"
+
+
+def _scope_lines(recording: Recording) -> list[str]:
+    """List what the scopes with weights hold, those inside others below them."""
+    totals = of_scopes(recording)
+    inside: dict[int, list[int]] = {}
+    for row, scope in enumerate(recording.scopes):
+        if totals[row].parameters and scope.kind != "top":
+            inside.setdefault(scope.parent, []).append(row)
+    outermost = [row for row, scope in enumerate(recording.scopes) if scope.kind == "top"]
+    pending = [(row, 0) for top in reversed(outermost) for row in reversed(inside.get(top, ()))]
+    lines = []
+    while pending:
+        row, depth = pending.pop()
+        lines.append(f"{'  ' * depth}  {scope_name(recording, row)} · {totals[row].text}")
+        if depth + 1 < _DEPTH:
+            pending += [(inner, depth + 1) for inner in reversed(inside.get(row, ()))]
+    if len(lines) > _SCOPES:
+        lines[_SCOPES:] = [f"  … and {len(lines) - _SCOPES:,} more scopes"]
+    whole = sum(totals[top].parameters for top in outermost)
+    return [f"scopes: {whole:,} parameters", *lines] if lines else []
 
 
 def _node_lines(recording: Recording) -> list[str]:

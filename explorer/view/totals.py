@@ -19,7 +19,7 @@ class Totals(NamedTuple):
 
     nodes: int = 0
     parameters: int = 0
-    """elements of the leaves inside a scope: weights; those outside are what the program is given"""
+    """elements of the leaves inside a layer or an operator of a file; others are what the program is given"""
     flops: int = 0
     bytes: int = 0
     """of all results that are allocated"""
@@ -40,9 +40,18 @@ class Totals(NamedTuple):
 def of_node(recording: Recording, node: int) -> Totals:
     """The totals of one node."""
     nodes = recording.nodes
-    weighs = nodes.kind[node] == "leaf" and recording.scopes[nodes.scope[node]].kind != "top"
+    weighs = nodes.kind[node] == "leaf" and _holds_weights(recording, nodes.scope[node])
     elements = prod(recording.types[nodes.type[node]].shape) if weighs else 0
     return Totals(1, elements, nodes.flops[node], nodes.bytes[node])
+
+
+def _holds_weights(recording: Recording, row: int) -> bool:
+    while row >= 0:
+        scope = recording.scopes[row]
+        if scope.kind in ("layer", "file"):
+            return True
+        row = scope.parent
+    return False
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:

@@ -98,3 +98,27 @@ def test_the_numbers_of_cells_change_nothing_static():
     assert [why(first, node) for node in range(len(first.nodes))] == [why(again, n) for n in range(len(again.nodes))]
     again.sources = [replace(source, where="model.py") for source in again.sources]
     assert "recorded at model.py line 1: h" in why(again, again.nodes.label.index("tanh"))
+
+
+@pytest.mark.spec("V-19")
+def test_scopes_with_weights_are_listed_with_what_they_hold():
+    """Text lists parameters and flops of the scopes that hold weights, two levels deep, and of all together."""
+    lines = text(sample.transformer(2)).splitlines()
+    start = lines.index("scopes: 40,960 parameters")
+    assert lines[start + 1 : start + 4] == [
+        "  model · 40,960 parameters · 1.88 M flops",
+        "    block0 · 20,480 parameters · 938 K flops",
+        "    block1 · 20,480 parameters · 938 K flops",
+    ]
+    assert not lines[start + 4].startswith("  ")
+
+
+@pytest.mark.spec("V-19")
+def test_a_program_without_weights_in_scopes_lists_none():
+    assert "scopes:" not in text(sample.dag(50))
+
+
+@pytest.mark.spec("V-19")
+def test_of_many_scopes_the_first_are_listed():
+    lines = text(sample.transformer(100)).splitlines()
+    assert "  … and 61 more scopes" in lines
