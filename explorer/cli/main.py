@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from explorer import __version__
-from explorer.cli import check, lab, run, show, why
+from explorer.cli import blas, check, lab, run, show, why
 from explorer.cli.progress import followed
 from explorer.core.errors import ExplorerError
 from explorer.view.visible import visible
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (show, run, check, why, lab):
+    for command in (show, run, check, why, lab, blas):
         name = command.__name__.rpartition(".")[2]
         each = commands.add_parser(
             name,

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from explorer.blas import CHOSEN
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
@@ -168,6 +169,8 @@ class EvalPlan:
                 "executor": self.executor,
                 "costs": "reference",
             }
+            if CHOSEN is not None:
+                options["blas"] = str(CHOSEN)
             self._recording = recorder.build(planned, self.title, options, run, self._values)
         return self._recording
 
