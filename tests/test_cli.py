@@ -134,6 +134,10 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out.startswith("fc1.weight · 24×192")
     assert main(["why", str(ASSETS / "digits_opt1.pnnx.param"), "pnnx_expr_2"]) == 0
     assert "plain number" in capsys.readouterr().out
+    assert main(["why", MODEL, "nn.ReLU"]) == 2
+    assert "this is a type; its operators are relu1, relu2, residual.relu1" in capsys.readouterr().err
+    assert main(["why", MODEL, "fc"]) == 2
+    assert "known: fc1, fc2, fc1.bias, fc2.bias, fc1.weight …" in capsys.readouterr().err
     assert main(["why", MODEL, "rellu1"]) == 2
     assert "unknown operator, operand or weight 'rellu1'\n  rule: known: relu1" in capsys.readouterr().err
 

@@ -40,13 +40,29 @@ class UnknownNameError(ExplorerError, LookupError):
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
         few = names if len(names) <= _FEW else []
-        near = difflib.get_close_matches(given, names, n=5, cutoff=_NEAR) or few
+        near = _near(given, names) or few
         more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
         listed = f"known: {', '.join(near)}{more}" if near else f"none of the {len(names)} known names is near"
         super().__init__(f"unknown {kind} {given!r}", rule=listed if names else "known: none are defined", fix=fix)
 
 
-_FEW, _NEAR = 12, 0.7
+_FEW, _NEAR, _LISTED = 12, 0.66, 5
+
+
+def _near(given: str, names: list[str]) -> list[str]:
+    """Names spelled nearly like this one, the nearest first; then those that hold it, the shortest first."""
+    close = difflib.get_close_matches(given, names, n=5 * _LISTED, cutoff=_NEAR)
+    matcher = difflib.SequenceMatcher(b=given)
+
+    def distance(name: str) -> float:
+        matcher.set_seq1(name)
+        return -matcher.ratio()
+
+    found = sorted(sorted(close), key=distance)
+    if len(given) > 1:
+        whole = given.lower()
+        found += sorted([name for name in names if whole in name.lower() and name not in close], key=len)
+    return found[:_LISTED]
 
 
 class FileError(ExplorerError, ValueError):

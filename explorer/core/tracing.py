@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import getrecursionlimit
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -24,6 +25,8 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _KEPT = 4
 """bodies that are kept for one combination of types: the newest, after variables were bound to other values"""
+_DEEP = 20
+"""functions inside one another from which a lack of stack is put down to them"""
 
 
 @dataclass(slots=True)
@@ -105,6 +108,16 @@ class Function(Generic[_Parameters, _Result]):
                 parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
                 traced_args, traced_kwargs = _replace((args, kwargs), parameters)
                 result = self._function(*traced_args, **traced_kwargs)
+        except RecursionError:
+            depth = len(state.traces)
+            if depth < _DEEP:  # the body's own recursion
+                raise
+            raise DeclarationError(
+                f"{self.name} is called inside functions that are nested {depth} deep",
+                rule=f"calls inside functions are recorded inside one another, and Python nests {getrecursionlimit():,}"
+                " calls",
+                fix="call one function after the other, in a loop, or raise sys.setrecursionlimit",
+            ) from None
         finally:
             self._active.discard(recording)
             state.traces = state.traces[:-1]

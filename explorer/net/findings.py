@@ -98,8 +98,12 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
         for attribute, reference in operator.weights.items()
     }
     if name not in operators and not definition.has_blob(name) and name not in weights:
+        same = [operator.name for operator in definition.operators if operator.type == name]
         raise UnknownNameError(
-            name, kind="operator, operand or weight", known={*operators, *definition.blobs, *weights}
+            name,
+            kind="operator, operand or weight",
+            known={*operators, *definition.blobs, *weights},
+            fix=f"this is a type; its operators are {', '.join(same[:8])}{', …' * (len(same) > 8)}" if same else "",
         )
     found: list[Expr] = []
     if name in operators:

@@ -25,6 +25,15 @@ def test_only_near_names_are_listed() -> None:
     assert ex.UnknownNameError("zzz", kind="record", known=["b", "a"]).rule == "known: a, b"
 
 
+def test_near_names_come_nearest_first_and_names_that_hold_it_last() -> None:
+    known = ["conv2", "conv10", "layer1.conv.weight", "1", "2", "pool", *[f"blob{index}" for index in range(20)]]
+    assert ex.UnknownNameError("conv", kind="name", known=known).rule.startswith(
+        "known: conv2, conv10, layer1.conv.weight …"
+    )
+    assert ex.UnknownNameError("blob", kind="name", known=known).rule.startswith("known: blob0, blob1, blob2, ")
+    assert ex.UnknownNameError("CONV.W", kind="name", known=known).rule.startswith("known: layer1.conv.weight …")
+
+
 def test_open_refuses_folders_and_what_is_no_path(tmp_path: Path) -> None:
     for wrong in (".", "", "/", tmp_path):
         with pytest.raises(ex.FileError, match="folder"):
