@@ -51,8 +51,8 @@ class Matmul(Operation):
         return TensorType(shape, np.result_type(a.dtype, b.dtype), a.device)
 
     def kernel(self, out: Array, a: Array, b: Array) -> Array:
-        result: Array = np.matmul(a, b, out=out)
-        return result
+        self._into(out, a, b)
+        return out
 
     def pieces(self, out: Array, prepared: None, a: Array, b: Array) -> list[Piece]:
         whole = tuple([slice(0, size) for size in out.shape])
@@ -73,6 +73,10 @@ class Matmul(Operation):
 
     @staticmethod
     def _into(out: Array, a: Array, b: Array) -> None:
+        if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
+            # one product over all rows, where NumPy would make one for each of the stacked matrices
+            rows = math.prod(a.shape[:-1])
+            a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
         np.matmul(a, b, out=out)
 
     def kept_axes(self, operand: int, a: TensorType, b: TensorType) -> tuple[tuple[int, int], ...]:
