@@ -12,6 +12,7 @@ from dataclasses import replace
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition
 from explorer.net.parts import Weights, graph_error
+from explorer.net.versions import split_name
 
 
 def changed(
@@ -91,6 +92,21 @@ def splice(
 def rewire(definition: NetDefinition, blob: str, to: str, readers: Sequence[str] | None = None) -> NetDefinition:
     """With the readers of a blob (None: all, and the net's outputs) reading another one instead."""
     operators, outputs = _rewired(definition, definition.blob(blob).name, to, readers)
+    return _plain(changed(definition, operators=operators, outputs=outputs), to)
+
+
+def _plain(definition: NetDefinition, read: str) -> NetDefinition:
+    """With the plain name for a version that is the current one wherever it is read, as the check found it to be."""
+    blob = (split_name(read) or (read, 0))[0]
+    if blob == read or not definition.rewrites:
+        return definition
+    operators = [
+        replace(operator, inputs=tuple(blob if name == read else name for name in operator.inputs))
+        if read in operator.inputs
+        else operator
+        for operator in definition.operators
+    ]
+    outputs = [blob if name == read else name for name in definition.outputs]
     return changed(definition, operators=operators, outputs=outputs)
 
 
@@ -144,11 +160,12 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
                 rule="what an operator reads is written by another one, or given from outside",
                 fix=f"say what is read instead: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )
-    return changed(
-        definition,
-        operators=[other for other in part.operators if other.name != name],
-        outputs=part.outputs,
+    found = changed(
+        definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
     )
+    for read in given.values():
+        found = _plain(found, read)
+    return found
 
 
 def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weights | None = None) -> NetDefinition:
