@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.types import normalize_axis
@@ -9,6 +11,9 @@ from explorer.formats.pnnx.operators.arguments import integer, integers, value
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.arrangement import flip, moveaxis, repeat, roll, tile
+from explorer.ops.joining import concatenate
+from explorer.ops.lookup import take
+from explorer.ops.movement import broadcast_to, expand_dims
 
 
 @file_operator("torch.flip", "Tensor.flip", "aten::flip")
@@ -71,3 +76,40 @@ def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
         ends = [size * (index + 1) + min(index + 1, longer) for index in range(count)]
     starts = [0, *ends[:-1]]
     return tuple([x[(*[slice(None)] * axis, slice(a, b))] for a, b in zip(starts, ends, strict=True)])
+
+
+@file_operator("Tensor.expand_as", "aten::expand_as")
+def expand_as(op: OperatorContext) -> Expr:
+    """Axes of size 1 repeated to the shape of another tensor."""
+    return broadcast_to(op.x, op.tensor(1, "other").shape)
+
+
+@file_operator("torch.slice_scatter", "Tensor.slice_scatter", "aten::slice_scatter")
+def slice_scatter(op: OperatorContext) -> Expr:
+    """A tensor with a range of one axis replaced by another."""
+    x, source = op.x, op.tensor(1, "src")
+    axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "slice_scatter")
+    start, end = (value(op, 3 + i, name, None) for i, name in enumerate(("start", "end")))
+    first, last, step = slice(start, end, integer(op, 5, "step", 1)).indices(x.shape[axis])
+    return _replaced(x, source, axis, range(first, last, step))
+
+
+@file_operator("torch.select_scatter", "Tensor.select_scatter", "aten::select_scatter")
+def select_scatter(op: OperatorContext) -> Expr:
+    """A tensor with the part at one index of an axis replaced by another."""
+    x, source = op.x, op.tensor(1, "src")
+    axis = normalize_axis(integer(op, 2, "dim"), x.ndim, "select_scatter")
+    index = normalize_axis(integer(op, 3, "index"), x.shape[axis], "select_scatter: index")
+    return _replaced(x, expand_dims(source, axis), axis, range(index, index + 1))
+
+
+def _replaced(x: Expr, source: Expr, axis: int, places: range) -> Expr:
+    """``x`` with the parts at places of an axis taken from ``source``."""
+    if source.shape != (*x.shape[:axis], len(places), *x.shape[axis + 1 :]):
+        raise OperandError(
+            f"{source.type} into {x.type}, {len(places)} places of axis {axis}",
+            rule="the part has the shape it replaces",
+        )
+    length = x.shape[axis]
+    order = [length + places.index(place) if place in places else place for place in range(length)]
+    return take(concatenate((x, source), axis), np.array(order, np.int64), axis)
