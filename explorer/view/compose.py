@@ -57,7 +57,7 @@ class _Open:
     """One open box, composed, in its own frame."""
 
     size: tuple[float, float]
-    ports: tuple[float, float]
+    ports: tuple[list[float], list[float]]
     places: list[tuple[float, float, float, float]]
     x: _Axis
     y: _Axis
@@ -112,7 +112,7 @@ def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, 
             size = (wide, high)
             centre = x(left + wide / 2), y(top + high / 2)
         places.append((centre[0] - size[0] / 2, centre[1] - size[1] / 2, size[0], size[1]))
-    ports = (x(layout.ports[0]), x(layout.ports[1]))
+    ports = ([x(port) for port in layout.ports[0]], [x(port) for port in layout.ports[1]])
     return _Open((x(layout.size[0]), y(layout.size[1])), ports, places, x, y)
 
 
@@ -121,22 +121,23 @@ def _segments(
 ) -> list[Segment]:
     own, items = composed[box], model.tree.boxes[box].items
 
-    def end(item: int, x: float, y: float, is_start: bool) -> tuple[float, float]:
+    def end(item: int, x: float, y: float, is_start: bool, port: int) -> tuple[float, float]:
         """Say where the end of an edge goes that was at (x, y) of an item."""
         if item < 0:
-            return own.ports[not is_start], 0.0 if is_start else own.size[1]
+            return own.ports[not is_start][port], 0.0 if is_start else own.size[1]
         left, top, wide, high = own.places[item]
         kind, index = items[item]
         if kind == "box" and index in composed:
-            return left + composed[index].ports[is_start], top + (high if is_start else 0.0)
+            return left + composed[index].ports[is_start][port], top + (high if is_start else 0.0)
         x0, y0, w, h = layout.places[item]
         return left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2
 
     found = []
     for (tail, head), route in zip(model.edges[box], layout.routes, strict=True):
         points = [(own.x(x), own.y(y)) for x, y in zip(route[::2], route[1::2], strict=True)]
-        start = end(tail, route[0], route[1], True)
-        stop = end(head, route[-2], route[-1], False)
+        out, into = model.ports.ends(model.tree, box, tail, head)
+        start = end(tail, route[0], route[1], True, out)
+        stop = end(head, route[-2], route[-1], False, into)
         first = (start[0] - points[0][0], start[1] - points[0][1])
         last = (stop[0] - points[-1][0], stop[1] - points[-1][1])
         count = len(points) - 1

@@ -7,6 +7,7 @@ import json
 import threading
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, Protocol
 
 import wasmtime
@@ -27,9 +28,11 @@ class Graph:
     boxes: frozenset[int]
     """the items that are boxes: edges meet at the middle of their top and bottom"""
     edges: tuple[tuple[int, int], ...]
-    """(from item, to item); −1 is the border: top as a start, bottom as an end"""
+    """(from item, to item); −1 − p is port p of the border: of the top as a start, of the bottom as an end"""
     groups: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """(width of the title above them in px, items that stand together)"""
+    order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
+    """the ports at the top, and those at the bottom, from left to right"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class Placed:
     centres: list[tuple[int, int]]
     routes: list[list[int]]
     """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them"""
-    ports: tuple[int, int]
-    """x where edges enter at the top and leave at the bottom"""
+    ports: tuple[list[int], list[int]]
+    """x of each port at the top, where edges enter, and at the bottom, where they leave; each side has one at least"""
 
 
 class LayoutEngine(Protocol):
@@ -97,41 +100,49 @@ def dot_text(graph: Graph) -> str:
     for item, (wide, high) in enumerate(graph.sizes):
         lines.append(f"{item} [width={wide / 72:.4f} height={high / 72:.4f}]")
     used = border(graph)
-    for name, rank in (("in", "source"), ("out", "sink")):
-        if name in used:
-            lines.append(f"{{rank={rank}; {name} [width=0.02 height=0.02]}}")
+    for names, rank in zip(used, ("source", "sink"), strict=True):
+        if names:
+            lines.append(f"{{rank={rank}; {' '.join(f'{name} [width=0.02 height=0.02]' for name in names)}}}")
     for number, (title, members) in enumerate(graph.groups):
         # The label only makes room: a character of 10 pt Courier is 6 px wide.
         inside = " ".join(map(str, members))
         style = f'margin=12 label="{"M" * (title // 6)}" fontname="Courier" fontsize=10'
         lines.append(f"subgraph cluster_{number} {{graph [{style}] {inside}}}")
     for tail, head in graph.edges:
-        start = "in" if tail < 0 else f"{tail}:s"
-        end = "out" if head < 0 else f"{head}:n"
+        start = _port("in", tail) if tail < 0 else f"{tail}:s"
+        end = _port("out", head) if head < 0 else f"{head}:n"
         lines.append(f"{start} -> {end}")
+    for side, ports in zip(("in", "out"), graph.order, strict=True):
+        for one, other in pairwise(ports):
+            lines.append(f"{_port(side, -1 - one)} -> {_port(side, -1 - other)} [style=invis]")
     # Only the border stands on its rank, whatever else has no operands or no readers.
     read, reading = {tail for tail, _ in graph.edges}, {head for _, head in graph.edges}
     for item in range(len(graph.sizes)):
-        if "in" in used and item not in reading:
+        if used[0] and item not in reading:
             lines.append(f"in -> {item} [style=invis weight=0]")
-        if "out" in used and item not in read:
+        if used[1] and item not in read:
             lines.append(f"{item} -> out [style=invis weight=0]")
     lines.append("}")
     return "\n".join(lines)
 
 
-def border(graph: Graph) -> set[str]:
-    """Say which borders have edges: "in" the top, "out" the bottom."""
-    ends = (tail < 0 for tail, _ in graph.edges), (head < 0 for _, head in graph.edges)
-    return {name for name, used in zip(("in", "out"), ends, strict=True) if any(used)}
+def border(graph: Graph) -> tuple[list[str], list[str]]:
+    """Name the ports that edges use, at the top and at the bottom."""
+    tops = sorted({tail for tail, _ in graph.edges if tail < 0}, reverse=True)
+    bottoms = sorted({head for _, head in graph.edges if head < 0}, reverse=True)
+    return [_port("in", end) for end in tops], [_port("out", end) for end in bottoms]
+
+
+def _port(side: str, end: int) -> str:
+    return side if end == -1 else f"{side}{-1 - end}"
 
 
 def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
     # A whole rank between the border and the first row is more room than an edge needs.
-    top -= _CROP if "in" in used else 0
-    bottom += _CROP if "out" in used else 0
+    top -= _CROP if used[0] else 0
+    bottom += _CROP if used[1] else 0
     size = (round(right - left), round(top - bottom))
 
     def point(text: str) -> tuple[int, int]:
@@ -148,7 +159,10 @@ def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
     for edge in answer.get("edges", ()):
         points = [point(text) for text in edge["pos"].split(";")[0].split()]
         routes[names[edge["tail"]], names[edge["head"]]] = [value for pair in points for value in pair]
-    ends = [("in" if tail < 0 else str(tail), "out" if head < 0 else str(head)) for tail, head in graph.edges]
+    ends = [
+        (_port("in", tail) if tail < 0 else str(tail), _port("out", head) if head < 0 else str(head))
+        for tail, head in graph.edges
+    ]
     found = [routes[end] for end in ends]
     _spread(graph, found)
     _straighten(graph, found)
@@ -156,7 +170,10 @@ def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
         size,
         [where[str(item)] for item in range(len(graph.sizes))],
         found,
-        (where.get("in", (size[0] // 2, 0))[0], where.get("out", (size[0] // 2, 0))[0]),
+        (
+            [where[name][0] for name in used[0]] or [size[0] // 2],
+            [where[name][0] for name in used[1]] or [size[0] // 2],
+        ),
     )
 
 

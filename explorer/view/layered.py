@@ -64,10 +64,29 @@ def _coordinates(rows: list[list[int]], graph: Graph) -> Placed:
             left += graph.sizes[item][0] + GAP
         top += high + RANK_GAP
     size = (wide, max(0, top - RANK_GAP))
+    tops = _ports(
+        [(-1 - tail, centres[head][0]) for tail, head in graph.edges if tail < 0 <= head], graph.order[0], wide
+    )
+    bottoms = _ports(
+        [(-1 - head, centres[tail][0]) for tail, head in graph.edges if head < 0 <= tail], graph.order[1], wide
+    )
     routes = []
     for tail, head in graph.edges:
-        x0, y0 = (wide // 2, 0) if tail < 0 else (centres[tail][0], centres[tail][1] + graph.sizes[tail][1] // 2)
-        x1, y1 = (wide // 2, size[1]) if head < 0 else (centres[head][0], centres[head][1] - graph.sizes[head][1] // 2)
+        x0, y0 = (tops[-1 - tail], 0) if tail < 0 else (centres[tail][0], centres[tail][1] + graph.sizes[tail][1] // 2)
+        x1, y1 = (
+            (bottoms[-1 - head], size[1])
+            if head < 0
+            else (centres[head][0], centres[head][1] - graph.sizes[head][1] // 2)
+        )
         bend = max(12, abs(y1 - y0) // 2)
         routes.append([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1])
-    return Placed(size, centres, routes, (wide // 2, wide // 2))
+    return Placed(size, centres, routes, (tops, bottoms))
+
+
+def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
+    """Put one port in the middle, and several over what they lead to, in their order; ``ends`` are (port, x)."""
+    if len(order) == 1:
+        return [wide // 2]
+    reached = [[x for port, x in ends if port == number] for number in range(len(order))]
+    xs = sorted(sum(found) // len(found) for found in reached)
+    return [xs[order.index(port)] for port in range(len(order))]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from explorer.view.boxes import Item
 from explorer.view.engine import Graph, LayoutEngine, Placed, dot
 from explorer.view.fold import levels
 from explorer.view.layered import Layered
@@ -21,7 +22,8 @@ class BoxLayout:
     """One open box with all its child boxes closed, in px, in its own frame."""
 
     size: tuple[int, int]
-    ports: tuple[int, int]
+    ports: tuple[tuple[int, ...], tuple[int, ...]]
+    """x of each port at the top and at the bottom"""
     places: list[list[int]]
     """x, y, width, height of each item"""
     ranks: list[int]
@@ -32,19 +34,54 @@ class BoxLayout:
 def lay_out(model: Model, engine: LayoutEngine | None = None) -> list[BoxLayout]:
     """Lay out every box of a model; ``engine`` places the boxes that matter, dot unless told otherwise."""
     first, plain = engine or dot(), Layered()
+    simple = _simple(model)
     known: dict[Graph, BoxLayout] = {}
     found: dict[int, BoxLayout] = {}
+    for box in reversed(model.tree.inside_out()):
+        graph = replace(_graph(model, box), order=_order(model, box, found))
+        if graph not in known:
+            known[graph] = _frame(graph, (plain if box in simple else first).place(graph), box in model.tree.bodies)
+        found[box] = known[graph]
+    return [found[box] for box in range(len(model.tree.boxes))]
+
+
+def _simple(model: Model) -> set[int]:
+    """Choose the boxes that dot would take too long over; equal ones cost it once."""
+    simple: dict[Graph, bool] = {}
+    chosen = set[int]()
     spent = 0
     for box in _by_importance(model):
         graph = _graph(model, box)
-        if graph not in known:
+        if graph not in simple:
             cost = _cost(graph)
             path = model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
-            simple = path or cost > _DENSE or spent + cost > _BUDGET
-            spent += 0 if simple else cost
-            known[graph] = _frame(graph, (plain if simple else first).place(graph), box in model.tree.bodies)
-        found[box] = known[graph]
-    return [found[box] for box in range(len(model.tree.boxes))]
+            simple[graph] = path or cost > _DENSE or spent + cost > _BUDGET
+            spent += 0 if simple[graph] else cost
+        if simple[graph]:
+            chosen.add(box)
+    return chosen
+
+
+def _order(model: Model, box: int, found: dict[int, BoxLayout]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Order the ports of a box as their edges come from the left to the right outside, so that they do not cross."""
+    counts, parent = model.ports.counts[box], model.tree.boxes[box].parent
+    if parent < 0 or counts == (1, 1):
+        return tuple(range(counts[0])), tuple(range(counts[1]))
+    tops: list[list[int]] = [[] for _ in range(counts[0])]
+    bottoms: list[list[int]] = [[] for _ in range(counts[1])]
+    item = model.tree.boxes[parent].items.index(Item("box", box))
+    for edge, route in zip(model.edges[parent], found[parent].routes, strict=True):
+        out, into = model.ports.ends(model.tree, parent, *edge)
+        if edge[1] == item:
+            tops[into].append(route[-8])
+        elif edge[0] == item:
+            bottoms[out].append(route[6])
+    return _by_mean(tops), _by_mean(bottoms)
+
+
+def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
+    mean = [sum(found) / max(1, len(found)) for found in xs]
+    return tuple(sorted(range(len(xs)), key=mean.__getitem__))
 
 
 def _by_importance(model: Model) -> list[int]:
@@ -69,9 +106,15 @@ def _graph(model: Model, box: int) -> Graph:
     return Graph(
         tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
-        tuple(model.edges[box]),
+        tuple(_ported(model, box, edge) for edge in model.edges[box]),
         tuple((title, tuple(members)) for title, members in model.groups[box]),
     )
+
+
+def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
+    """Write the ports of an edge's ends on the border into it, as the engines want it."""
+    start, end = model.ports.ends(model.tree, box, *edge)
+    return (-1 - start if edge[0] < 0 else edge[0]), (-1 - end if edge[1] < 0 else edge[1])
 
 
 def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
@@ -91,5 +134,5 @@ def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
             points[-1] = size[1]
         routes.append(points)
     rows = {y: rank for rank, y in enumerate(sorted({y for _, y in placed.centres}))}
-    ports = (placed.ports[0] + dx, placed.ports[1] + dx)
-    return BoxLayout(size, ports, places, [rows[y] for _, y in placed.centres], routes)
+    top, bottom = (tuple(x + dx for x in side) for side in placed.ports)
+    return BoxLayout(size, (top, bottom), places, [rows[y] for _, y in placed.centres], routes)

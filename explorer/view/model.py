@@ -11,6 +11,7 @@ from explorer.view.contents import contents
 from explorer.view.fold import fold
 from explorer.view.lines import NAME, TITLE, TYPE, WIDEST, Lines, box_size, fit, group_title, node_size, short_type
 from explorer.view.opening import choose_open
+from explorer.view.ports import Ports, find_ports
 from explorer.view.slots import Slots, build_slots
 from explorer.view.totals import Totals, of_boxes
 
@@ -39,6 +40,8 @@ class Model:
     """for each slot, width and height in px: its largest node fits"""
     edges: list[list[tuple[int, int]]]
     """for each box, (from item, to item) with −1 for its border"""
+    ports: Ports
+    """where edges cross the borders of boxes"""
     groups: list[list[tuple[int, list[int]]]]
     """for each box, the items that run as one kernel in the end, two or more, and the width of their title in px"""
 
@@ -75,6 +78,7 @@ def build_model(recording: Recording) -> Model:
         totals,
         extents,
         edges,
+        find_ports(tree, slots),
         _kernel_groups(recording, slots, tree),
     )
 

@@ -27,15 +27,17 @@ box is laid out once, alone, with its child boxes closed::
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
-           "ports": [x, x],                                 where edges enter at its top and leave at its bottom
+           "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
-           "edges": [[from item, to item, [x0, y0, x1, y1, …]], …]}   cubic Bézier control points
+           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier control points
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open,
 its own top left corner, title strip of 26 px and padding included).
 
-*Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through the top port,
-``[i, -1, …]`` leaves through the bottom port. An edge from node u to node v is the segments u → … → −1 in each box
+*Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
+top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
+the box, one at an open box at a port of that box, and 0 elsewhere; values that have nothing to do with each other have
+ports of their own. An edge from node u to node v is the segments u → … → −1 in each box
 that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v only;
 a segment is drawn where its box is open, once, however many node edges run through it, while one of them is alive.
 A segment that is not in ``edges`` (an edge that stood only between two passes) is a plain curve between its ends. Only
@@ -127,12 +129,15 @@ def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
         "open": box.open,
         "closed": list(model.box_sizes[index]),
         "size": list(layout.size),
-        "ports": list(layout.ports),
+        "ports": [list(side) for side in layout.ports],
         "items": [
             {kind: inner, "at": place, "rank": rank}
             for (kind, inner), place, rank in zip(box.items, layout.places, layout.ranks, strict=True)
         ],
-        "edges": [[*edge, route] for edge, route in zip(model.edges[index], layout.routes, strict=True)],
+        "edges": [
+            [*edge, route, *model.ports.ends(model.tree, index, *edge)]
+            for edge, route in zip(model.edges[index], layout.routes, strict=True)
+        ],
     }
 
 

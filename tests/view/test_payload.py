@@ -40,7 +40,9 @@ def test_the_layout_keeps_its_contract(make):
             if "box" in item:
                 assert [w, h] == boxes[item["box"]]["closed"]
                 assert boxes[item["box"]]["parent"] == number
-        for start, end, route in box["edges"]:
+        for start, end, route, out, into in box["edges"]:
+            assert 0 <= out < len(_ports(boxes, number, start, True))
+            assert 0 <= into < len(_ports(boxes, number, end, False))
             assert -1 <= min(start, end) <= max(start, end) < len(box["items"])
             assert len(route) % 6 == 2
             assert all(type(value) is int for value in route)
@@ -81,3 +83,11 @@ def test_ten_thousand_nodes_without_scopes():
 def test_wrong_options_are_refused(option, message):
     with pytest.raises(ValueError, match=message):
         payload(sample.mlp(), **option)
+
+
+def _ports(boxes, number, item, is_start):
+    """The ports at an end of an edge: of the box's own border, of an inner box, or the only one of a slot."""
+    if item < 0:
+        return boxes[number]["ports"][0 if is_start else 1]
+    inner = boxes[number]["items"][item].get("box")
+    return [0] if inner is None else boxes[inner]["ports"][1 if is_start else 0]

@@ -35,7 +35,7 @@ function composeBox(box, composed) {
     const [w, h] = size ?? [wide, high];
     return [cx - w / 2, cy - h / 2, w, h];
   });
-  return { size: [x(box.size[0]), y(box.size[1])], ports: box.ports.map(x), places, x, y };
+  return { size: [x(box.size[0]), y(box.size[1])], ports: box.ports.map((side) => side.map(x)), places, x, y };
 }
 
 /** The composition of everything visible inside a box. */
@@ -78,19 +78,19 @@ export class Placement {
     }
   }
 
-  #route(index, box, own, [from, to, route], origin) {
-    const end = (item, x, y, isStart) => {
-      if (item < 0) return [own.ports[isStart ? 0 : 1], isStart ? 0 : own.size[1]];
+  #route(index, box, own, [from, to, route, out, into], origin) {
+    const end = (item, x, y, isStart, port) => {
+      if (item < 0) return [own.ports[isStart ? 0 : 1][port], isStart ? 0 : own.size[1]];
       const [left, top, wide, high] = own.places[item];
       const child = box.items[item].box === undefined ? undefined : this.composed.get(box.items[item].box);
-      if (child) return [left + child.ports[isStart ? 1 : 0], top + (isStart ? high : 0)];
+      if (child) return [left + child.ports[isStart ? 1 : 0][port], top + (isStart ? high : 0)];
       const [x0, y0, w, h] = box.items[item].at;
       return [left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2];
     };
     const count = route.length / 2 - 1;
     const at = (k) => [own.x(route[2 * k]), own.y(route[2 * k + 1])];
-    const start = end(from, route[0], route[1], true);
-    const stop = end(to, route[2 * count], route[2 * count + 1], false);
+    const start = end(from, route[0], route[1], true, out);
+    const stop = end(to, route[2 * count], route[2 * count + 1], false, into);
     const first = [start[0] - at(0)[0], start[1] - at(0)[1]];
     const last = [stop[0] - at(count)[0], stop[1] - at(count)[1]];
     const points = [];
