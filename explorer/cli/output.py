@@ -34,7 +34,13 @@ def write(path: Path, content: str | bytes) -> None:
         raise FileError("this is a folder", path=str(path), rule="the output is a file", fix="name a file in it")
     if not path.parent.exists():
         raise FileError("its folder does not exist", path=str(path), fix=f"make it first: mkdir -p {path.parent}")
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    try:
+        handle, scratch = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    except OSError as error:  # it would name the file that nobody asked for
+        raise FileError(
+            f"nothing can be written into its folder: {error.strerror}", path=str(path),
+            rule="the folder of the output can be written to", fix="name another folder with -o",
+        ) from error  # fmt: skip
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

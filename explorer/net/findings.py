@@ -42,13 +42,21 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
 
 
 def find(build: Build, table: OperatorTable) -> list[str]:
-    """Everything that keeps a net from running, and every operand whose type is another than its file notes."""
+    """Everything that keeps a net from running, and every operand whose type is another than its file notes.
+
+    What lies first in topological order comes first, for it may be the cause of what follows.
+    """
     definition = build.definition
-    found = [f"unknown operator type {unknown}" for unknown in unknown_types(definition, table)]
+    order = {operator.name: place for place, operator in enumerate(definition.ssa.topological_order, 1)}
+    found = [
+        (order[unknown.operators[0].name], f"unknown operator type {unknown}")
+        for unknown in unknown_types(definition, table)
+    ]
+    found += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
     for name, error in build.problems.items():
         operator = definition.ssa.operator(name)
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
-            found.append(str(error))
+            found.append((order[name], str(error)))
     for name, blob in definition.blobs.items():
         value = build.values[name]
         if isinstance(value, Expr) and not isinstance(value.type, TupleType) and not _is_opaque(value):
@@ -56,21 +64,23 @@ def find(build: Build, table: OperatorTable) -> list[str]:
             if contradiction:
                 maker = definition.operator(blob.producer) if blob.producer else None
                 where = f"operator {maker.place}" if maker else "an input"
-                found.append(f"operand {name!r} of {where}: {contradiction}")
-    return found + _weight_findings(definition)
+                place = order[maker.name] if maker else 0
+                found.append((place, f"operand {name!r} of {where}: {contradiction}"))
+    return [text for _, text in sorted(found, key=lambda finding: finding[0])]
 
 
-def _weight_findings(definition: NetDefinition) -> list[str]:
+def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
+    """What is wrong with weights, each with its operator; of all weights together with none."""
     absent = getattr(definition.weights, "error", None)
     if absent is not None:
-        return [str(absent())]
+        return [("", str(absent()))]
     found = []
     for operator in definition.operators:
         for attribute in operator.weights:
             try:
                 definition.weight(operator.name, attribute)
             except ExplorerError as error:
-                found.append(str(error))
+                found.append((operator.name, str(error)))
     return found
 
 

@@ -13,13 +13,38 @@ from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
 from explorer.core.progress import Progress, follower
+from explorer.ops.conv import Conv2d
 from explorer.plan.closed import alone
 from explorer.plan.graph import Graph
-from explorer.plan.passes import Buffers, Constants, Dedup, Fuse, Group, Layout, Open, Order, Prune, Simplify
+from explorer.plan.passes import (
+    Algorithms,
+    Buffers,
+    Constants,
+    Dedup,
+    Fuse,
+    Group,
+    Layout,
+    Open,
+    Order,
+    Prune,
+    Simplify,
+)
 from explorer.plan.rule import Link
 from explorer.plan.schedule import Schedule
 
-PASSES = ("simplify", "dedup", "prune", "group", "open", "constants", "fuse", "order", "layout", "buffers")
+PASSES = (
+    "simplify",
+    "dedup",
+    "prune",
+    "group",
+    "open",
+    "constants",
+    "algorithms",
+    "fuse",
+    "order",
+    "layout",
+    "buffers",
+)
 _NEEDED = ("open", "order", "buffers")
 
 
@@ -42,12 +67,12 @@ class Options:
                     fix="leave out another pass",
                 )
 
-    def with_(self, **changes: Any) -> Options:
-        """The options with some of them changed."""
+    def with_(self, *further: str, **changes: Any) -> Options:
+        """The options with some of them changed; ``further`` are options that stand beside them, to be told of."""
         known = [item.name for item in fields(self)]
         for name in changes:
             if name not in known:
-                raise UnknownNameError(name, kind="plan option", known=known)
+                raise UnknownNameError(name, kind="plan option", known=[*known, *further])
         return replace(self, **changes)
 
 
@@ -79,6 +104,8 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
             _run(each, graph, again=True)
     if "constants" not in without and graph.has_parameters:
         _run(Constants(), graph)
+    if "algorithms" not in without and any(isinstance(node.operation, Conv2d) for node in graph.live):
+        _run(Algorithms(), graph)
     if "fuse" not in without:
         _run(Fuse(), graph)
     _tell(Order.name, graph)

@@ -73,7 +73,9 @@ class EvalPlan:
             raise UnknownNameError(record, kind="record", known=RECORDS)
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
-        self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(**options)
+        self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(
+            "record", "executor", "title", **options
+        )
         self.record, self.executor, self.title = record, executor, title
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
