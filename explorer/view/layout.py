@@ -12,9 +12,10 @@ from explorer.view.model import Model
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
-_BUDGET, _DENSE = 5000, 2000
-"""items, and levels that edges span, that dot takes in one recording and in one box: 0.2 s in the worst box measured;
-beyond, minutes. The rule counts instead of measuring time, so that every machine draws the same picture."""
+_BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
+"""items, and levels that edges span, that dot takes in one recording, in one box, and in one recording before it leaves
+out parts of what was cut: 0.2 s in the worst box measured; beyond, minutes. The rule counts instead of measuring time,
+so that every machine draws the same picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +35,25 @@ class BoxLayout:
 def lay_out(model: Model, engine: LayoutEngine | None = None) -> list[BoxLayout]:
     """Lay out every box of a model; ``engine`` places the boxes that matter, dot unless told otherwise."""
     first, plain = engine or dot(), Layered()
-    simple = _simple(model)
+    graphs = [_graph(model, box) for box in range(len(model.tree.boxes))]
+    simple = _simple(model, graphs)
     known: dict[Graph, BoxLayout] = {}
     found: dict[int, BoxLayout] = {}
     for box in reversed(model.tree.inside_out()):
-        graph = replace(_graph(model, box), order=_order(model, box, found))
+        graph = replace(graphs[box], order=_order(model, box, found))
         if graph not in known:
             known[graph] = _frame(graph, (plain if box in simple else first).place(graph), box in model.tree.bodies)
         found[box] = known[graph]
     return [found[box] for box in range(len(model.tree.boxes))]
 
 
-def _simple(model: Model) -> set[int]:
+def _simple(model: Model, graphs: list[Graph]) -> set[int]:
     """Choose the boxes that dot would take too long over; equal ones cost it once."""
     simple: dict[Graph, bool] = {}
     chosen = set[int]()
     spent = 0
     for box in _by_importance(model):
-        graph = _graph(model, box)
+        graph = graphs[box]
         if graph not in simple:
             cost = _cost(graph)
             path = model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1

@@ -50,15 +50,32 @@ def outputs(notebook: Notebook, index: int) -> list[dict[str, object]]:
     return found
 
 
+def start(notebook: Open, steps: int) -> Notebook:
+    """A notebook whose second cell runs; it is not waited for."""
+    book = notebook(SLOW)
+    book.page.evaluate(
+        """code => {
+            const { content } = window.jupyterapp.shell.currentWidget;
+            content.model.sharedModel.insertCell(1, { cell_type: "code", source: code });
+            content.activeCellIndex = 1;
+            content.deselectAll();
+            void window.jupyterapp.commands.execute("notebook:run-cell");
+        }""",
+        EVALUATE.format(steps=steps),
+    )
+    return book
+
+
 @pytest.mark.spec("V-20")
 def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
     """In JupyterLab long work shows a bar with its operation; Cancel stops it, and the next evaluation gives values."""
-    book = notebook(SLOW, EVALUATE.format(steps=600))
+    book = start(notebook, 600)
     page = book.page
     bar = page.locator(".jp-OutputArea .widget-hbox")
     expect(bar).to_be_visible(timeout=30_000)
     expect(bar).to_contain_text("/600 running slow")
     expect(bar.locator(".progress-bar, progress, .widget-hprogress")).not_to_have_count(0)
+    page.screenshot(path="/tmp/cmd/bar.png")
     bar.locator("button", has_text="Cancel").click()
     output = page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
     expect(output.filter(has_text="again 1.0")).to_have_count(1, timeout=20_000)
@@ -70,7 +87,7 @@ def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
 @pytest.mark.spec("V-20")
 def test_nothing_of_the_bar_stays_in_the_notebook(notebook: Open) -> None:
     """When the work is over, the cell's output holds what was printed and nothing of the bar."""
-    book = notebook(SLOW, EVALUATE.format(steps=25))
+    book = start(notebook, 40)
     page = book.page
     bar = page.locator(".jp-OutputArea .widget-hbox")
     expect(bar).to_be_visible(timeout=30_000)

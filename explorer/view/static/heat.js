@@ -48,7 +48,7 @@ export class Heat {
     const held = totals.at(scene.moment.position);
     for (const [slot, mark] of scene.slots) {
       const stands = mark.state !== "gone" && mark.state !== "was";
-      if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, totals.node(mark.node)[measure]);
+      if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, measure === "time" ? totals.slotTimes[slot] : totals.node(mark.node)[measure]);
     }
     for (const box of placement.boxes.keys()) if (!placement.composed.has(box)) boxes.set(box, held[box][measure]);
     let most = 0;

@@ -16,6 +16,7 @@ export class Totals {
   constructor(trace) {
     this.trace = trace;
     this.time = this.#times();
+    this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     this.position = -1;
     /** @type {Cost[]} */ this.boxes = [];
   }
@@ -39,7 +40,7 @@ export class Totals {
     return time;
   }
 
-  /** @param {number} node @returns {Cost} */
+  /** What a node costs by itself, its time left out. @param {number} node @returns {Cost} */
   node(node) {
     const { kind, flops, bytes, type, scope } = this.trace.nodes;
     const isLeaf = kind[node] === "leaf";
@@ -53,7 +54,7 @@ export class Totals {
       others: owned ? 0 : elements,
       flops: flops[node],
       bytes: bytes[node],
-      time: this.time[node],
+      time: 0,
     };
   }
 
@@ -70,9 +71,11 @@ export class Totals {
     const { boxes, slots } = trace.layout;
     this.boxes = boxes.map(nothing);
     slots.forEach((slot, index) => {
-      for (const node of slot.nodes) {
-        if (trace.exists(node, position) && trace.boxOf[index] >= 0) add(this.boxes[trace.boxOf[index]], this.node(node));
-      }
+      if (trace.boxOf[index] < 0) return;
+      const box = this.boxes[trace.boxOf[index]];
+      for (const node of slot.nodes) if (trace.exists(node, position)) add(box, this.node(node));
+      // The run is that of the final graph: its time stands where it will be spent, at every position.
+      box.time += this.slotTimes[index];
     });
     for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
     this.position = position;
