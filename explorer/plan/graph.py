@@ -119,6 +119,10 @@ class Graph:
                 return tuple([self.resolve(operand) for operand in node.operands])
         return node.operands
 
+    def operand(self, node: Expr, index: int) -> Expr:
+        """One of a node's operands as it stands now, without a look at the others: there may be thousands."""
+        return self.resolve(node.operands[index])
+
     def consumers(self, node: Expr) -> int:
         """How many places read a node; never fewer than there are, and exactly so many after a refresh."""
         return self.users.get(node.uid, 0)

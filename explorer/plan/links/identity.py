@@ -101,7 +101,7 @@ class MemberOfStack(Link):
         if taken is None or producer(taken[0], Stack) is None:
             return None
         stacked, index = taken
-        value = graph.operands(stacked)[index]
+        value = graph.operand(stacked, index)
         if value.type is not node.type:
             facts = {"value": value, "given": repr(value.type)}
             return Declined("type", "{value} is {given} before it is stacked", facts)

@@ -47,18 +47,17 @@ class PartOfConcatenation(Link):
         if concatenate is None or part is None or not node.size:
             return None
         axis = concatenate.axis
-        operands = graph.operands(joined)
         uid, starts = self._last
         if uid != joined.uid:
-            starts = [0, *itertools.accumulate([operand.shape[axis] for operand in operands])]
+            starts = [0, *itertools.accumulate([operand.shape[axis] for operand in joined.operands])]
             self._last = joined.uid, starts
         span = part.spans[axis]
         places = (span,) if isinstance(span, int) else range(*span)
         index = bisect.bisect_right(starts, min(places[0], places[-1])) - 1
         if max(places[0], places[-1]) >= starts[index + 1]:
             reason = "the part reaches over several of the {count} tensors joined in {joined}"
-            return Declined("several_parts", reason, {"count": len(operands), "joined": joined})
-        source, start = operands[index], starts[index]
+            return Declined("several_parts", reason, {"count": len(joined.operands), "joined": joined})
+        source, start = graph.operand(joined, index), starts[index]
         if source.dtype != node.dtype:
             facts = {"source": source, "given": str(source.dtype), "wanted": str(node.dtype)}
             return Declined("dtype", "{source} is {given}, and {wanted} where it is joined", facts)

@@ -41,18 +41,16 @@ class Simplify:
 
     def _sweep(self, graph: Graph, told: set[int]) -> None:
         """Ask the chain at every node, operands first; what a link produces is asked about in turn."""
-        chains: dict[type, list[tuple[int, Link]]] = {}
+        chains = _Chains()
         outer = state.scope, state.origin
         try:
             for node in graph.live:
                 kind = type(node.operation)
-                links = chains.get(kind)
-                if links is None:
-                    links = chains[kind] = _links_of(kind)
+                links = chains[kind]
                 if links:
                     pending = self._ask(node, links, graph)
                     if pending:
-                        self._settle(node, pending, graph)
+                        self._settle(node, pending, chains, graph)
                 elif kind is Zero and node.operation.cause and node.uid not in told:  # type: ignore[attr-defined]
                     told.add(node.uid)
                     reason = "the loss does not depend on this input: its gradient is the structured zero"
@@ -60,14 +58,14 @@ class Simplify:
         finally:
             state.scope, state.origin = outer
 
-    def _settle(self, node: Expr, pending: list[Expr], graph: Graph) -> None:
+    def _settle(self, node: Expr, pending: list[Expr], chains: _Chains, graph: Graph) -> None:
         pending.reverse()
         for _ in range(_ENDLESS):
             if not pending:
                 return
             current = pending.pop()
             if current.uid not in graph.replaced:
-                pending.extend(reversed(self._ask(current, _links_of(type(current.operation)), graph)))
+                pending.extend(reversed(self._ask(current, chains[type(current.operation)], graph)))
         raise DeclarationError(
             f"links that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
             rule=f"a link answers None at what it produced itself; the last one was {graph.choices[-1].link}",
@@ -111,8 +109,12 @@ class Simplify:
         return []
 
 
-def _links_of(kind: type) -> list[tuple[int, Link]]:
-    return [(index, link) for index, link in enumerate(Link.chain) if link.takes(kind)]
+class _Chains(dict[type, list[tuple[int, Link]]]):
+    """For each kind of operation the links that are asked at it, with their places in the chain."""
+
+    def __missing__(self, kind: type) -> list[tuple[int, Link]]:
+        self[kind] = found = [(index, link) for index, link in enumerate(Link.chain) if link.takes(kind)]
+        return found
 
 
 @functools.cache

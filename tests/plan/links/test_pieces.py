@@ -117,3 +117,12 @@ def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr) -> None:
     assert close(root)
     single = ex.BiasVector(5, 3, dtype="float64") @ values((5, 4), "float32")
     assert declined(simplified(single)) == [("ProductWithOneHot", "dtype")]
+
+
+@pytest.mark.spec("P-1", "P-13")
+def test_thousands_of_tensors_joined_and_taken_apart_again() -> None:
+    """Each part of a wide concatenation finds its own tensor, and nothing is joined."""
+    tensors = [ex.tensor(np.full((2, 3), float(index))) for index in range(3000)]
+    wide = ex.concatenate(tensors)
+    graph = simplified(*[wide[2 * index : 2 * index + 2] for index in range(3000)])
+    assert all(found is tensor for found, tensor in zip(graph.roots, tensors, strict=True))
