@@ -72,7 +72,7 @@ class _Picture:
             markerWidth=7, markerHeight=7,
         )  # fmt: skip
         x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
-        groups = self._groups()
+        groups, lines = self._groups(), self._lines()
         nodes = [self._node(slot) for slot in sorted(self.places)]
         return element(
             "svg",
@@ -82,8 +82,8 @@ class _Picture:
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
             *self._open_boxes(),
             *(rect for rect, _ in groups),
-            element("g", *self._lines(arrow=True), marker_end=f"url(#{name}-a)"),
-            *self._lines(arrow=False),
+            element("g", *lines[True], marker_end=f"url(#{name}-a)"),
+            *lines[False],
             *(title for _, title in groups),
             *self._closed_boxes(),
             *nodes,
@@ -188,24 +188,28 @@ class _Picture:
     def _segments(self) -> dict[tuple[int, int, int], bool]:
         """Find the segments of live edges (True) and of ghosts' edges (False)."""
         paths, found = Paths(self.model.tree), {}
+        inside = self._inside()
         for edges, alive in ((self.state.ghost_edges, False), (self.state.edges, True)):
-            for edge in edges:
-                if self.model.slots.of and all(self._inside(slot) for slot in edge):
-                    for segment in paths.segments(*edge):
+            for producer, consumer in edges:
+                if inside[producer] and inside[consumer]:
+                    for segment in paths.segments(producer, consumer):
                         found[segment] = alive
         return found
 
-    def _inside(self, slot: int) -> bool:
-        nodes = self.model.recording.nodes
-        return self.model.tree.bodies[nodes.body[self.model.slots.nodes[slot][0]]] == self.outermost
+    def _inside(self) -> list[bool]:
+        """Tell of each slot whether it stands in the graph that is drawn."""
+        body, bodies = self.model.recording.nodes.body, self.model.tree.bodies
+        return [bodies[body[nodes[0]]] == self.outermost for nodes in self.model.slots.nodes]
 
-    def _lines(self, arrow: bool) -> list[Markup]:
-        drawn, alive = [], self._segments()
+    def _lines(self) -> dict[bool, list[Markup]]:
+        """Draw the edges: those with an arrow head, and those without."""
+        drawn: dict[bool, list[Markup]] = {True: [], False: []}
         laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
-        for key, is_alive in alive.items():
+        for key, is_alive in self._segments().items():
             segment = laid.get(key) or self._plain(*key)
-            if segment is not None and segment.arrow == arrow:
-                drawn.append(element("path", d=path(segment.points), class_="edge" if is_alive else "edge gone"))
+            if segment is not None:
+                line = element("path", d=path(segment.points), class_="edge" if is_alive else "edge gone")
+                drawn[segment.arrow].append(line)
         return drawn
 
     def _plain(self, box: int, start: int, end: int) -> Segment | None:
