@@ -5,6 +5,7 @@ from explorer.net.definition import NetDefinition, OperatorDefinition
 from explorer.net.findings import UnknownType
 from explorer.net.net import Net, NetState
 from explorer.net.operator import NetOperator
+from explorer.net.schema import OperatorSchema
 from explorer.net.table import OperatorTable
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "NetState",
     "OperatorContext",
     "OperatorDefinition",
+    "OperatorSchema",
     "OperatorTable",
     "UnknownType",
 ]

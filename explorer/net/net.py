@@ -49,7 +49,17 @@ class Net(EditableNet):
     """Operators over named operands, made of a definition and the table of its format's operator types.
 
     Everything is found by name: operators ``net["conv1"]``, inputs, outputs and operands. Looking at a net computes
-    nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written.
+    nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written by operators' names::
+
+        net = ex.Net("mlp")
+        net.input("x", (None, 4))
+        net.GivenTensorFill([], "w", values=w)
+        net.Relu(net.FC(["x", "w"], "h"), "h")  # in place; help(net.FC), net.types()
+        net.output("h")
+        net.run(x)
+        net.save("mlp.json")
+
+    Every net is edited by ``add``, ``insert``, ``remove``, ``replace``, ``rewire``, ``rename`` and ``prune``.
     """
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
@@ -160,6 +170,10 @@ class Net(EditableNet):
 
     @work()
     def _build(self, inputs: dict[str, Expr]) -> Build:
+        if not self.definition.outputs:
+            raise OperandError(
+                f"net {self.name!r} has no outputs", rule="a net is built for its outputs", fix='net.output("y")'
+            )
         self.init()
         self._refresh()
         key = tuple(node.uid for node in inputs.values())

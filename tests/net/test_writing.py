@@ -370,6 +370,15 @@ def test_gradients_stop_where_asked() -> None:
     assert ex.evaluate(ex.grad(net.build(x).sum(), [x])[0]).tolist() == [2, 3]
 
 
+def test_a_net_without_outputs_is_refused_when_it_is_built() -> None:
+    net = base()
+    net.Relu("x", "y")
+    for ask in (net.build, lambda: net.run(np.ones((2, 3), np.float32))):
+        with pytest.raises(OperandError, match=r"net 'n' has no outputs\n.*\n.*net\.output"):
+            ask()
+    assert net.look().recording.nodes
+
+
 def test_a_net_without_its_table_is_refused() -> None:
     definition = NetDefinition.of("d", [], [], [], dialect="pnnx")
     with pytest.raises(OperandError, match=r"dialect 'pnnx' with no table"):

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
@@ -95,6 +95,7 @@ def definitions(draw: st.DrawFn) -> NetDefinition:
 
 
 @pytest.mark.spec("C-12", "C-20")
+@settings(max_examples=60)
 @given(definitions())
 def test_any_definition_comes_back_exactly(definition: NetDefinition) -> None:
     """Arguments to the bit and to the type, dtypes, unknown lengths, versions, words: JSON loses none of them."""
