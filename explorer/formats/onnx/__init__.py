@@ -24,5 +24,6 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
             f"the file cannot be read: {error.strerror}", path=str(given), fix="correct the path of the .onnx file"
         ) from error
     from explorer.formats.onnx import graph, model  # the onnx package is slow to import, and only these files need it
+    from explorer.formats.onnx.operators import TABLE
 
-    return graph.definition(model.parse(data, str(given)), given)
+    return graph.definition(model.parse(data, str(given)), given, TABLE)

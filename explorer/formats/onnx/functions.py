@@ -1,8 +1,8 @@
-"""Local functions of a model: calls of them are expanded, each in a box of its own."""
+"""Functions: calls of a model's own, and of the standard's, are expanded, each in a box of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +29,15 @@ def domain_of(domain: str) -> str:
     return "" if domain in STANDARD else domain
 
 
-def expanded(model: ModelProto, path: Path) -> Iterator[PlacedNode]:
-    """The nodes of a model in their order, with the bodies of local functions for their calls.
+def expanded(
+    model: ModelProto, path: Path, standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None]
+) -> Iterator[PlacedNode]:
+    """The nodes of a model in their order, with the bodies of functions for their calls.
 
-    Raises FileError for a function that calls itself, and for a file that expands to too many operators.
+    ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
+    function that calls itself, and for a file that expands to too many operators.
     """
-    functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
+    functions = {_key(function): function for function in model.functions}
     opsets = _opsets(model)
     made = 0
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], tuple[FunctionProto, ...], Mapping[str, int]]]
@@ -46,6 +49,7 @@ def expanded(model: ModelProto, path: Path) -> Iterator[PlacedNode]:
             waiting.pop()
             continue
         function = functions.get((domain_of(node.domain), node.op_type, node.overload))
+        function = function or standard(node, known)
         made += 1
         if made > MOST:
             raise FileError(
@@ -57,7 +61,7 @@ def expanded(model: ModelProto, path: Path) -> Iterator[PlacedNode]:
         if function is None:
             yield PlacedNode(node, calls, known)
             continue
-        if any(function is outer for outer in active):
+        if any(_key(function) == _key(outer) for outer in active):
             raise FileError(
                 f"function {function.name!r} calls itself",
                 path=str(path),
@@ -66,7 +70,11 @@ def expanded(model: ModelProto, path: Path) -> Iterator[PlacedNode]:
             )
         name = node.name or f"{function.name}_{made}"
         body = _body(function, node, "/".join((*calls, name)))
-        waiting.append((iter(body), (*calls, name), (*active, function), _opsets(function) or known))
+        waiting.append((iter(body), (*calls, name), (*active, function), {**known, **_opsets(function)}))
+
+
+def _key(function: FunctionProto) -> tuple[str, str, str]:
+    return domain_of(function.domain), function.name, function.overload
 
 
 def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TypeProto
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, helper
 
 from explorer.core.errors import FileError
 from explorer.formats.onnx.attributes import arguments
 from explorer.formats.onnx.functions import PlacedNode, captured, domain_of, expanded
 from explorer.formats.onnx.names import Names, beside_bias
 from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
+from explorer.formats.onnx.standard import body_of
 from explorer.formats.onnx.tensors import StoredTensor, StoredWeights, dtype_name, is_supported, stored
 from explorer.net.definition import BlobType, Dimension, NetDefinition, OperatorDefinition, Plain, WeightReference
+from explorer.net.table import OperatorTable
 
 _TEXT = 400
 """characters of a node that are kept to show where an operator was written"""
 
 
-def definition(model: ModelProto, path: Path) -> NetDefinition:
-    """The definition of a model; raises FileError where the graph is no graph or a tensor is not what it says."""
-    reader = _Reader(model, path)
-    return reader.read()
+def definition(model: ModelProto, path: Path, known: OperatorTable) -> NetDefinition:
+    """The definition of a model; raises FileError where the graph is no graph or a tensor is not what it says.
+
+    An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others.
+    """
+    return _Reader(model, path, known).read()
 
 
 class _Reader:
-    def __init__(self, model: ModelProto, path: Path) -> None:
-        self.graph, self.path = model.graph, path
+    def __init__(self, model: ModelProto, path: Path, known: OperatorTable) -> None:
+        self.graph, self.path, self.known = model.graph, path, known
         self.model = model
         self.tensors: dict[str, StoredTensor] = {}
         self.weights: dict[str, StoredTensor] = {}
@@ -49,7 +54,8 @@ class _Reader:
             self._enter(StoredTensor(name, tuple(sparse.dims), "sparse", None), name)
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]
-        nodes = [placed for placed in expanded(self.model, self.path) if not self._is_constant(placed, outputs)]
+        found = expanded(self.model, self.path, self._standard)
+        nodes = [placed for placed in found if not self._is_constant(placed, outputs)]
         made = [name for placed in nodes for name in placed.node.output if name]
         twice = next((name for name in made if name in self.tensors), None)
         if twice is not None:
@@ -77,6 +83,22 @@ class _Reader:
             dialect="onnx",
             doc=_about(self.model),
         )
+
+    def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
+        """The standard's definition of an operator that is not known."""
+        if type_of(node.domain, node.op_type, opsets) in self.known:
+            return None
+        return body_of(node, opsets, self.noted)
+
+    @cached_property
+    def noted(self) -> dict[str, TypeProto]:
+        """The types that the file notes."""
+        values = (*self.graph.value_info, *self.graph.output, *self.graph.input)
+        constants = {
+            tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            for tensor in self.graph.initializer
+        }
+        return {**constants, **{value.name: value.type for value in values}}
 
     def _enter(self, tensor: StoredTensor, name: str) -> None:
         if name in self.tensors or not name:
