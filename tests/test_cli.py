@@ -154,6 +154,8 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
         (["run", MODEL, "--input", f"{ARRAYS}:labels"], "input '0' of net 'digits': given int64 (12,)"),
         (["run", MODEL, "--input", "none.npz"], "none.npz: No such file or directory"),
         (["run", MODEL, "--input", MODEL], "this cannot be read as arrays"),
+        (["run", MODEL, "--input", "garbage.npz"], "garbage.npz: this cannot be read as arrays: it is neither a .npz"),
+        (["run", MODEL, "--input", "cut.npz"], "cut.npz: this cannot be read as arrays: File is not a zip file"),
         (["run", MODEL, "--input", ARRAYS, "-o", "out.txt"], "outputs are written to a .npz file"),
     ],
 )
@@ -161,6 +163,8 @@ def test_what_is_wrong_is_said_in_one_message(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mistake gives exit status 2, one message on standard error, and no traceback."""
+    Path("garbage.npz").write_bytes(b"garbage" * 9)
+    Path("cut.npz").write_bytes(Path(ARRAYS).read_bytes()[:2000])
     assert main(arguments) == 2
     caught = capsys.readouterr()
     assert caught.out == ""
@@ -200,6 +204,37 @@ def test_files_are_written_whole_or_not_at_all(folder: Path, monkeypatch: pytest
     assert target.read_text() == "old"
 
 
+def test_a_folder_that_cannot_be_written_to_is_told_by_the_output_s_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(prefix: str, dir: Path) -> None:
+        raise PermissionError(13, "Permission denied", f"{dir}/{prefix}a1b2")
+
+    monkeypatch.setattr("tempfile.mkstemp", refused)
+    assert main(["show", MODEL, "-o", "out.svg"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("explorer: out.svg: nothing can be written into its folder: Permission denied\n")
+    assert "a1b2" not in said
+
+
+@pytest.mark.spec("I-5")
+def test_check_lists_causes_before_their_effects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings stand in topological order: what is wrong first comes before what goes wrong because of it."""
+    for ending in ("param", "bin"):
+        shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"odd.pnnx.{ending}")
+    text = Path(MODEL).read_text().replace("#2=(?,8,8,8)f32", "#2=(?,8,9,8)f32").replace("nn.Softmax ", "nn.Softmx ")
+    text = text.replace("end_dim=-1 start_dim=1", "end_dim=-1 start_dim=9")
+    (folder / "odd.pnnx.param").write_text(text)
+    assert main(["check", "odd.pnnx.param"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    places = [
+        next(number for number, line in enumerate(lines) if part in line)
+        for part in ("operand '2' of operator 'relu1'", "'torch.flatten_0'", "nn.Softmx")
+    ]
+    assert places == sorted(places), lines
+    assert places[0] == 0
+
+
 def test_a_terminal_is_not_commanded_by_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = ["pnnx.Input i 0 1 x #x=(2)f32", "my\x1b[31m.Type r 1 1 x y", "pnnx.Output o 1 0 y"]
     (folder / "n.param").write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
@@ -225,6 +260,27 @@ def test_lab_makes_a_notebook_that_runs(folder: Path) -> None:
     path.write_text("{}")
     assert notebook_for(Path(MODEL)) == path
     assert path.read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "handed"),
+    [
+        (["--", "--port=9999"], ["--port=9999"]),
+        ([MODEL, "--no-browser", "--", "--port=9999", "--ip=0.0.0.0"], ["--port=9999", "--ip=0.0.0.0"]),
+        ([], []),
+    ],
+)
+def test_lab_hands_on_what_follows_two_dashes(
+    arguments: list[str], handed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`explorer lab FILE -- --port=9999` hands JupyterLab its own options."""
+    called: list[list[str]] = []
+    monkeypatch.setattr("subprocess.call", lambda command: called.append(command) or 0)
+    assert main(["lab", *arguments]) == 0
+    (command,) = called
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert command[len(command) - len(handed) :] == handed
+    assert ("--no-browser" in command) == ("--no-browser" in arguments)
 
 
 def test_lab_says_how_to_install_jupyterlab(

@@ -37,10 +37,10 @@ def read(text: str) -> dict[str, Array]:
     """The arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy``, by key. Raises FileError for others."""
     path, keys = _split(text)
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {path.stem: loaded}
-        with loaded:
+        with path.open("rb") as file:  # NumPy leaves a file open that is cut off
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {path.stem: loaded}
             for key in keys:
                 if key not in loaded.files:
                     raise UnknownNameError(key, kind=f"array of {path}", known=loaded.files)

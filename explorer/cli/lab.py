@@ -17,6 +17,8 @@ HELP = "start JupyterLab, with a notebook for a model's file"
 DESCRIPTION = """\
 Start JupyterLab. With FILE a small notebook that explores it is made in this folder (one that is there is kept);
 without, JupyterLab opens on explorer's notebooks where they are at hand, else on this folder.
+
+What follows -- is handed to JupyterLab: explorer lab FILE -- --port=9999
 """
 
 
@@ -24,9 +26,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="a model's file: x.pnnx.param")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.add_argument(
-        "jupyter", metavar="-- OPTIONS", nargs="*", help="what follows -- is handed to JupyterLab: -- --port=9999"
-    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -40,15 +39,12 @@ def execute(options: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
-    file, handed = options.file, options.jupyter
-    if file is not None and str(file).startswith("-"):  # explorer lab -- --port=9999: there is no FILE
-        file, handed = None, [str(file), *handed]
-    if file is None:
+    if options.file is None:
         notebooks = Path(__file__).parents[2] / "notebooks"
         command.append(f"--notebook-dir={notebooks if any(notebooks.glob('*.ipynb')) else Path.cwd()}")
     else:
-        command.append(str(notebook_for(file)))
-    return subprocess.call([*command, *handed])
+        command.append(str(notebook_for(options.file)))
+    return subprocess.call([*command, *options.handed])
 
 
 def notebook_for(file: Path) -> Path:

@@ -51,7 +51,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    options = parser().parse_args(arguments)
+    given, handed = list(sys.argv[1:] if arguments is None else arguments), []
+    if given[:1] == ["lab"] and "--" in given:
+        given, handed = given[: given.index("--")], given[given.index("--") + 1 :]
+    options = parser().parse_args(given, argparse.Namespace(handed=handed))
     try:
         with followed(sys.stderr):
             status: int = options.command(options)

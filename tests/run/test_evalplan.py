@@ -341,3 +341,11 @@ def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
     plan.register(ex.tensor(1.0) + 1.0)
     assert repr(plan.prepare()) == "<plan 'one': 1 registered, prepared>"
     assert repr(plan.eval()) == "<plan 'one': 0 registered, evaluated>"
+
+
+def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
+    with pytest.raises(ex.UnknownNameError) as caught:
+        ex.EvalPlan(costs="measured")
+    assert str(caught.value).endswith("known: executor, group, open, record, title, without")
+    with pytest.raises(ex.UnknownNameError, match="known: executor"):
+        ex.EvalPlan(excutor="simple")
