@@ -133,7 +133,7 @@ def ready(model: Model) -> Callable[[], tuple[Program, list[int]]]:
 
 
 def breakdown(model: Model, runs: int = 7) -> str:
-    """Where explorer's time goes: the median time of each kernel, summed by what it computes, and its rate."""
+    """Where explorer's time goes: the least time of each kernel, summed by what it computes, and its rate."""
     run = ready(model)
     run()
     spent: list[list[int]] = []
@@ -142,7 +142,7 @@ def breakdown(model: Model, runs: int = 7) -> str:
         run()
         program, times = run()
         spent.append([stop - start for start, stop in pairwise(times)])
-    each = [median(column) / 1e6 for column in zip(*spent, strict=True)]
+    each = [min(column) / 1e6 for column in zip(*spent, strict=True)]
     kernels = program.planned.schedule.kernels[-len(each) :]
     groups: dict[str, list[tuple[Kernel, float]]] = defaultdict(list)
     for kernel, took in zip(kernels, each, strict=True):
