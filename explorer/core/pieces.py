@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from explorer.core.types import Array, Shape
 
+T = TypeVar("T")
 Index: TypeAlias = tuple[slice, ...]
 
 PIECE_BYTES = 1 << 18
@@ -32,14 +33,24 @@ class Piece(NamedTuple):
 
 
 class _Own(threading.local):
-    memory = np.empty(0, np.uint8)
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+        self.made: dict[Any, Any] = {}
 
 
 _own = _Own()
+_MADE = 512
+"""views of scratch memory that a thread keeps"""
 
 
-def scratch(*wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
-    """Uninitialised arrays of shapes and dtypes in the thread's own memory, valid until its next call."""
+def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[..., T]) -> T:
+    """What ``build`` makes of uninitialised arrays of shapes and dtypes, in the thread's own memory.
+
+    Valid until the thread's next call. It is made once for a ``key``, which tells all that it depends on.
+    """
+    found = _own.made.get(key)
+    if found is not None:
+        return cast("T", found)
     places, end = [], 0
     for shape, dtype in wanted:
         places.append(end)
@@ -49,9 +60,15 @@ def scratch(*wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
         memory = np.empty(end, np.uint8)
         if end <= _KEPT_BYTES:
             _own.memory = memory
-    return tuple(
-        [np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
+            _own.made.clear()
+    made = build(
+        *[np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
     )
+    if memory is _own.memory:
+        if len(_own.made) >= _MADE:
+            _own.made.clear()
+        _own.made[key] = made
+    return made
 
 
 def even(length: int, most: int) -> list[slice]:

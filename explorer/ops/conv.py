@@ -70,7 +70,7 @@ class Conv2d(Convolution):
 
     prepares = 1
     channels_last = True
-    examples = (
+    examples: ClassVar[tuple[Example, ...]] = (
         Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
         Example(real(1, 2, 6, 5), real(4, 1, 3, 2), strides=(2, 1), groups=2),
         Example(real(1, 1, 6, 6), real(1, 1, 2, 2), dilation=(2, 2), padding=((1, 0), (0, 2))),

@@ -7,7 +7,7 @@ may lie either way; only their strides differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -108,42 +108,48 @@ class Convolving(NamedTuple):
         into = into.reshape(together, -1, into.shape[3], copy=False)
         if self._pointwise:
             return partial(_multiply, pixels.reshape(together, -1, pixels.shape[3], copy=False), matrix, into)
-        gathering = self._gathering(images, n, rows)
-        shape = self._windows_shape(n, rows)
+        shape = self._windows_shape(n, rows), images.dtype
+        flat = *into.shape[:2], matrix.shape[0]
+        gather = self._gathering(images, n, rows, flat, (shape,), lambda columns: (columns, columns.reshape(flat)))
 
         def compute() -> None:
-            windows, columns = gathering((shape, images.dtype))
+            windows, columns, pixels = gather()
             np.copyto(columns, windows)
-            _multiply(columns.reshape(*into.shape[:2], -1), matrix, into)
+            _multiply(pixels, matrix, into)
 
         return compute
 
     def _grouped(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         shape = self._windows_shape(n, rows)
-        parts = (self.groups, *shape[:5], self.filters[1])
-        pixels, each = math.prod(shape[:3]), self.filters[0] // self.groups
+        each, depth = self.filters[0] // self.groups, self.filters[1]
+        pixels = math.prod(shape[:3])
         into = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, each, copy=False)
-        gathering = self._gathering(images, n, rows)
+        wanted = ((self.groups, *shape[:5], depth), images.dtype), ((self.groups, pixels, each), out.dtype)
+
+        def views(columns: Array, products: Array) -> tuple[Array, ...]:
+            flat = columns.reshape(self.groups, pixels, -1)
+            return columns, flat, products, products.reshape(self.groups, *shape[:3], each).transpose(1, 2, 3, 0, 4)
+
+        gather = self._gathering(images, n, rows, each, wanted, views)
 
         def compute() -> None:
-            windows, columns, products = gathering((parts, images.dtype), ((self.groups, pixels, each), out.dtype))
+            windows, columns, flat, products, found = gather()
             step = windows.strides[5]
-            apart = as_strided(windows, (*shape[:5], *parts[::6]), (*windows.strides[:5], step * parts[6], step))
-            np.copyto(columns, apart.transpose(5, 0, 1, 2, 3, 4, 6))
-            np.matmul(columns.reshape(self.groups, pixels, -1), packed, out=products)
-            np.copyto(into, products.reshape(self.groups, *shape[:3], each).transpose(1, 2, 3, 0, 4))
+            apart = (*shape[:5], self.groups, depth), (*windows.strides[:5], step * depth, step)
+            np.copyto(columns, as_strided(windows, *apart).transpose(5, 0, 1, 2, 3, 4, 6))
+            np.matmul(flat, packed, products)
+            np.copyto(into, found)
 
         return compute
 
     def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         into = out.transpose(0, 2, 3, 1)[n, rows]
-        gathering = self._gathering(images, n, rows)
+        gather = self._gathering(images, n, rows, 0, (), lambda: ())
 
         def compute() -> None:
-            (windows,) = gathering()
-            np.einsum("nyxijc,ijc->nyxc", windows, taps, out=into, casting="same_kind")
+            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into, casting="same_kind")
 
         return compute
 
@@ -163,41 +169,54 @@ class Convolving(NamedTuple):
         )
         return images, height, width, self.images[1]
 
-    def _gathering(self, images: Array, n: slice, rows: slice) -> Callable[..., tuple[Array, ...]]:
-        """A function that gives all windows (N, rows, W′, h, w, C), and scratch memory of the shapes and dtypes given.
+    def _gathering(
+        self,
+        images: Array,
+        n: slice,
+        rows: slice,
+        key: Hashable,
+        wanted: tuple[tuple[Shape, Any], ...],
+        views: Callable[..., tuple[Array, ...]],
+    ) -> Callable[[], tuple[Array, ...]]:
+        """A function that gives all windows (N, rows, W′, h, w, C), and ``views`` of scratch memory as ``wanted``.
 
-        They are a view of the images where these are padded by nothing and lie pixel by pixel, else of a padded copy.
+        The windows are a view of the images where these are padded by nothing and lie pixel by pixel, else of a padded
+        copy. The views depend on the convolution, on ``key`` and on what is wanted.
         """
         (down, across), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self._windows_shape(n, rows), images.dtype
-        slab_shape = self._slab(*shape[:2])
         whole, first = images.transpose(0, 2, 3, 1)[n], rows.start * down - top
 
         def steps(s: Shape) -> Shape:
             dilated = [d * b for d, b in zip(self.window.dilation, s[1:3], strict=True)]
             return s[0], s[1] * down, s[2] * across, *dilated, s[3]
 
+        key = self, shape, key, wanted
         if whole.strides[3] == whole.itemsize and self.window.padding == ((0, 0), (0, 0)):
             part = whole[:, first:]
-            view = as_strided(part, shape, steps(part.strides), writeable=False)
-            return lambda *wanted: (view, *scratch(*wanted))
-        copies, zeros = _padded(slab_shape, whole, first, -left)
+            inside = as_strided(part, shape, steps(part.strides), writeable=False)
+            return lambda: (inside, *scratch(key, wanted, views))
+        slab_shape = self._slab(*shape[:2])
+        copies, zeros = padded(slab_shape, whole, first, -left)
         strides = steps(_dense(slab_shape, dtype.itemsize))
 
-        def gather(*wanted: tuple[Shape, Any]) -> tuple[Array, ...]:
-            slab, *others = scratch((slab_shape, dtype), *wanted)
+        def room(slab: Array, *others: Array) -> tuple[Array, ...]:
+            return slab, np.ndarray(shape, dtype, slab, strides=strides), *views(*others)
+
+        def gather() -> tuple[Array, ...]:
+            slab, *found = scratch(("padded", key), ((slab_shape, dtype), *wanted), room)
             for place in zeros:
                 slab[place] = 0
             for place, source in copies:
                 slab[place] = source
-            return np.ndarray(shape, dtype, slab, strides=strides), *others
+            return tuple(found)
 
         return gather
 
 
 def _multiply(pixels: Array, matrix: Array, into: Array) -> None:
     for rows, out in zip(pixels, into, strict=True):
-        np.matmul(rows, matrix, out=out)
+        np.matmul(rows, matrix, out)
 
 
 def _merges(array: Array) -> bool:
@@ -209,7 +228,7 @@ def _dense(shape: Shape, itemsize: int) -> Shape:
     return tuple([itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
 
 
-def _padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
+def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
     """How a slab (N, H, W, C) of images that begins at (top, left) is filled: what is copied where; where zeros are."""
     height, width = images.shape[1:3]
     up, down = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)

@@ -24,7 +24,8 @@ class Prices:
 
 
 REFERENCE = Prices()
-_PRODUCTS = ("matmul", "conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
+PRODUCTS = ("matmul", "conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
+"""operations whose arithmetic runs at ``product_flops``"""
 
 
 def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFERENCE, call: bool = True) -> float:
@@ -35,6 +36,6 @@ def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFEREN
     if operation.view:
         return prices.view
     moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
-    rate = prices.product_flops if operation.name in _PRODUCTS else prices.flops
+    rate = prices.product_flops if operation.name in PRODUCTS else prices.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
     return (prices.call if call else 0.0) + max(work, moved / prices.bandwidth)

@@ -113,10 +113,7 @@ class _Steps:
         """Compute ``out`` from arrays that broadcast to it."""
         places = [*inputs, out]
         if self.registers:
-            # of the result's order in memory, so that one loop runs through all
-            axes = sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True)
-            shape, back = tuple([out.shape[axis] for axis in axes]), np.argsort(axes)
-            places += [array.transpose(back) for array in scratch(*[(shape, dtype) for dtype in self.registers])]
+            places += self._room(out)
         step = self._program[0]
         try:
             for step in self._program:
@@ -128,6 +125,17 @@ class _Steps:
         except Exception:
             self.failed = step[3]
             raise
+
+    def _room(self, out: Array) -> list[Array]:
+        """Registers of the result's order in memory, so that one loop runs through all."""
+        axes = sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True)
+        shape, back = tuple([out.shape[axis] for axis in axes]), np.argsort(axes)
+        wanted = [(shape, dtype) for dtype in self.registers]
+        return scratch(
+            ("registers", shape, *axes, *self.registers),
+            wanted,
+            lambda *registers: [register.transpose(back) for register in registers],
+        )
 
 
 class Chain:

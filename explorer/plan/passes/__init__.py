@@ -1,5 +1,6 @@
 """The passes, one a file."""
 
+from explorer.plan.passes.algorithms import Algorithms
 from explorer.plan.passes.buffers import Buffers
 from explorer.plan.passes.constants import Constants
 from explorer.plan.passes.dedup import Dedup
@@ -11,4 +12,16 @@ from explorer.plan.passes.order import Order
 from explorer.plan.passes.prune import Prune
 from explorer.plan.passes.simplify import Simplify
 
-__all__ = ["Buffers", "Constants", "Dedup", "Fuse", "Group", "Layout", "Open", "Order", "Prune", "Simplify"]
+__all__ = [
+    "Algorithms",
+    "Buffers",
+    "Constants",
+    "Dedup",
+    "Fuse",
+    "Group",
+    "Layout",
+    "Open",
+    "Order",
+    "Prune",
+    "Simplify",
+]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from explorer.core.expr import Expr
 from explorer.core.function import Call
 from explorer.plan.blocks import blocks_of
-from explorer.plan.cost import REFERENCE, Prices, kernel_cost
+from explorer.plan.cost import PRODUCTS, REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph, flops_of
 from explorer.plan.schedule import Kernel, Schedule
 
@@ -101,7 +101,7 @@ class Order:
             kernel.flops = sum([flops_of(member, inputs[member.uid]) for member in members])
             calls = self.prices.call * len(members)
             moved = sum([read.type.nbytes for read in seen]) + node.type.nbytes
-            rate = self.prices.product_flops if members[0].operation.name in ("matmul", "conv2d") else self.prices.flops
+            rate = self.prices.product_flops if members[0].operation.name in PRODUCTS else self.prices.flops
             kernel.estimate = calls + max(kernel.flops / rate, moved / self.prices.bandwidth)
             kernel.blocks = blocks_of(members, lambda member: inputs[member.uid])
             kernel.workspace = kernel.blocks.workspace + max([_workspace(member, graph) for member in members])

@@ -1,0 +1,97 @@
+"""Algorithms: which of several ways to compute the same a kernel takes. The choice rests on shapes alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from explorer.core.expr import Expr, record, surrounded
+from explorer.ops.conv import Conv2d
+from explorer.ops.winograd import WinogradConv2d
+from explorer.plan.constants import is_constant
+from explorer.plan.graph import Graph, flops_of
+
+_TILES = 32
+"""so many tiles share the transformed filters, or reading these costs more than the products saved"""
+_CHANNELS = 32
+"""with fewer, the products are too small beside the sums before and after them"""
+
+
+class Winograd:
+    """A convolution with 3×3 filters is computed in tiles of 2×2 pixels: 16 products instead of 36."""
+
+
+_LINK = Winograd()
+
+
+@dataclass(frozen=True)
+class Algorithms:
+    """Compute convolutions with 3×3 filters by minimal filtering, where that takes less; the last bits differ."""
+
+    name = "algorithms"
+
+    def run(self, graph: Graph) -> None:
+        """One walk over the convolutions; those of one shape share a decision."""
+        chosen: defaultdict[tuple[object, ...], list[Expr]] = defaultdict(list)
+        for node in graph.live:
+            operation = node.operation
+            if type(operation) is Conv2d and self._fits(node, operation, graph):
+                images, filters = graph.inputs[node.uid]
+                chosen[operation, images.type, filters.type].append(node)
+        for nodes in chosen.values():
+            self._replace(nodes, graph)
+
+    def _fits(self, node: Expr, operation: Conv2d, graph: Graph) -> bool:
+        images, filters = graph.inputs[node.uid]
+        if filters.shape[2:] != (3, 3) or node.dtype.kind != "f":
+            return False
+        better = WinogradConv2d(*operation.options)
+        rule = better.unfit(images.shape, filters.shape)
+        n, _, rows, across = node.shape
+        tiles = n * -(-rows // 2) * -(-across // 2)
+        if rule:
+            graph.refuse(_LINK, "windows", "minimal filtering of tiles asks that {rule}", {"rule": rule}, node)
+        elif min(filters.shape[:2]) < _CHANNELS:
+            graph.refuse(
+                _LINK,
+                "few_channels",
+                "{count:channel}: fewer than {least} do not repay the sums before and after the products",
+                {"count": min(filters.shape[:2]), "least": _CHANNELS},
+                node,
+            )
+        elif tiles < _TILES:
+            graph.refuse(
+                _LINK,
+                "few_tiles",
+                "{count:tile} would share the transformed filters: below {least}, reading these costs more",
+                {"count": tiles, "least": _TILES},
+                node,
+            )
+        elif not (graph.has_parameters and is_constant(filters, graph)):
+            graph.refuse(_LINK, "filters_vary", "the filters would be transformed anew for each run", {}, node)
+        else:
+            return True
+        return False
+
+    def _replace(self, nodes: list[Expr], graph: Graph) -> None:
+        first = nodes[0]
+        images, filters = graph.inputs[first.uid]
+        assert isinstance(first.operation, Conv2d)
+        operation = WinogradConv2d(*first.operation.options)
+        before = flops_of(first, (images, filters))
+        made = []
+        for node in nodes:
+            with surrounded(node.scope, node.code, node.instruction):
+                made.append(record(operation, graph.inputs[node.uid]))
+        after = flops_of(made[0], (images, filters))
+        decision = graph.decide(
+            _LINK,
+            "tiles",
+            "{count:convolution} of 3×3 filters in tiles of 2×2 pixels: {saved_flops} of {flops} each are saved",
+            {"count": len(nodes), "saved_flops": before - after, "flops": before},
+            nodes,
+            tuple(made),
+        )
+        for node, new in zip(nodes, made, strict=True):
+            graph.introduce(decision, [new], node)
+            graph.substitute(decision, node, new)
