@@ -245,7 +245,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
-@pytest.mark.spec("C-5", "C-19")
+@pytest.mark.spec("C-19")
 @pytest.mark.parametrize(
     ("type", "inputs", "arguments", "expected"),
     [
@@ -359,6 +359,32 @@ def test_a_written_net_has_the_states_of_any_net() -> None:
     assert net.state is NetState.NEED_BUILD
     assert set(net.run(np.ones((2, 3), np.float32))) == {"y", "z"}
     assert net.state is NetState.COMPLETE
+
+
+@pytest.mark.spec("C-19", "I-2")
+def test_a_written_net_is_planned_run_and_explored() -> None:
+    """Blobs written in place and several outputs are drawn with their versions, planned and run like any net."""
+    net = ex.Net("towers")
+    net.input("x", (None, 4))
+    net.GivenTensorFill([], "w", values=np.eye(4, dtype=np.float32), name="dense.weight")
+    net.FC(["x", "w"], "h", name="dense.apply")
+    net.Softmax("h", "h", name="dense.normalize")
+    net.Split("h", ["a", "b"], name="split")
+    net.Mul(["a", "b"], "a")
+    net.output("a", "b", "h")
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    h = softmax(x)
+    found = net.run(x)
+    np.testing.assert_allclose(found["h"], h, rtol=1e-5)
+    np.testing.assert_allclose(found["a"], h[:, :2] * h[:, 2:], rtol=1e-5)
+    plan = net.plan(x, record="values").eval()
+    assert plan.recording.run is not None
+    assert plan.recording.run.values
+    view = net.explore(x)
+    assert view.recording.title == "towers"
+    kinds = str(net.look().recording.scopes)
+    for said in ("FC → h@0", "Softmax h@0 → h@1", "Split h@1 → a@0", "Mul a@0 → a@1"):
+        assert said in kinds, said
 
 
 def test_gradients_stop_where_asked() -> None:
