@@ -20,7 +20,7 @@ export class Canvas {
     this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, this.world);
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
-    /** @type {Map<string, {path: SVGPathElement, state: string, segment: any}>} */ this.edges = new Map();
+    /** @type {Map<string, {path: SVGPathElement, state: string, segment: any, placement: any}>} */ this.edges = new Map();
     /** @type {Map<number, FrameView>} */ this.frames = new Map();
     this.spare = [];
   }
@@ -119,12 +119,13 @@ export class Canvas {
     }
     for (const [key, edge] of scene.edges) {
       let drawn = this.edges.get(key);
-      if (!drawn) this.edges.set(key, (drawn = { path: this.spare.pop() ?? svg("path"), state: "", segment: null }));
+      if (!drawn) this.edges.set(key, (drawn = { path: this.spare.pop() ?? svg("path"), state: "", segment: null, placement: null }));
+      if (drawn.placement === this.placement && drawn.state === edge.state) continue;
       const segment = this.placement.segment(edge.box, edge.from, edge.to);
-      if (drawn.segment === segment && drawn.state === edge.state) continue;
       if (drawn.segment !== segment) put(drawn.path, "d", pathText(segment));
       put(drawn.path, "class", `ex-edge ex-edge-${edge.state}`);
       drawn.segment = segment;
+      drawn.placement = this.placement;
       drawn.state = edge.state;
       // What changes is drawn over what stays.
       if (edge.state !== "plain") this.layers.changed.append(drawn.path);
@@ -154,7 +155,7 @@ export class Canvas {
   #moveEdges(scene) {
     for (const { before, after } of scene.moves) {
       if (before.length !== 1 || after.length !== 1) continue;
-      const drawn = this.edges.get(after[0].join(":"));
+      const drawn = this.edges.get(after[0][3]);
       if (!drawn || !this.placement.composed.has(before[0][0])) continue;
       const [from, to] = alike(this.placement.segment(...before[0]), this.placement.segment(...after[0]));
       drawn.path.animate([{ d: `path("${from}")` }, { d: `path("${to}")` }], { duration: MOTION, easing: "ease-out" });

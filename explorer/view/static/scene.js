@@ -244,14 +244,14 @@ export class Director {
   #cut(producer, consumer) {
     const key = producer * this.trace.layout.slots.length + consumer;
     let found = this.cut.get(key);
-    if (!found) this.cut.set(key, (found = this.paths.segments(producer, consumer)));
+    // With their key: a step asks for every edge's again.
+    if (!found) this.cut.set(key, (found = this.paths.segments(producer, consumer).map((segment) => [...segment, segment.join(":")])));
     return found;
   }
 
   #draw(scene, placement, producer, consumer, state) {
-    for (const [box, from, to] of this.#cut(producer, consumer)) {
+    for (const [box, from, to, key] of this.#cut(producer, consumer)) {
       if (!placement.composed.has(box)) continue;
-      const key = `${box}:${from}:${to}`;
       const known = scene.edges.get(key);
       if (!known || RANK[state] > RANK[known.state]) scene.edges.set(key, { box, from, to, state });
     }
