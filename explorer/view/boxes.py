@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -181,11 +181,11 @@ class Paths:
             yield start, tail, head
 
 
-def lift(tree: Tree, slots: Slots) -> list[list[tuple[int, int]]]:
-    """Return for every box the segments that run in it, each once."""
+def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Return for every box the segments of edges between slots that run in it, each once."""
     paths = Paths(tree)
     found: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
-    for producer, consumer in slots.edges:
+    for producer, consumer in edges:
         for box, tail, head in paths.segments(producer, consumer):
             found[box][tail, head] = None
     return [list(segments) for segments in found]

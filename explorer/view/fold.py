@@ -31,10 +31,10 @@ Edges = list[tuple[int, int]]
 def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Fold chains, stacks and repeats, then cut what still holds too much."""
     folder = _Folder(recording, slots, tree)
-    edges = lift(tree, slots)
-    folder.structure.enter(tree, tree.inside_out(), edges)
+    edges = lift(tree, slots.edges)
+    folder.structure.enter(tree, tree.inside_out(), lift(tree, slots.recorded))
     if folder.blocks(edges):
-        edges = lift(tree, slots)
+        edges = lift(tree, slots.edges)
     for box in tree.inside_out():
         items = tree.boxes[box].items
         joined = folder.chains(items, edges[box])
@@ -42,7 +42,7 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
         joined += folder.leaves(items, edges[box], joined)
         joined += folder.repeats(items, edges[box], joined)
         folder.join(box, joined)
-    edges = lift(tree, slots)
+    edges = lift(tree, slots.edges)
     for box in tree.inside_out():
         if len(tree.boxes[box].items) > MOST:
             folder.cut(box, edges[box] if box < len(edges) else [])
@@ -95,7 +95,7 @@ class _Folder:
         for number, box in enumerate(new, 1):
             self.tree.boxes[box].label, self.tree.boxes[box].count = f"block {number:,}", 1
         if new:
-            self.structure.enter(self.tree, new, lift(self.tree, self.slots))
+            self.structure.enter(self.tree, new, lift(self.tree, self.slots.recorded))
         return bool(new)
 
     def _is_chain(self, items: Sequence[Item], block: Sequence[int]) -> bool:

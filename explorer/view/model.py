@@ -51,8 +51,7 @@ def build_model(recording: Recording) -> Model:
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
     fold(recording, slots, tree)
-    edges = lift(tree, slots)
-    choose_open(recording, slots, tree, edges)
+    choose_open(recording, slots, tree)
     lines = Lines(recording, slots.of)
     rows = [[lines.of(node) for node in members] for members in slots.nodes]
     kinds = recording.nodes.kind
@@ -77,7 +76,7 @@ def build_model(recording: Recording) -> Model:
         [box_size(text) for text in box_texts],
         totals,
         extents,
-        edges,
+        lift(tree, slots.edges),
         find_ports(tree, slots),
         _kernel_groups(recording, slots, tree),
     )

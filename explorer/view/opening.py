@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from explorer.record import Recording
-from explorer.view.boxes import Item, Tree
+from explorer.view.boxes import Item, Tree, lift
 from explorer.view.slots import Slots
 from explorer.view.structure import Structure
 
@@ -18,14 +16,14 @@ _READABLE = 8
 _MEANT = ("function", "layer", "scope", "file", "batch", "block")
 
 
-def choose_open(recording: Recording, slots: Slots, tree: Tree, edges: Sequence[Sequence[tuple[int, int]]]) -> None:
+def choose_open(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Open what people drew, from the outside in, while no more than ``USEFUL`` things are visible.
 
     The boxes of one parent open together; where that leaves little to see, those that fit. Of boxes that are built
     alike, whatever their shapes, the first opens; the others where too little is visible yet.
     """
     structure = Structure(recording, slots, types=False)
-    structure.enter(tree, tree.inside_out(), edges)
+    structure.enter(tree, tree.inside_out(), lift(tree, slots.recorded))
     chooser = _Chooser(tree, structure, sum(scope.type != "" for scope in recording.scopes) > _READABLE)
     for outermost in tree.bodies:
         chooser.open(outermost)

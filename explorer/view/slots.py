@@ -20,6 +20,8 @@ class Slots:
     """the slot of each node, −1 for a node that is not drawn"""
     edges: list[tuple[int, int]] = field(default_factory=list)
     """(producer slot, consumer slot), each once"""
+    recorded: list[tuple[int, int]] = field(default_factory=list)
+    """those of them that the program wrote, before any pass"""
 
 
 def build_slots(recording: Recording) -> Slots:
@@ -38,6 +40,7 @@ def build_slots(recording: Recording) -> Slots:
             slots.of[node] = len(slots.nodes)
             slots.nodes.append([node])
     slots.edges = _edges(recording, slots.of)
+    slots.recorded = _recorded(recording, slots)
     return slots
 
 
@@ -88,6 +91,20 @@ def _edges(recording: Recording, slot_of: list[int]) -> list[tuple[int, int]]:
                 if start >= 0 and start != slot and nodes.body[producer] == nodes.body[node]:
                     seen[start, slot] = None
     return list(seen)
+
+
+def _recorded(recording: Recording, slots: Slots) -> list[tuple[int, int]]:
+    """Keep the edges of the recorded nodes; all of them where no pass produced anything."""
+    nodes = recording.nodes
+    if not recording.substitutions:
+        return slots.edges
+    read = {
+        (slots.of[source(recording, operand)], slots.of[node])
+        for node, operands in enumerate(nodes.operands)
+        if nodes.born[node] < 0
+        for operand in operands
+    }
+    return [edge for edge in slots.edges if edge in read]
 
 
 def _producers(

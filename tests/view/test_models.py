@@ -1,0 +1,82 @@
+"""Real models of files: what they are can be read from the boxes that are open at the beginning."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.view.drawing import draw
+from explorer.view.opening import USEFUL
+from explorer.view.payload import payload
+from explorer.view.svg import svg
+from explorer.view.text import text
+from tests.view.test_model import check, scene_size
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
+
+
+@pytest.fixture(scope="module", params=["resnet18", "mobilenet_v2", "encoder"])
+def drawn(request):
+    recording = ex.open(MODELS / f"{request.param}.pnnx.param").look().recording
+    return request.param, recording, draw(recording)
+
+
+def box(model, label):
+    return next(found for found in model.tree.boxes if found.label == label)
+
+
+def said(model, label):
+    return model.box_texts[model.tree.boxes.index(box(model, label))]
+
+
+@pytest.mark.spec("V-7")
+def test_a_model_opens_on_about_forty_boxes(drawn):
+    """ResNet-18, MobileNetV2 and a transformer encoder open on 20 to 40 boxes, each node in one place."""
+    _, _, drawing = drawn
+    check(drawing.model)
+    assert USEFUL // 2 <= scene_size(drawing.model) <= USEFUL
+
+
+@pytest.mark.spec("V-7", "V-19")
+def test_the_blocks_of_a_residual_net_are_whole_and_say_what_repeats():
+    model = draw(ex.open(MODELS / "resnet18.pnnx.param").look().recording).model
+    outer = [model.tree.boxes[n].label for kind, n in model.tree.boxes[0].items if kind == "box"]
+    assert outer == ["convbn2d_0", "layer1", "layer2", "layer3", "layer4", "fc"]
+    name, steps, totals = said(model, "layer1")
+    assert (name, steps) == ("layer1 ×2", "Conv2d → relu → Conv2d → add → relu")
+    assert totals.startswith("147,712 parameters · ")
+    assert box(model, "layer1.0").open
+    assert not box(model, "layer1.1").open
+    assert said(model, "layer2.0")[1] == "Conv2d → relu → Conv2d → Conv2d → add → relu"
+    assert said(model, "layer4")[1] == "layer4.0 → layer4.1"
+
+
+@pytest.mark.spec("V-7")
+def test_equal_blocks_of_a_stage_fold_to_one_stack():
+    model = draw(ex.open(MODELS / "mobilenet_v2.pnnx.param").look().recording).model
+    repeats = {found.label: found.count for found in model.tree.boxes if found.kind == "repeat"}
+    assert repeats == {
+        "features.5 … 6": 2, "features.8 … 10": 3, "features.12 … 13": 2, "features.15 … 16": 2,
+    }  # fmt: skip
+    assert said(model, "features.8 … 10")[1] == "Conv2d → relu6 → Conv2d → relu6 → Conv2d → add"
+
+
+@pytest.mark.spec("V-7")
+def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention():
+    model = draw(ex.open(MODELS / "encoder.pnnx.param").look().recording).model
+    assert said(model, "ls")[0] == "ls ×2"
+    assert (box(model, "ls.0").open, box(model, "ls.1").open) == (True, False)
+    attention = [n for n, found in enumerate(model.tree.boxes) if found.label == "at" and found.open]
+    assert len(attention) == 1
+    inside = {model.tree.boxes[n].label for kind, n in model.tree.boxes[attention[0]].items if kind == "box"}
+    assert {"q", "k", "v", "o"} <= inside
+
+
+@pytest.mark.spec("V-7", "V-15")
+def test_the_output_of_a_cell_is_small(drawn):
+    """Picture, text and everything that the widget is sent: ResNet-18 with its plan's decisions in less than 150 KB."""
+    name, recording, drawing = drawn
+    held = json.dumps(payload(recording, drawing=drawing), separators=(",", ":"))
+    size = len(held.encode()) + len(svg(recording, drawing=drawing).encode()) + len(text(recording).encode())
+    assert size < {"resnet18": 150_000, "mobilenet_v2": 200_000, "encoder": 150_000}[name]
