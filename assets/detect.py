@@ -13,6 +13,7 @@ class Detect(nn.Module):
         super().__init__()
         self.numbers, self.count = classes + 5, anchors.shape[1]
         self.strides, self.anchors = strides, anchors
+        self.places: dict[int, tuple[Tensor, Tensor]] = {}
         self.m = nn.ModuleList(nn.Conv2d(size, self.numbers * self.count, 1) for size in channels)
 
     def forward(self, maps: list[Tensor]) -> Tensor:
@@ -22,15 +23,19 @@ class Detect(nn.Module):
             n, _, rows, columns = y.shape
             y = y.view(n, self.count, self.numbers, rows, columns).permute(0, 1, 3, 4, 2).contiguous().sigmoid()
             centre, size, sure = y.split((2, 2, self.numbers - 4), 4)
-            vertical, horizontal = torch.meshgrid(
-                torch.arange(rows).float(), torch.arange(columns).float(), indexing="ij"
-            )
-            shape = (1, self.count, rows, columns, 2)
-            grid = torch.stack((horizontal, vertical), 2).expand(shape) - 0.5
-            anchors = (self.anchors[level] * self.strides[level]).view(1, self.count, 1, 1, 2).expand(shape)
+            if level not in self.places:
+                self.places[level] = self.place(level, rows, columns)
+            grid, anchors = self.places[level]
             y = torch.cat(((centre * 2 + grid) * self.strides[level], (size * 2) ** 2 * anchors, sure), 4)
             found.append(y.view(n, self.count * rows * columns, self.numbers))
         return torch.cat(found, 1)
+
+    def place(self, level: int, rows: int, columns: int) -> tuple[Tensor, Tensor]:
+        """Where the pixels lie and how large the anchors are: constants once a network has run."""
+        vertical, horizontal = torch.meshgrid(torch.arange(rows).float(), torch.arange(columns).float(), indexing="ij")
+        shape = (1, self.count, rows, columns, 2)
+        grid = torch.stack((horizontal, vertical), 2).expand(shape) - 0.5
+        return grid, (self.anchors[level] * self.strides[level]).view(1, self.count, 1, 1, 2).expand(shape)
 
 
 Detect.__module__ = "models.yolo"
