@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from contextvars import Context
 from typing import Any
 
 import ipywidgets  # type: ignore[import-untyped]
+from IPython import get_ipython
 from IPython.display import display
+
+
+def _button() -> Any:
+    tooltip = "Stop after the part that is running"
+    return ipywidgets.Button(description="Cancel", tooltip=tooltip, layout=ipywidgets.Layout(width="auto"))
+
+
+def _apart(make: Callable[[], Any]) -> Any:
+    """What ``make`` makes as if outside every request: its messages go to the thread that the browser asks for.
+
+    ipykernel hands the messages of what is published within a cell to the cell's own thread, which is busy.
+    """
+    kernel = get_ipython().kernel
+    base = getattr(sys.modules.get("ipykernel.kernelbase"), "Kernel", None)
+    if base is None or not isinstance(kernel, base):
+        return make()
+    identity, request = kernel._parent_ident["shell"], kernel.get_parent()
+
+    def alone() -> Any:
+        base.set_parent(kernel, [], {})
+        return make()
+
+    try:
+        return Context().run(alone)
+    finally:
+        base.set_parent(kernel, identity, request)
 
 
 class Bar:
@@ -19,17 +49,13 @@ class Bar:
         self.cancelled = False
         self._bar = ipywidgets.IntProgress(layout=ipywidgets.Layout(width="14em"))
         self._label = ipywidgets.Label(style={"font_family": "monospace"})
-        self._button = ipywidgets.Button(
-            description="Cancel", tooltip="Stop after the part that is running", layout=ipywidgets.Layout(width="auto")
-        )
+        self._button = _apart(_button)
         self._button.on_click(self._cancel)
         self._box = ipywidgets.HBox([self._bar, self._label, self._button])
         self._handle: Any = display(self._box, display_id=True)  # type: ignore[no-untyped-call]
 
     def _cancel(self, button: Any) -> None:
         self.cancelled = True
-        button.disabled = True
-        button.description = "Cancelling …"
 
     def show(self, said: str, done: int, total: int) -> None:
         """Say where the work is: ``done`` of ``total`` parts, of which 0 is unknown."""

@@ -13,6 +13,7 @@ from tests.browser.notebook import Notebook
 pytestmark = pytest.mark.browser
 
 SLOW = """\
+import threading
 import time
 import numpy as np
 import explorer as ex
@@ -37,6 +38,10 @@ try:
     print("value", ex.evaluate(slow({steps}), without="fuse")[0])
 except KeyboardInterrupt as stopped:
     print("stopped:", type(stopped).__name__, *stopped.args)
+else:
+    thread = threading.Thread(target=print, args=("from a thread",))
+    thread.start()
+    thread.join()
 print("again", ex.evaluate(slow(2), without="fuse")[0])"""
 
 Open = Callable[..., Notebook]
@@ -75,7 +80,6 @@ def test_a_bar_appears_and_its_button_cancels(notebook: Open) -> None:
     expect(bar).to_be_visible(timeout=30_000)
     expect(bar).to_contain_text("/600 running slow")
     expect(bar.locator(".progress-bar, progress, .widget-hprogress")).not_to_have_count(0)
-    page.screenshot(path="/tmp/cmd/bar.png")
     bar.locator("button", has_text="Cancel").click()
     output = page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
     expect(output.filter(has_text="again 1.0")).to_have_count(1, timeout=20_000)
@@ -95,5 +99,5 @@ def test_nothing_of_the_bar_stays_in_the_notebook(notebook: Open) -> None:
     expect(output.filter(has_text="again 1.0")).to_have_count(1, timeout=20_000)
     expect(bar).to_have_count(0)
     kept = [part for part in outputs(book, 1) if part.get("text") or part.get("data")]
-    assert "".join("".join(part["text"]) for part in kept) == "before\nvalue 1.0\nagain 1.0\n"  # type: ignore[arg-type]
+    assert "".join("".join(part["text"]) for part in kept) == "before\nvalue 1.0\nfrom a thread\nagain 1.0\n"  # type: ignore[arg-type]
     assert "widget" not in json.dumps(outputs(book, 1))
