@@ -22,10 +22,10 @@ from explorer.net.builder import Build
 from explorer.net.cut import cut
 from explorer.net.definition import BlobDefinition, NetDefinition, graph_error
 from explorer.net.editable import EditableNet
-from explorer.net.findings import UnknownType, ends, find, nodes_of, unknown_types
+from explorer.net.findings import UnknownType, ends, find, fitting_length, nodes_of, unknown_types
 from explorer.net.given import as_array, named_inputs
 from explorer.net.operator import NetOperator
-from explorer.net.shapes import check_inputs, noted_dtype, shape_text
+from explorer.net.shapes import check_inputs, is_open, noted_dtype, shape_text
 from explorer.net.table import OperatorTable
 from explorer.plan.planner import plan
 from explorer.run.evalplan import EvalPlan
@@ -69,6 +69,7 @@ class Net(EditableNet):
         self._builds: dict[Any, Build] = {}
         self._parameters: dict[tuple[str, TensorType], Expr] = {}
         self._programs: dict[tuple[TensorType, ...], tuple[Program, Build]] = {}
+        self._open_length: int | None = None
         self._lock = threading.Lock()
 
     # -- looking ---------------------------------------------------------------------------------------------------
@@ -191,6 +192,7 @@ class Net(EditableNet):
     def _refresh(self) -> None:
         if self._version != self._now():
             self._builds.clear()
+            self._open_length = None
             self._programs.clear()
             self._version = self._now()
 
@@ -279,14 +281,15 @@ class Net(EditableNet):
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
-    def look(self, *, unknown: int = 1, **options: Any) -> EvalPlan:
+    def look(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
         """A prepared plan to be looked at, of every operator, those too that cannot run; nothing is read or computed.
 
-        ``unknown`` stands for every length that the file leaves open; the title says so.
+        ``unknown`` stands for every length that the file leaves open; the title says so. For None it is the first of
+        1, 2, 16 and 64 for which the operators fit one another.
         """
         build = self._look(unknown)
-        opened = any(not isinstance(size, int) for blob in self.inputs.values() for size in blob.shape or ())
-        title = f"{self.name} (? = {unknown})" if opened else self.name
+        length = self._open_length if unknown is None else unknown
+        title = f"{self.name} (? = {length})" if is_open(self.definition) else self.name
         made = EvalPlan(**{"title": title, "record": "off", **options})
         roots = ends(build)
         if not roots:
@@ -299,8 +302,10 @@ class Net(EditableNet):
         return made.prepare()
 
     @work()
-    def _look(self, unknown: int = 1) -> Build:
+    def _look(self, unknown: int | None = None) -> Build:
         self._refresh()
+        if unknown is None:
+            unknown = self._open_length = self._open_length or fitting_length(self.definition, self.table, self._look)
         key = "look", unknown
         if key not in self._builds:
             inputs = {

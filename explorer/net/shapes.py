@@ -48,6 +48,12 @@ class Lengths:
         return tuple(found)
 
 
+def is_open(definition: NetDefinition) -> bool:
+    """Whether a net leaves lengths of its inputs open."""
+    noted = [definition.blob(name).shape for name in definition.inputs]
+    return any(not isinstance(size, int) for shape in noted for size in shape or ())
+
+
 def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
     """The dtype that a file notes for an operand, as it is in memory; None where it says nothing."""
     return None if blob.dtype is None else memory_dtype(blob.dtype)

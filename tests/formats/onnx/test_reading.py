@@ -255,3 +255,26 @@ def test_one_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:
     assert net["in"].data.storage is net["out"].B.storage
     assert net["in"].data.name == "w"
     np.testing.assert_array_equal(net.run(np.arange(4)), np.eye(8)[:4])
+
+
+def test_operators_that_the_standard_defines_by_others(tmp_path: Path) -> None:
+    """An operator that explorer has not, but the standard writes with others, is expanded in a box of its name."""
+    made = model([node("MeanVarianceNormalization", ["x"], ["y"], "mvn", axes=[1])], {"x": (FLOAT, [2, 3])}, ["y"])
+    net = opened(made, tmp_path)
+    assert net.check() == []
+    assert {path[0] for path in box_paths(net.definition).values()} == {"mvn"}
+    expected = (x23 - x23.mean(1, keepdims=True)) / x23.std(1, keepdims=True)
+    np.testing.assert_allclose(net.run(x23), expected, rtol=1e-5)
+
+
+def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path) -> None:
+    """An image that is halved and doubled again fits where its open sides are even: check names no problem."""
+    nodes = [
+        node("MaxPool", ["x"], ["h"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Resize", ["h", "", "s"], ["d"]),
+        node("Add", ["x", "d"], ["y"]),
+    ]
+    made = model(nodes, {"x": (FLOAT, [1, 1, "h", "w"])}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
+    net = opened(made, tmp_path)
+    assert net.check() == []
+    assert "(? = 2)" in text(net.look().recording)
