@@ -182,7 +182,7 @@ class Operation(metaclass=_Interning):
         return 0
 
     def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
-        """Axes of an operand beside axes of the result: scaling the operand along one scales the result along the other.
+        """Axes of an operand beside axes of the result: scaling the one along its axis scales the other along its own.
 
         Products say this (a filter's output channel, a matrix's column): factors of the result can move into weights.
         """

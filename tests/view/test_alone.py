@@ -11,6 +11,7 @@ import explorer.view
 
 ROOT = pathlib.Path(explorer.view.__file__).parent
 MODULES = sorted(path.stem for path in ROOT.glob("*.py") if path.stem not in ("__init__", "widget"))
+ALONE = [module for module in MODULES if module != "bar"]  # which is made of ipywidgets, as the widget is
 
 # Registers a bare package, so that explorer/__init__ does not bring the engine.
 LOAD = """
@@ -22,7 +23,7 @@ print(*sorted(name for name in sys.modules if name.split(".")[0] in ("numpy", "e
 """
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", ALONE)
 def test_a_module_loads_neither_numpy_nor_the_engine(module):
     command = [sys.executable, "-c", LOAD, str(ROOT.parent), module]
     loaded = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
