@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -31,39 +30,48 @@ def worth_sharing(kernel: Kernel) -> bool:
 
 
 class _Blas(AbstractContextManager[None]):
-    """The threads of the BLAS that NumPy multiplies with; one inside ``with``, as before when the last one leaves."""
+    """The threads of the BLAS that NumPy multiplies with: one inside ``with``, as before after it.
+
+    Its number is the process's, and threadpoolctl lets one thread at a time rule it: the thread that came first
+    sets it and sets it back; for others meanwhile inside it is as that thread has it.
+    """
 
     def __init__(self) -> None:
         np.matmul(np.ones((2, 2)), np.ones((2, 2)))  # loaded by now, whatever loads it late
-        found = ThreadpoolController().select(user_api="blas").lib_controllers
-        self._libraries: list[Any] = list(found)
-        self._before: list[int] = []
-        self._inside = 0
+        self._controller = ThreadpoolController().select(user_api="blas")
+        self._threads = 0
+        self._owner: int | None = None
+        self._depth = 0
         self._lock = threading.Lock()
 
     @property
     def threads(self) -> int:
         """How many threads it uses; as many as the process has processors where it does not tell."""
         with self._lock:
-            if self._inside:
-                return max(self._before, default=1)
-            counts = [library.num_threads or 1 for library in self._libraries]
+            return self._threads if self._owner is not None else self._count()
+
+    def _count(self) -> int:
+        counts = [library.num_threads or 1 for library in self._controller.lib_controllers]
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
     def __enter__(self) -> None:
+        me = threading.get_ident()
         with self._lock:
-            if not self._inside:
-                self._before = [library.num_threads or 1 for library in self._libraries]
-                for library in self._libraries:
-                    library.set_num_threads(1)
-            self._inside += 1
+            if self._owner is None:
+                self._threads = self._count()
+                self._limit = self._controller.limit(limits=1)
+                self._limit.__enter__()
+                self._owner = me
+            if self._owner == me:
+                self._depth += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                for library, count in zip(self._libraries, self._before, strict=True):
-                    library.set_num_threads(count)
+            if self._owner == threading.get_ident():
+                self._depth -= 1
+                if not self._depth:
+                    self._owner = None
+                    self._limit.__exit__(None, None, None)
 
 
 @functools.cache

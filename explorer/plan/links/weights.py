@@ -48,7 +48,7 @@ class FactorIntoWeights(Link):
         if found is None and node.operation.commutative:
             first, factor = factor, first
             found = _affine(first, graph)
-        if found is None:
+        if found is None or _cannot_pay(node, graph):
             return None
         product = found.product
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
@@ -98,6 +98,8 @@ class TermsOfWeights(Link):
             first, term = term, first
             found = _affine(first, graph)
         if found is None or found.term is None or not is_constant(term, graph) or not is_constant(found.term, graph):
+            return None
+        if _cannot_pay(node, graph):
             return None
         product, held = found.product, found.term
         if node.type is not product.type or term.dtype != node.dtype or held.dtype != node.dtype:
@@ -166,6 +168,11 @@ def _read_elsewhere(found: Affine, graph: Graph) -> Declined | None:
                 {"product": read, "consumers": consumers},
             )
     return None
+
+
+def _cannot_pay(node: Expr, graph: Graph) -> bool:
+    """Whether nothing is to be told: weights scaled in every run take a call, and `node` takes less."""
+    return not graph.has_parameters and node.size / REFERENCE.flops < REFERENCE.call
 
 
 def _too_dear(made: list[Expr | None], node: Expr, graph: Graph) -> Declined | None:

@@ -150,9 +150,10 @@ def test_each_refusal_has_its_code() -> None:
 @pytest.mark.spec("P-1", "P-15")
 def test_without_an_input_the_price_decides() -> None:
     """With no input given at the run the weights are scaled in it: large results gain, small ones are refused."""
-    large, small = values((2000, 30)), values((2, 30))
+    large, small, tiny = values((2000, 30)), values((64, 30)), values((2, 30))
     weights, factor = values((30, 40)), values((40,))
     assert applied(simplified(large @ weights * factor)) == ["factor_into_weights"]
+    assert simplified(tiny @ weights * factor).choices == []
     refusal = decision(simplified(small @ weights * factor), "price")
     assert refusal.facts["after_us"] > refusal.facts["before_us"]
 
