@@ -50,9 +50,15 @@ _Q3 = (
 _AT_ONE = 8.45062911510467529297e-01
 """erf(1) to 24 bits; the second approximation is the difference from it"""
 
+# In single precision one quotient does for all: degree 5 over 5 in x², the minimax fit to erf(x) / x below the x from
+# which the function rounds to one (found by weighted least squares, the weights raised where the error was large).
+_P = (1.12837911, 0.1872987, 0.0524173118, 0.00365235284, 0.000285936316, 2.1232363e-06)
+_Q = (1.0, 0.499322057, 0.112896569, 0.0147416973, 0.0011416137, 3.88989902e-05)
+_ONE_FROM = np.float32(3.8325)
+
 
 class Erf(Elementwise):
-    """The error function 2/√π ∫₀ˣ e^(−t²) dt, to about one unit in the last place."""
+    """The error function 2/√π ∫₀ˣ e^(−t²) dt, to six units in the last place of float32, to one of float64."""
 
     monotone, weight = True, 2 * EXPENSIVE
     total = True
@@ -62,6 +68,8 @@ class Erf(Elementwise):
         return float_dtype(*dtypes)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        if out.dtype.itemsize <= np.dtype(np.float32).itemsize:
+            return _single(x, out)
         exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
         found = np.copysign(1.0, exact)
@@ -83,6 +91,27 @@ class Erf(Elementwise):
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (exp(-square(x)) * (2 / math.sqrt(math.pi))),)
+
+
+def _single(x: Array, out: Array) -> Array:
+    """The function to single precision."""
+    near = np.clip(np.asarray(np.atleast_1d(x), np.float32), -_ONE_FROM, _ONE_FROM)
+    square = near * near
+    above, below = _horner(_P, square), _horner(_Q, square)
+    above *= near
+    np.divide(above, below, out=above)
+    np.clip(above.reshape(out.shape), -1, 1, out=out, casting="same_kind")
+    return out
+
+
+def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
+    """A polynomial, lowest power first, in the dtype of `x`."""
+    result = np.multiply(x, x.dtype.type(coefficients[-1]))
+    for coefficient in coefficients[-2:0:-1]:
+        result += x.dtype.type(coefficient)
+        result *= x
+    result += x.dtype.type(coefficients[0])
+    return result
 
 
 def _ratio(above: tuple[float, ...], below: tuple[float, ...], x: Array) -> Array:

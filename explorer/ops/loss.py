@@ -209,6 +209,13 @@ def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
 
 
 @public
+def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
+    """y·(g − Σ g·y) for the output ``y`` of a softmax over axes and the gradient ``g`` for it; shape as ``y``."""
+    g, y = as_operands((g, y))
+    return SoftmaxGradient(normalize_axes(axis, y.ndim, "softmax_gradient"))(g, y)
+
+
+@public
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
     """The logarithm of softmax over axes, stable; shape as ``x``."""
     return _over(LogSoftmax, x, axis)
@@ -220,5 +227,5 @@ def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool 
     return _over(LogSumExp, x, axis, keepdims=keepdims)
 
 
-nll_loss = NllLoss()
-"""``nll_loss(truth, prediction)``: a scalar."""
+nll_loss, nll_loss_gradient = NllLoss(), NllLossGradient()
+"""``nll_loss(truth, prediction)`` is a scalar; ``nll_loss_gradient(g, truth, prediction)`` has prediction's shape."""

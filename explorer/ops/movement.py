@@ -180,14 +180,30 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
     """``x`` with its axes in another order, reversed for None."""
     (x,) = as_operands((x,))
-    if axes is not None and not isinstance(axes, (tuple, list)):
+    return Transpose(tuple(range(x.ndim))[::-1] if axes is None else _order(x, axes, "transpose"))(x)
+
+
+@public
+def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
+    """``x`` as it was before ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv)."""
+    (x,) = as_operands((x,))
+    return Transpose(inverse(_order(x, axes, "inverse_transpose")))(x)
+
+
+def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
+    """Axes counted from the front, each of them once."""
+    if not isinstance(axes, (tuple, list)):
         raise OperandError(
-            f"transpose: given {x.type} and the axes {axes!r}",
+            f"{operation}: given {x.type} and the axes {axes!r}",
             rule="axes are a tuple that names each axis once",
             fix=f"for instance {tuple(range(x.ndim))[::-1]}",
         )
-    order = range(x.ndim)[::-1] if axes is None else [normalize_axis(axis, x.ndim, "transpose") for axis in axes]
-    return Transpose(tuple(order))(x)
+    order = tuple([normalize_axis(axis, x.ndim, operation) for axis in axes])
+    if sorted(order) != list(range(x.ndim)):
+        raise OperandError(
+            f"{operation}: given {x.type} and the axes {axes!r}", rule=f"they name each of the axes 0 … {x.ndim - 1} once"
+        )
+    return order
 
 
 @public
