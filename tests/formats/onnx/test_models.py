@@ -1,0 +1,90 @@
+"""Real models as torch's two exporters write them, with seeded weights: every operand has the standard's value."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from assets import seeded
+from explorer.formats import onnx
+from explorer.formats.onnx.operators import TABLE
+from explorer.net import Net
+from tests.formats.reference import Array, assert_close, assert_operands, assert_reads, seeded_net
+
+MODELS = Path(__file__).parents[3] / "assets" / "models"
+FILES = sorted(path.stem for path in MODELS.glob("*.onnx"))
+WITHIN = 1e-5
+"""float32 against float64, relative to the largest element"""
+reference = np.load(MODELS / "reference_onnx.npz")
+
+
+def opened(name: str) -> Net:
+    return seeded_net(onnx.read(MODELS / f"{name}.onnx"), TABLE)
+
+
+def expected(name: str, what: str) -> Array:
+    return np.asarray(reference[f"{name}/{what}"])
+
+
+def inputs(net: Net, name: str) -> dict[str, Array]:
+    """The input that the reference was computed for."""
+    given = json.loads(expected(name, "input").item())
+    (blob,) = net.inputs
+    return {blob: seeded.given("input0", given["shape"], given["dtype"], given["below"])}
+
+
+@pytest.mark.spec("I-3", "C-15")
+@pytest.mark.parametrize("name", FILES)
+def test_real_models_give_what_the_standard_says(name: str) -> None:
+    """ResNet-18, MobileNetV2, a transformer encoder and an LSTM as ONNX, of opsets 13 to 20, give their outputs."""
+    net = opened(name)
+    assert net.check() == []
+    found = net.run(inputs(net, name))
+    wanted = expected(name, "output")
+    assert wanted.std() > 0.01 * np.abs(wanted).max()
+    assert_close(found, wanted, within=WITHIN)
+
+
+@pytest.mark.spec("I-3")
+@pytest.mark.parametrize("name", FILES)
+def test_every_operand_has_the_value_that_the_standard_says(name: str) -> None:
+    """Every operand of a real ONNX model, asked for by its name, has its mean, deviation and elements."""
+    net = opened(name)
+    names = [str(operand) for operand in expected(name, "names")]
+    real = {operand for operand, blob in net.operands.items() if blob.shape is not None and blob.dtype == "float32"}
+    assert real - set(net.inputs) <= set(names) <= set(net.operands)
+    values = (expected(name, what) for what in ("mean", "deviation", "picked"))
+    assert_operands(net, inputs(net, name), names, *values, within=WITHIN)
+
+
+@pytest.mark.spec("I-4", "P-8")
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder", "encoder_opset14"])
+def test_memory_that_is_used_again_harms_no_value_that_is_still_read(name: str) -> None:
+    """In whole ONNX models each kernel reads the very values that a run without any reuse of memory gives."""
+    net = opened(name)
+    assert_reads(net, inputs(net, name), expected(name, "output"))
+
+
+@pytest.mark.parametrize("name", ["encoder", "lstm"])
+def test_weights_beside_a_real_model_are_found_by_their_places(name: str, tmp_path: Path) -> None:
+    """A model's weights, one behind the other in the file beside it, are read from where it says that they stand."""
+    shutil.copy(MODELS / f"{name}.onnx", tmp_path)
+    stored = onnx.read(tmp_path / f"{name}.onnx")
+    net = ex.open(tmp_path / f"{name}.onnx")
+    missing = net.check()
+    assert len(missing) >= len({held.key for operator in stored.operators for held in operator.weights.values()})
+    assert all("cannot be read: No such file" in line for line in missing)
+    from explorer.formats.onnx.model import parse
+
+    message = parse((tmp_path / f"{name}.onnx").read_bytes(), name)
+    held = [tensor for tensor in message.graph.initializer if tensor.external_data]
+    data = b"".join(seeded.weight(tensor.name, tensor.dims).tobytes() for tensor in held)
+    (tmp_path / f"{name}.onnx.data").write_bytes(data)
+    whole = ex.open(tmp_path / f"{name}.onnx")
+    assert whole.check() == []
+    assert_close(whole.run(inputs(whole, name)), expected(name, "output"), within=WITHIN)

@@ -1,0 +1,82 @@
+"""Real models with seeded weights, compared with what was computed for them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assets import seeded
+from explorer.net import Net
+from explorer.net.definition import NetDefinition
+from explorer.net.table import OperatorTable
+from explorer.plan import plan
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+
+Array = np.ndarray[Any, Any]
+CLOSE = 1e-4
+
+
+def seeded_net(definition: NetDefinition, table: OperatorTable) -> Net:
+    """The net of a file that is kept without weights, with weights made for the shapes that it declares."""
+    weights = {
+        held.key: seeded.weight(held.key, held.shape)
+        for operator in definition.operators
+        for held in operator.weights.values()
+    }
+    return Net(replace(definition, weights=weights), table)
+
+
+def assert_close(found: Array, wanted: Array, what: str = "", within: float = CLOSE) -> None:
+    """Every element is right, relative to the largest."""
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=within * np.abs(wanted).max(), err_msg=what)
+
+
+def assert_operands(
+    net: Net,
+    given: dict[str, Array],
+    names: Sequence[str],
+    means: Array,
+    deviations: Array,
+    picked: Array,
+    within: float = CLOSE,
+) -> None:
+    """Every operand, asked for by its name, has its mean, deviation and elements, relative to its size."""
+    found = net.cut(outputs=list(names)).run(given)
+    values = list(found.values()) if isinstance(found, dict) else [found]
+    for operand, value, mean, deviation, elements in zip(names, values, means, deviations, picked, strict=True):
+        size = within * (abs(mean) + deviation)
+        assert value.mean(dtype=float) == pytest.approx(mean, abs=size), operand
+        assert value.std(dtype=float) == pytest.approx(deviation, abs=size), operand
+        places = seeded.places(value.size, len(elements))
+        np.testing.assert_allclose(value.flat[places], elements, rtol=0, atol=6 * size, err_msg=operand)
+
+
+def assert_reads(net: Net, given: dict[str, Array], wanted: Array) -> None:
+    """Each kernel, when it runs, reads the very values that a run without any reuse of memory gives."""
+    outputs = net.build({blob: tuple(array.shape) for blob, array in given.items()})
+    planned = plan([outputs])
+    schedule, operands = planned.schedule, planned.graph.inputs
+    assert len({kernel.buffer for kernel in schedule.kernels if kernel.buffer >= 0}) < len(schedule.kernels) / 2
+    program = Program(planned)
+    program.bind({parameter: given[parameter.operation.label] for parameter in program.parameters})
+    truth = {leaf.uid: program.values[program.slots[leaf.uid]] for leaf in schedule.leaves}
+    for kernel in schedule.kernels:
+        for node in kernel.nodes:
+            truth[node.uid] = node.operation.compute(*[truth[operand.uid] for operand in operands[node.uid]])
+    compared = 0
+
+    def compare(index: int) -> None:
+        nonlocal compared
+        for read in schedule.kernels[index].reads:
+            assert_close(program.values[program.slots[read.uid]], truth[read.uid])
+            compared += 1
+
+    run_simple(program, compare)
+    assert compared >= len(schedule.kernels)
+    (result,) = program.take()
+    assert_close(result, wanted)
