@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import explorer.blas as _blas  # noqa: F401  # before NumPy is loaded
 from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
 from explorer.core import registry as _registry
+from explorer.core.declaration import OperationRedefined
 from explorer.core.device import Device, cpu, device
 from explorer.core.errors import (
     DeclarationError,
@@ -23,7 +24,7 @@ from explorer.core.errors import (
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr, scope
 from explorer.core.hooks import hooks as _hooks
-from explorer.core.operation import Operation, OperationRedefined, kernels
+from explorer.core.operation import Operation, kernels
 from explorer.core.progress import Cancelled, Progress, progress
 from explorer.core.progress import late as _late
 from explorer.core.tensor import Tensor, tensor

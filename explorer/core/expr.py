@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
+from explorer.core.declaration import taking
 from explorer.core.device import Device
 from explorer.core.errors import OperandError, StateError
 from explorer.core.hints import hint
@@ -201,7 +202,12 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
     self = _new(Expr)
     self.operation = operation
     self.operands = operands
-    self.type = operation.type_of(tuple([operand.type for operand in operands]))
+    types = tuple([operand.type for operand in operands])
+    try:
+        self.type = operation.type_of(types)
+    except OperandError as refusal:
+        self.operation = taking(operation, types, refusal)
+        self.type = self.operation.type_of(types)
     enter(self)
     return self
 

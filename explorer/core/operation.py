@@ -10,7 +10,6 @@ import functools
 import inspect
 import re
 import threading
-import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
 from weakref import WeakValueDictionary
@@ -18,6 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from explorer.core import registry
+from explorer.core.declaration import check_facets, enter, extend
 from explorer.core.device import Device, cpu
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.exact import exact
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
-
-
-class OperationRedefined(UserWarning):
-    """An operation's class was declared again under the same module and name, and replaces the earlier one."""
 
 
 _interning = threading.RLock()
@@ -78,6 +74,9 @@ class Operation(metaclass=_Interning):
     ``infer`` gives the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient`` gives
     the gradients of the operands as expressions (None where there is none); ``batch`` gives the same operation over
     operands that have a leading batch axis; ``flops`` counts arithmetic.
+
+    ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an operation that there is: where its own
+    rule refuses operands, X's rule is asked, and X is recorded where it takes them.
     """
 
     name: ClassVar[str]
@@ -120,7 +119,9 @@ class Operation(metaclass=_Interning):
     """how many operands ``infer`` takes, None for any number"""
     _types: dict[tuple[AnyType, ...], AnyType]
 
-    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+    def __init_subclass__(
+        cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
+    ) -> None:
         super().__init_subclass__(**options)
         documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
         made: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
@@ -130,9 +131,11 @@ class Operation(metaclass=_Interning):
             return
         if "name" not in cls.__dict__:
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-        _check_facets(cls, documented)
+        check_facets(cls, Operation, documented)
         cls._operand_count = cls.count_operands()
-        _enter(cls)
+        enter(cls, None if cls.attribute_names else cls)
+        if extends is not None:
+            extend(extends if isinstance(extends, type) else type(extends), cls)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_types", {})
@@ -303,44 +306,3 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
 
 WEAK = (float, int, bool, complex)
 """Python's numbers: they take the dtype of the tensors beside them, where it can hold them"""
-
-
-def _check_facets(cls: type[Operation], documented: bool) -> None:
-    missing = [] if documented else ["a docstring (one sentence)"]
-    facets = ("infer", "kernel", "flops")
-    missing += [f"{facet}()" for facet in facets if getattr(cls, facet) is getattr(Operation, facet)]
-    for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
-        if getattr(cls, facet) is getattr(Operation, facet) and not getattr(cls, excuse):
-            missing.append(f"{facet}(), or {excuse} = 'why there is none'")
-    if not cls.examples and not cls.takes_tuples:
-        missing.append("examples, on which the laws are checked")
-    if missing:
-        raise DeclarationError(
-            f"operation {cls.__name__} lacks {'; '.join(missing)}",
-            rule="an operation's class body holds every facet",
-            fix="add what is missing, or inherit it (Elementwise gives infer, batch and flops)",
-        )
-
-
-def _enter(cls: type[Operation]) -> None:
-    held = registry.operations.get(cls.name)
-    if held is not None:
-        if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise DeclarationError(
-                f"a second operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
-                rule=f"an operation's name is unique; {held.__module__}.{held.__qualname__} has it",
-                fix="set name = '…' in the class body",
-            )
-        warnings.warn(
-            f"operation {cls.name!r} is declared again and replaces the earlier one", OperationRedefined, stacklevel=3
-        )
-    function = registry.functions.get(cls.name)
-    if function is not None and not isinstance(function, Operation) and function.__module__ != cls.__module__:
-        raise DeclarationError(
-            f"an operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
-            rule=f"{function.__module__}.{cls.name} is a function of that name already",
-            fix="set name = '…' in the class body",
-        )
-    registry.operations[cls.name] = cls
-    if not cls.attribute_names:
-        registry.functions[cls.name] = cls()

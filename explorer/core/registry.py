@@ -14,6 +14,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 operations: dict[str, type[Operation]] = {}
 """operation name → its class"""
+extensions: dict[str, list[type[Operation]]] = {}
+"""operation name → the operations that are asked, in order, where it refuses its operands"""
 functions: dict[str, Callable[..., Any]] = {}
 """function name → what records it; a class without attributes enters itself"""
 

@@ -201,7 +201,8 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
     order = tuple([normalize_axis(axis, x.ndim, operation) for axis in axes])
     if sorted(order) != list(range(x.ndim)):
         raise OperandError(
-            f"{operation}: given {x.type} and the axes {axes!r}", rule=f"they name each of the axes 0 … {x.ndim - 1} once"
+            f"{operation}: given {x.type} and the axes {axes!r}",
+            rule=f"they name each of the axes 0 … {x.ndim - 1} once",
         )
     return order
 
