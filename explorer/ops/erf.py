@@ -106,7 +106,7 @@ def _single(x: Array, out: Array) -> Array:
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
     """A polynomial, lowest power first, in the dtype of `x`."""
-    result = np.multiply(x, x.dtype.type(coefficients[-1]))
+    result: Array = np.multiply(x, x.dtype.type(coefficients[-1]))
     for coefficient in coefficients[-2:0:-1]:
         result += x.dtype.type(coefficient)
         result *= x

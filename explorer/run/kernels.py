@@ -90,6 +90,25 @@ class Once:
         return getattr(self._runner, "failed", None)
 
 
+class LastingView:
+    """A view of memory that is the same at every run: made once, unless it had to be a copy."""
+
+    def __init__(self, runner: Runner, source: int) -> None:
+        self._runner, self._slot = runner, source
+        self._source: Any = None
+        self._value: Any = None
+
+    def __call__(self, values: Values) -> Any:
+        """The view."""
+        source = values[self._slot]
+        if self._source is source is not None:
+            return self._value
+        value = self._runner(values)
+        if isinstance(source, np.ndarray) and np.may_share_memory(source, value):
+            self._source, self._value = source, value
+        return value
+
+
 class _Steps:
     """The elementwise steps of a kernel: registers lie between them."""
 
@@ -109,11 +128,14 @@ class _Steps:
             held[step.uid] = target = result if register == RESULT else result + 1 + register
             self._program.append((kernel_of(step.operation, step.device), sources, target, step))
 
-    def run(self, inputs: Sequence[Array], out: Array) -> None:
-        """Compute ``out`` from arrays that broadcast to it."""
+    def bind(self, inputs: Sequence[Array], out: Array) -> Callable[[], None]:
+        """What computes ``out`` from arrays that broadcast to it."""
         places = [*inputs, out]
-        if self.registers:
-            places += self._room(out)
+        return functools.partial(self._run, places, self._room(out) if self.registers else None)
+
+    def _run(self, places: list[Array], room: Callable[[], list[Array]] | None) -> None:
+        if room is not None:
+            places = places + room()
         step = self._program[0]
         try:
             for step in self._program:
@@ -126,12 +148,13 @@ class _Steps:
             self.failed = step[3]
             raise
 
-    def _room(self, out: Array) -> list[Array]:
-        """Registers of the result's order in memory, so that one loop runs through all."""
+    def _room(self, out: Array) -> Callable[[], list[Array]]:
+        """What gives a thread's registers, of the result's order in memory, so that one loop runs through all."""
         axes = sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True)
         shape, back = tuple([out.shape[axis] for axis in axes]), np.argsort(axes)
         wanted = [(shape, dtype) for dtype in self.registers]
-        return scratch(
+        return functools.partial(
+            scratch,
             ("registers", shape, *axes, *self.registers),
             wanted,
             lambda *registers: [register.transpose(back) for register in registers],
@@ -149,6 +172,9 @@ class Chain:
         self._steps = _Steps(kernel.blocks, kernel.reads, operands)
         self._reads = [slots[read.uid] for read in self._steps.reads]
         self.shared = worth_sharing(kernel)
+        self._seen: list[Array] = []
+        """the arrays that the blocks were cut of"""
+        self._tasks: list[Callable[[], None]] = []
 
     @property
     def failed(self) -> Expr | None:
@@ -158,18 +184,30 @@ class Chain:
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         out = allocate(self._kind, self._last) if self._out is None else self._out
-        inputs = [values[slot] for slot in self._reads]
-        flat = _flattened(inputs, out)
-        blocks = [] if flat is None else _flat_blocks(*flat)
-        if flat is None:
-            blocks = [([cut(array, index, out.ndim) for array in inputs], out[index]) for index in _indices(out)]
-        run = self._steps.run
-        if self.shared and len(blocks) > 1:
-            share([functools.partial(run, *block) for block in blocks])
+        arrays = [out, *[values[slot] for slot in self._reads]]
+        if _others(arrays, self._seen):
+            self._tasks, self._seen = self._cut(out, arrays[1:]), arrays
+        if self.shared and len(self._tasks) > 1:
+            share(self._tasks)
         else:
-            for block in blocks:
-                run(*block)
+            for task in self._tasks:
+                task()
+        if self._out is None:
+            self._tasks, self._seen = [], []  # the result is given away
         return out
+
+    def _cut(self, out: Array, inputs: list[Array]) -> list[Callable[[], None]]:
+        """The blocks for these arrays: most lie in planned memory and are the same at every run."""
+        flat = _flattened(inputs, out)
+        if flat is not None:
+            return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
+        rank = out.ndim
+        return [self._steps.bind([cut(array, index, rank) for array in inputs], out[index]) for index in _indices(out)]
+
+
+def _others(arrays: list[Array], seen: list[Array]) -> bool:
+    """Whether these are not the arrays seen before."""
+    return len(arrays) != len(seen) or any(map(operator.is_not, arrays, seen))
 
 
 def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
@@ -256,7 +294,7 @@ class InPieces:
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         reads, operands = [values[slot] for slot in self._reads], [values[slot] for slot in self._sources]
         arrays = [out, *reads, *operands]
-        if len(arrays) != len(self._seen) or any(map(operator.is_not, arrays, self._seen)):
+        if _others(arrays, self._seen):
             try:
                 self._tasks = self._cut(out, reads, operands)
             except Exception:
@@ -287,13 +325,13 @@ class InPieces:
                 tasks.append(make)
                 continue
             inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
-            tasks.append(functools.partial(self._run, make, steps, inputs, out[place]))
+            tasks.append(functools.partial(self._run, make, steps.bind(inputs, out[*place, ...])))
         return tasks
 
-    def _run(self, make: Callable[[], None], steps: _Steps, inputs: list[Array], out: Array) -> None:
+    def _run(self, make: Callable[[], None], steps: Callable[[], None]) -> None:
         try:
             make()
         except Exception:
             self._failed = self._anchor
             raise
-        steps.run(inputs, out)
+        steps()

@@ -16,7 +16,7 @@ from explorer.core.types import Array
 from explorer.plan.constants import is_constant
 from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Chain, InPieces, Once, Runner, Values, device_of, single
+from explorer.run.kernels import Chain, InPieces, LastingView, Once, Runner, Values, device_of, single
 from explorer.run.memory import Memory
 
 
@@ -36,6 +36,8 @@ class Program:
         for kernel in schedule.kernels:
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
+        self._lasting = {leaf.uid for leaf in schedule.leaves if not isinstance(leaf.operation, Parameter)}
+        """values that are the same memory at every run"""
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
@@ -68,7 +70,15 @@ class Program:
 
     def _runner(self, kernel: Kernel) -> Runner:
         runner = self._running(kernel)
-        return Once(runner) if kernel.constant else runner
+        operands = self.planned.graph.inputs[kernel.result.uid]
+        views = kernel.result.operation.view and len(kernel.nodes) == 1 and len(operands) == 1
+        if kernel.constant or kernel.offset >= 0 or (views and operands[0].uid in self._lasting):
+            self._lasting.add(kernel.result.uid)
+        if kernel.constant:
+            return Once(runner)
+        if views and operands[0].uid in self._lasting:
+            return LastingView(runner, self.slots[operands[0].uid])
+        return runner
 
     def _running(self, kernel: Kernel) -> Runner:
         result = kernel.result
