@@ -6,6 +6,7 @@ may lie either way; only their strides differ.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -103,10 +104,12 @@ class Convolving(NamedTuple):
         n, o, rows, _ = index
         matrix = packed[0] if o.stop - o.start == packed.shape[2] else packed[0, :, o]
         into = out.transpose(0, 2, 3, 1)[n, rows, :, o]
-        pixels = images.transpose(0, 2, 3, 1)[n, rows] if self._pointwise else into
-        together = 1 if _merges(into) and _merges(pixels) else len(into)
+        whole = images.transpose(0, 2, 3, 1)[n, rows]
+        as_they_lie = self._pointwise and _evenly_spaced(whole[:1])
+        pixels = whole if as_they_lie else into
+        together = 1 if _evenly_spaced(into) and _evenly_spaced(pixels) else len(into)
         into = into.reshape(together, -1, into.shape[3], copy=False)
-        if self._pointwise:
+        if as_they_lie:
             return partial(_multiply, pixels.reshape(together, -1, pixels.shape[3], copy=False), matrix, into)
         shape = self._windows_shape(n, rows), images.dtype
         flat = *into.shape[:2], matrix.shape[0]
@@ -219,9 +222,10 @@ def _multiply(pixels: Array, matrix: Array, into: Array) -> None:
         np.matmul(rows, matrix, out)
 
 
-def _merges(array: Array) -> bool:
+def _evenly_spaced(array: Array) -> bool:
     """Whether the pixels of all images (N, H, W, C) are evenly spaced in memory."""
-    return len(array) == 1 or array.strides[0] == array.shape[1] * array.strides[1]
+    axes = [(size, step) for size, step in zip(array.shape[:3], array.strides, strict=False) if size > 1]
+    return all(step == size * inner for (_, step), (size, inner) in itertools.pairwise(axes))
 
 
 def _dense(shape: Shape, itemsize: int) -> Shape:
