@@ -16,14 +16,21 @@ from explorer.record.recording import Recording
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""
 _SCALARS = frozenset({int, str, float})
-_NAMES: dict[type, tuple[str, ...] | None] = {}
-"""the field names of each class of rows, None for a class that is none"""
+_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
     """The plain form of a recording: dicts, lists, strings, numbers, booleans and None."""
     plain: dict[str, Any] = _encode(recording)
     return {"schema": SCHEMA, **plain}
+
+
+def row_names(kind: type) -> tuple[str, ...]:
+    """The field names of a class of rows, in order; none for a class that is none."""
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+    return names
 
 
 def _encode(value: Any) -> Any:
@@ -35,10 +42,8 @@ def _encode(value: Any) -> Any:
         if value and type(value[0]) in _SCALARS:
             return list(value)
         return [_encode(item) for item in value]
-    if kind not in _NAMES:
-        _NAMES[kind] = tuple(field.name for field in fields(value)) if is_dataclass(value) else None
-    names = _NAMES[kind]
-    if names is not None:
+    names = row_names(kind)
+    if names:
         return {name: _encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): _encode(item) for key, item in value.items()}

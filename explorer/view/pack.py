@@ -1,77 +1,138 @@
-"""Long tables of plain JSON values written once a column and once a run: a thousand equal rows cost as much as one.
+"""Long tables of plain JSON values written once a column: a thousand equal rows cost as much as one.
 
 Lists of 48 values and more are written as one of::
 
     {"=columns": {key: list, …}}    objects with the same keys in the same order
+    {"=forms": [list, …], "=at": list}     objects of few sets of keys: those of each set in order, and whose turn it is
     {"=rows": [list, …]}            lists of one length, which is not 0: their first values, their second ones, …
-    {"=runs": [[value, count, step], …]}   scalars: count values, of numbers each by step more than the one before
-    {"=words": [text, …], "=at": list}     texts of which few differ, and which of them stands at each place
+    {"=flat": list, "=lengths": list}      lists of several lengths: all their values, and how many each has
+    {"=runs": [[value, count, step], …]}   integers: count values, each by step more than the one before
+    {"=deltas": [text]}             integers: how much each is more than the one before, the first more than 0
+    {"=words": [value, …], "=at": list}    values of which few differ, and which of them stands at each place
 
-    {"=lists": [list, …], "=at": list}      lists of a few lengths: those of each length in order, and whose turn it is
-
-where that is shorter; each of these lists may be written so again. Everything else stays as it is.
+where that is shorter; each of these lists may be written so again. Everything else stays as it is. In a text of
+deltas, ``d`` is 2 d, or −2 d − 1 where it is negative, in digits of five bits, the lowest first, each a letter of
+base 64; all but the last digit have 32 more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate, chain, repeat
+import math
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, groupby, islice, repeat
+from operator import attrgetter, itemgetter, ne, sub
 from typing import Any
+
+from explorer.record.codec import row_names
 
 LONG = 48
 """values that a list has at least to be packed: shorter ones are easier to read as they are"""
-_WORDS, _LENGTHS = 64, 8
+_WORDS, _FORMS = 64, 16
+_EXACT = 2**52
+"""integers whose differences every reader of JSON keeps exactly"""
+_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+
+
+class _Written(dict[int, str]):
+    """Differences as text, each written once."""
+
+    def __missing__(self, difference: int) -> str:
+        rest = 2 * difference if difference >= 0 else -2 * difference - 1
+        text = ""
+        while rest >= 32:
+            text += _DIGITS[32 + rest % 32]
+            rest //= 32
+        text += _DIGITS[rest]
+        if len(text) < 4:
+            self[difference] = text
+        return text
+
+
+_written = _Written()
 
 
 def pack(value: Any) -> Any:
-    """Return the packed form of a JSON value; ``unpack`` gives the value back."""
-    if isinstance(value, dict):
-        return {key: pack(item) for key, item in value.items()}
-    if not isinstance(value, (list, tuple)) or not value:
-        return value
-    if len(value) < LONG:
-        return [pack(item) for item in value] if isinstance(value[0], (dict, list, tuple)) else value
-    return _pack_long(value)
+    """Return the packed form of a JSON value, or of a row of a recording; ``unpack`` gives the plain value back."""
+    if isinstance(value, Mapping):
+        return {str(key): pack(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        if len(value) >= LONG:
+            return _pack_long(value)
+        return value if all(map(_is_scalar, value)) else [pack(item) for item in value]
+    if names := row_names(type(value)):
+        return {name: pack(getattr(value, name)) for name in names}
+    return value
+
+
+def _is_scalar(value: Any) -> bool:
+    return type(value) in (int, str, float, bool, type(None))
 
 
 def _pack_long(values: Sequence[Any]) -> Any:
     kinds = set(map(type, values))
-    if kinds == {dict}:
-        keys = tuple(values[0])
-        if keys and all(tuple(row) == keys for row in values):
-            return {"=columns": {key: pack([row[key] for row in values]) for key in keys}}
-    elif kinds <= {list, tuple}:
-        lengths = {length: at for at, length in enumerate(dict.fromkeys(map(len, values)))}
-        if len(lengths) == 1 and 0 not in lengths:
-            return {"=rows": [pack(list(column)) for column in zip(*values, strict=True)]}
-        if 1 < len(lengths) <= _LENGTHS:
-            lists = [pack([row for row in values if len(row) == length]) for length in lengths]
-            return {"=lists": lists, "=at": _pack_numbers([lengths[len(row)] for row in values])}
-    elif kinds == {int}:
+    if kinds <= {list, tuple}:
+        lengths = list(map(len, values))
+        if lengths[0] and lengths.count(lengths[0]) == len(lengths):
+            return {"=rows": [pack(column) for column in zip(*values, strict=True)]}
+        return {"=flat": pack(list(chain.from_iterable(values))), "=lengths": _pack_numbers(lengths)}
+    if kinds == {int}:
         return _pack_numbers(values)
-    elif kinds == {str}:
-        words = {word: at for at, word in enumerate(dict.fromkeys(values))}
-        if len(words) <= _WORDS:
-            return {"=words": list(words), "=at": _pack_numbers([words[word] for word in values])}
-        return values
+    if kinds == {dict}:
+        return _pack_objects(values)
+    if kinds == {str} or kinds == {bool} or kinds == {float}:
+        return _pack_words(values)
+    if len(kinds) == 1 and (names := row_names(kinds.pop())):
+        return {"=columns": {name: pack(list(map(attrgetter(name), values))) for name in names}}
     return [pack(item) for item in values]
 
 
+def _pack_objects(values: Sequence[dict[str, Any]]) -> Any:
+    forms = {keys: at for at, keys in enumerate(dict.fromkeys(map(tuple, values)))}
+    if len(forms) == 1 and (keys := next(iter(forms))):
+        return {"=columns": {key: pack(list(map(itemgetter(key), values))) for key in keys}}
+    if not 1 < len(forms) <= _FORMS:
+        return [pack(item) for item in values]
+    places = [forms[tuple(row)] for row in values]
+    rows: list[list[Any]] = [[] for _ in forms]
+    for place, row in zip(places, values, strict=True):
+        rows[place].append(row)
+    return {"=forms": [pack(part) for part in rows], "=at": _pack_numbers(places)}
+
+
+def _pack_words(values: Sequence[Any]) -> Any:
+    words = {word: at for at, word in enumerate(dict.fromkeys(values))}
+    # −0.0 and 0.0 are one key.
+    if len(words) > _WORDS or (0.0 in words and any(math.copysign(1, value) < 0 for value in values if value == 0)):
+        return values
+    return {"=words": list(words), "=at": _pack_numbers(list(map(words.__getitem__, values)))}
+
+
 def _pack_numbers(values: Sequence[int]) -> Any:
+    if len(values) < LONG or max(values) >= _EXACT or min(values) <= -_EXACT:
+        return values
+    deltas = list(map(sub, values, chain((0,), values)))
+    turns = sum(map(ne, islice(deltas, 1, None), islice(deltas, 2, None)))
+    if 8 * turns < len(values) and len(runs := _runs(values, deltas)) * 6 < len(values):
+        return {"=runs": runs}
+    text = "".join(map(_written.__getitem__, deltas))
+    if len(text) > 2 * len(values) and len(words := dict.fromkeys(values)) <= _WORDS:
+        at = {word: place for place, word in enumerate(words)}
+        return {"=words": list(words), "=at": _pack_numbers(list(map(at.__getitem__, values)))}
+    return {"=deltas": [text]}
+
+
+def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
     runs: list[list[int]] = []
-    start, last = 0, len(values)
-    while start < last and 6 * len(runs) < last:
-        end, step = start + 1, 0
-        if end < last:
-            value = values[end]
-            step = value - values[start]
-            end += 1
-            while end < last and values[end] - value == step:
-                value += step
-                end += 1
-        runs.append([values[start], end - start, step])
-        start = end
-    return {"=runs": runs} if start == last else values
+    start, alone = 0, True
+    for step, alike in groupby(islice(deltas, 1, None)):
+        # The first difference of a group leads to its first value, unless that has been waiting for a step.
+        count = len(list(alike)) + alone
+        alone = count == 1
+        if not alone:
+            runs.append([values[start], count, step])
+            start += count
+    return [*runs, [values[start], 1, 0]] if alone else runs
 
 
 def unpack(value: Any) -> Any:
@@ -89,9 +150,26 @@ def unpack(value: Any) -> Any:
         return list(
             chain.from_iterable(accumulate(repeat(step, count - 1), initial=first) for first, count, step in runs)
         )
-    if isinstance(parts := value.get("=lists"), list):
+    if isinstance(text := value.get("=deltas"), list):
+        return list(accumulate(_deltas(text[0])))
+    if isinstance(flat := value.get("=flat"), (list, dict)):
+        rest = iter(unpack(flat))
+        return [list(islice(rest, length)) for length in unpack(value["=lengths"])]
+    if isinstance(parts := value.get("=forms"), list):
         rests = [iter(unpack(part)) for part in parts]
         return [next(rests[at]) for at in unpack(value["=at"])]
     if isinstance(words := value.get("=words"), list):
         return [words[at] for at in unpack(value["=at"])]
     return {key: unpack(item) for key, item in value.items()}
+
+
+def _deltas(text: str) -> list[int]:
+    found, rest, scale = [], 0, 1
+    for digit in text:
+        value = _VALUES[digit]
+        rest += scale * (value % 32)
+        scale *= 32
+        if value < 32:
+            found.append(-(rest + 1) // 2 if rest % 2 else rest // 2)
+            rest, scale = 0, 1
+    return found

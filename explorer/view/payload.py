@@ -69,7 +69,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from explorer.record import Recording, to_json
+from explorer.record import SCHEMA, Recording
 from explorer.view.drawing import Drawing, draw, uncollected
 from explorer.view.layout import BoxLayout
 from explorer.view.model import Model
@@ -99,7 +99,7 @@ def payload(
     placed = drawing or draw(recording)
     with uncollected():
         return {
-            "recording": pack(to_json(recording)),
+            "recording": {"schema": SCHEMA, **pack(recording)},
             "layout": pack(layout_json(recording, placed)),
             "options": {"theme": theme, "position": where, "height": height},
         }

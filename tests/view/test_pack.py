@@ -21,6 +21,8 @@ tables = st.one_of(
     st.lists(st.sampled_from(["leaf", "call"]) | st.text()),
     st.lists(rows),
     st.lists(st.fixed_dictionaries({"a": numbers, "b": rows})),
+    st.lists(st.fixed_dictionaries({"a": numbers}) | st.fixed_dictionaries({"a": numbers, "b": numbers}) | st.just({})),
+    st.lists(st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0])),
     st.lists(st.none() | st.booleans() | st.floats(allow_nan=False) | numbers),
 )
 values = st.dictionaries(st.text(), tables | st.integers(1, 200).flatmap(lambda n: st.builds(lambda x: x * n, tables)))
@@ -32,13 +34,15 @@ def test_what_is_packed_is_unpacked_again(value):
     assert unpack(json.loads(json.dumps(pack(value)))) == value
 
 
-@pytest.mark.parametrize("value", [[True, False] * LONG, [1.0, 2] * LONG, [{}] * LONG, [[]] * LONG, [None] * LONG])
+@pytest.mark.parametrize(
+    "value", [[True, False] * LONG, [1.0, 2] * LONG, [{}] * LONG, [[]] * LONG, [None] * LONG, [0.0, -0.0] * LONG]
+)
 def test_kinds_are_kept(value):
     assert repr(unpack(pack(value))) == repr(value)
 
 
 def test_names_of_a_file_are_no_packed_tables():
-    hostile = {"=runs": "1", "=rows": "2", "=columns": "3", "=words": "4", "=lists": "5"}
+    hostile = {"=runs": "1", "=rows": "2", "=columns": "3", "=words": "4", "=forms": "5", "=flat": "6", "=deltas": "7"}
     assert unpack(pack({"attributes": {"7": hostile}})) == {"attributes": {"7": hostile}}
 
 
@@ -48,6 +52,24 @@ def test_equal_rows_cost_as_much_as_one():
     ]
     assert len(json.dumps(pack(table))) < 400
     assert unpack(pack(table)) == table
+
+
+def test_a_number_near_the_one_before_is_one_letter():
+    values = [1_000_000 + 7 * place % 13 for place in range(5000)]
+    assert len(json.dumps(pack(values))) < 5100
+    assert unpack(pack(values)) == values
+
+
+def test_numbers_that_scripts_cannot_add_exactly_stay_as_they_are():
+    values = [2**53, -(2**60)] * LONG
+    assert pack(values) == values
+
+
+def test_rows_of_a_recording_are_packed_as_their_plain_form_is():
+    recording = sample.transformer()
+    assert json.dumps(pack(recording)) == json.dumps(
+        {k: v for k, v in pack(to_json(recording)).items() if k != "schema"}
+    )
 
 
 def test_the_payload_holds_the_recording_and_the_layout():

@@ -1,29 +1,52 @@
 // Packed tables (view/pack.py) back to rows.
 
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const VALUES = new Uint8Array(128);
+for (let value = 0; value < DIGITS.length; value++) VALUES[DIGITS.charCodeAt(value)] = value;
+
 /** The value of a packed form; nothing of it is changed. @param {any} value */
 export function unpack(value) {
-  if (Array.isArray(value)) return value.map(unpack);
   if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(unpack);
   if (isTable(value["=columns"])) return columns(value["=columns"]);
   if (Array.isArray(value["=rows"])) return rows(value["=rows"].map(unpack));
-  if (Array.isArray(value["=runs"])) return value["=runs"].flatMap(run);
-  if (Array.isArray(value["=lists"])) return inTurn(value["=lists"].map(unpack), unpack(value["=at"]));
+  if (Array.isArray(value["=runs"])) return runs(value["=runs"]);
+  if (Array.isArray(value["=deltas"])) return deltas(value["=deltas"][0]);
+  if (value["=flat"] !== null && typeof value["=flat"] === "object") return slices(unpack(value["=flat"]), unpack(value["=lengths"]));
+  if (Array.isArray(value["=forms"])) return inTurn(value["=forms"].map(unpack), unpack(value["=at"]));
   if (Array.isArray(value["=words"])) return unpack(value["=at"]).map((at) => value["=words"][at]);
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, unpack(item)]));
+  const plain = {};
+  for (const key of Object.keys(value)) set(plain, key, unpack(value[key]));
+  return plain;
 }
 
 function isTable(value) {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
+/** A name of a file is a key like any other, even the one that would change what the object is. */
+function set(object, key, value) {
+  if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
+  else object[key] = value;
+}
+
 function columns(table) {
   const keys = Object.keys(table);
   const lists = keys.map((key) => unpack(table[key]));
-  return lists[0].map((_, row) => Object.fromEntries(keys.map((key, column) => [key, lists[column][row]])));
+  return lists[0].map((_, row) => {
+    const plain = {};
+    for (let column = 0; column < keys.length; column++) set(plain, keys[column], lists[column][row]);
+    return plain;
+  });
 }
 
 function rows(lists) {
   return lists[0].map((_, row) => lists.map((list) => list[row]));
+}
+
+function slices(flat, lengths) {
+  let start = 0;
+  return lengths.map((length) => flat.slice(start, (start += length)));
 }
 
 function inTurn(lists, turns) {
@@ -31,6 +54,26 @@ function inTurn(lists, turns) {
   return turns.map((at) => lists[at][taken[at]++]);
 }
 
-function run([first, count, step]) {
-  return Array.from({ length: count }, (_, index) => first + index * step);
+function runs(table) {
+  const found = [];
+  for (const [first, count, step] of table) {
+    for (let index = 0; index < count; index++) found.push(first + index * step);
+  }
+  return found;
+}
+
+function deltas(text) {
+  const found = [];
+  let [sum, rest, scale] = [0, 0, 1];
+  for (let place = 0; place < text.length; place++) {
+    const value = VALUES[text.charCodeAt(place)];
+    rest += scale * (value & 31);
+    scale *= 32;
+    if (value < 32) {
+      sum += rest % 2 ? -(rest + 1) / 2 : rest / 2;
+      found.push(sum);
+      [rest, scale] = [0, 1];
+    }
+  }
+  return found;
 }
