@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 from explorer.record import Decision, Kernel, Recording
 from explorer.record.reason import bytes_text, count_text, fact_text
 from explorer.view.boxes import scope_name
@@ -13,10 +16,20 @@ _NODES = 60
 """nodes that are listed at most where there is no decision to list"""
 _SCOPES, _DEPTH = 40, 2
 """scopes that are listed at most, and how deep they are nested at most"""
+_WHOLE = 400
+"""decisions and kernels of a recording that are all listed in its short text"""
+_FIRST, _LAST = 24, 8
+"""of more, those that are listed at the beginning and at the end of a stage, and of the schedule"""
+_Row = TypeVar("_Row")
 
 
-def text(recording: Recording) -> str:
-    """Return the canonical text of a recording; it holds no address, time, path or measured value."""
+def text(recording: Recording, *, short: bool = False) -> str:
+    """Return the canonical text of a recording; it holds no address, time, path or measured value.
+
+    The ``short`` one lists the first and last decisions of each stage, and kernels, where there are many.
+    """
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    cut = short and len(recording.decisions) + len(kernels) > _WHOLE
     lines = [_header(recording)]
     if recording.options:
         said = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
@@ -24,10 +37,11 @@ def text(recording: Recording) -> str:
     lines += _scope_lines(recording)
     for number, stage in enumerate(recording.stages):
         lines.append(_stage_line(recording, number))
-        lines += [_decision_line(recording, decision) for decision in recording.decisions[stage.first : stage.last]]
+        decisions = recording.decisions[stage.first : stage.last]
+        lines += _listed(decisions, lambda _, row: _decision_line(recording, row), "decisions", cut)
     if not recording.decisions:
         lines += _node_lines(recording)
-    lines += _schedule_lines(recording)
+    lines += _schedule_lines(recording, cut)
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
@@ -140,14 +154,24 @@ def _node_lines(recording: Recording) -> list[str]:
     return lines
 
 
-def _schedule_lines(recording: Recording) -> list[str]:
+def _listed(rows: Sequence[_Row], line: Callable[[int, _Row], str], what: str, cut: bool) -> list[str]:
+    """Write a line for each row and its number from 1; cut, for the first and the last ones."""
+    if not cut or len(rows) <= _FIRST + _LAST:
+        return [line(number, row) for number, row in enumerate(rows, 1)]
+    left = len(rows) - _FIRST - _LAST
+    first = [line(number, row) for number, row in enumerate(rows[:_FIRST], 1)]
+    last = [line(number, row) for number, row in enumerate(rows[-_LAST:], len(rows) - _LAST + 1)]
+    return [*first, f"  … {left:,} more {what}: print(plan.explain()) lists them", *last]
+
+
+def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return []
     peak, without = bytes_text(schedule.peak), bytes_text(schedule.peak_without_reuse)
     kernels = f"{len(schedule.kernels):,} kernels, {len(schedule.buffers):,} buffers"
     lines = [f"schedule: {kernels}, peak {peak}, {without} without reuse"]
-    return lines + [_kernel_line(recording, number, kernel) for number, kernel in enumerate(schedule.kernels, 1)]
+    return lines + _listed(schedule.kernels, lambda number, row: _kernel_line(recording, number, row), "kernels", cut)
 
 
 def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:

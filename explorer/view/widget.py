@@ -143,7 +143,7 @@ class GraphView(anywidget.AnyWidget):
         data, metadata = found
         static = {
             "image/svg+xml": svg(self.recording, theme=self.theme, drawing=self._drawing),
-            "text/plain": text(self.recording),
+            "text/plain": text(self.recording, short=True),
         }
         return {**data, **static}, metadata
 

@@ -45,6 +45,39 @@ def test_without_decisions_the_nodes_are_listed():
     assert text(sample.dag(500)).splitlines()[-1] == "  … and 440 more nodes"
 
 
+def many(count):
+    """A recording of so many equal refusals after its own decisions, and kernels."""
+    recording = sample.mlp()
+    declined = next(decision for decision in recording.decisions if decision.verdict == "declined")
+    last = recording.stages[-1]
+    new = [replace(declined, stage=len(recording.stages))] * count
+    stage = replace(last, name="again", kind="pass", first=last.last, last=last.last + count, counts={})
+    recording.decisions += new
+    recording.stages.append(stage)
+    recording.schedule = replace(recording.schedule, kernels=recording.schedule.kernels * count)
+    return recording
+
+
+@pytest.mark.spec("V-22")
+def test_the_short_text_of_a_large_plan_has_the_first_and_last_lines_of_each_stage_and_a_count():
+    recording = many(1000)
+    whole, short = text(recording).splitlines(), text(recording, short=True).splitlines()
+    assert len(whole) > 5000
+    assert len(short) < 100
+    rest = iter(whole)
+    assert all(line in rest for line in short if "print(plan.explain())" not in line)
+    assert "  … 968 more decisions: print(plan.explain()) lists them" in short
+    assert "  … 3,968 more kernels: print(plan.explain()) lists them" in short
+    assert short[-1] == whole[-1]
+    assert short[-1].startswith("  4000 ")
+
+
+@pytest.mark.spec("V-22")
+def test_the_short_text_of_a_small_plan_is_its_whole_text():
+    assert text(sample.mlp(), short=True) == text(sample.mlp())
+    assert text(many(50), short=True) == text(many(50))
+
+
 def test_options_are_in_the_header_in_order():
     recording = sample.mlp()
     recording.options = {"record": "times", "batch": True}
