@@ -12,6 +12,7 @@ from explorer import ops as _ops  # noqa: F401  # enters every operation into th
 from explorer.core import registry as _registry
 from explorer.core.declaration import OperationRedefined
 from explorer.core.device import Device, cpu, device
+from explorer.core.elements import ElementType
 from explorer.core.errors import (
     DeclarationError,
     ExplorerError,
@@ -24,7 +25,8 @@ from explorer.core.errors import (
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr, scope
 from explorer.core.hooks import hooks as _hooks
-from explorer.core.operation import Operation, kernels
+from explorer.core.kernels import kernel, kernels
+from explorer.core.operation import Operation
 from explorer.core.progress import Cancelled, Progress, progress
 from explorer.core.progress import late as _late
 from explorer.core.tensor import Tensor, tensor
@@ -134,6 +136,7 @@ __all__ = [
     "DeclarationError",
     "Declined",
     "Device",
+    "ElementType",
     "Elementwise",
     "EvalPlan",
     "Example",
@@ -170,6 +173,7 @@ __all__ = [
     "function",
     "grad",
     "integers",
+    "kernel",
     "kernels",
     "layer_types",
     "load_csv",

@@ -14,6 +14,7 @@ from explorer.core.device import Device
 from explorer.core.errors import OperandError, StateError
 from explorer.core.hints import hint
 from explorer.core.hooks import hooks
+from explorer.core.nested import nested
 from explorer.core.numpy_protocol import NumpyProtocol
 from explorer.core.operators import Operators
 from explorer.core.origin import INTERNAL, Place, place_of
@@ -119,6 +120,14 @@ class Expr(NumpyProtocol, Operators):
             return self.code
         return place_of(self.code, self.instruction)
 
+    def use(self) -> None:
+        """An expression reads this one from now on."""
+
+    @property
+    def label(self) -> str:
+        """What pictures call the node: its operation or function, a tensor's name."""
+        return self.operation.label
+
     def eval_register(self) -> Any:
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
@@ -146,7 +155,7 @@ class Expr(NumpyProtocol, Operators):
         raise StateError(
             f"writing to elements of {self!r}",
             rule="an expression is a recorded value and never changes",
-            fix="choose elements with ex.where, or write to the array before ex.tensor(array)",
+            fix="choose elements with ex.where, or write to a tensor before it is used",
         )
 
     def __copy__(self) -> Expr:
@@ -192,6 +201,9 @@ class Expr(NumpyProtocol, Operators):
     def __repr__(self) -> str:
         return f"<{self.operation.label} #{self.uid}: {self.type}>"
 
+    def __str__(self) -> str:
+        return nested(self)
+
 
 _new = object.__new__
 _frame = sys._getframe
@@ -208,6 +220,9 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
     except OperandError as refusal:
         self.operation = taking(operation, types, refusal)
         self.type = self.operation.type_of(types)
+    for operand in operands:
+        if operand.__class__ is not Expr:
+            operand.use()
     enter(self)
     return self
 

@@ -34,7 +34,7 @@ _HINTS = {
     "expand": "use ex.broadcast_to(x, shape)",
     "clamp": "use x.clip(low, high)",
     "abs": "use abs(x)",
-    "to": "use x.astype(dtype)",
+    "to": "use x.astype(dtype), or x.to_device(device)",
     "float": "use x.astype(np.float32)",
     "double": "use x.astype(np.float64)",
     "int": "use x.astype(np.int32)",

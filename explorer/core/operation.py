@@ -6,7 +6,6 @@ A class that lacks a facet fails when it is declared. Instances are interned: eq
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 import threading
@@ -18,15 +17,14 @@ import numpy as np
 
 from explorer.core import registry
 from explorer.core.declaration import check_facets, enter, extend
-from explorer.core.device import Device, cpu
+from explorer.core.device import cpu
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.exact import exact
 from explorer.core.expr import Expr, record
+from explorer.core.kernels import kernel_of, on_device, type_on_elements
 from explorer.core.types import AnyType, Array, TensorType, TupleType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from explorer.core.example import Example
     from explorer.core.pieces import Piece
 
@@ -112,6 +110,10 @@ class Operation(metaclass=_Interning):
 
     takes_tuples: ClassVar[bool] = False
     """operands may be values with several outputs"""
+    takes_elements: ClassVar[bool] = False
+    """the rule and the kernel know elements of users' types; others are given the numbers that these mean"""
+    moves: ClassVar[bool] = False
+    """the result is on another device than the operand"""
     attribute_names: ClassVar[tuple[str, ...]] = ()
     """the names of the attributes, in order"""
 
@@ -218,11 +220,17 @@ class Operation(metaclass=_Interning):
         expected = self._operand_count
         if expected is not None and len(types) != expected:
             raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
-        devices = {kind.device.name for kind in types if type(kind) is TensorType}
-        if len(devices) > 1:
-            raise self.refuse(types, f"operands are on one device, these on {' and '.join(sorted(devices))}")
-        found = self._types[types] = self.infer(*types)
+        found = self._types[types] = self._inferred(types)
         return found
+
+    def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:
+        devices = list(dict.fromkeys([kind.device for kind in types if type(kind) is TensorType]))
+        if len(devices) > 1:
+            names = " and ".join(sorted([each.name for each in devices]))
+            fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
+            raise self.refuse(types, f"operands are on one device, these on {names}", fix)
+        found = type_on_elements(self, types) or self.infer(*types)
+        return found if self.moves or not devices or devices[0] is cpu else on_device(found, devices[0])
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
         """The error for illegal operands."""
@@ -243,12 +251,14 @@ class Operation(metaclass=_Interning):
 
     def compute(self, *operands: Array) -> Any:
         """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
-        kind = self.type_of(tuple([TensorType(array.shape, array.dtype) for array in operands]))
+        types = tuple([TensorType(array.shape, array.dtype) for array in operands])
+        kind = self.type_of(types)
         if self.view:
             return self.kernel(None, *operands)
+        kernel = kernel_of(self, cpu, *types, kind)
         if isinstance(kind, TupleType):
-            return self.kernel(tuple(np.empty(part.shape, part.dtype) for part in kind.parts), *operands)
-        return self.kernel(np.empty(kind.shape, kind.dtype), *operands)
+            return kernel(tuple(np.empty(part.shape, part.dtype) for part in kind.parts), *operands)
+        return kernel(np.empty(kind.shape, kind.dtype), *operands)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -256,24 +266,6 @@ class Operation(metaclass=_Interning):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self.attributes.values())
-
-
-kernels: dict[tuple[type[Operation], Device], Callable[..., Any]] = {}
-"""Kernels of devices other than cpu: (operation, device) → function(operation, out, *operands)."""
-
-
-def kernel_of(operation: Operation, device: Device) -> Callable[..., Any]:
-    """The kernel of an operation on a device, bound to its attributes; raises DeclarationError where there is none."""
-    if device is cpu:
-        return operation.kernel
-    registered = kernels.get((type(operation), device))
-    if registered is None:
-        raise DeclarationError(
-            f"{operation.name} on {device.name}",
-            rule="an operation runs on a device for which a kernel is registered",
-            fix=f"register one in explorer.core.operation.kernels, or copy the operands to {cpu.name}",
-        )
-    return functools.partial(registered, operation)
 
 
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
@@ -290,18 +282,19 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
     if len(values) == 2:
         first, second = values
         if type(first) in WEAK and isinstance(second, Expr):
-            return convert(first, (second.tensor_type.dtype,)), second
+            return convert(first, (second.tensor_type.dtype,), second.device), second
         if type(second) in WEAK and isinstance(first, Expr):
-            return first, convert(second, (first.tensor_type.dtype,))
+            return first, convert(second, (first.tensor_type.dtype,), first.device)
     made = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
-    dtypes = tuple([value.tensor_type.dtype for value in made if isinstance(value, Expr)])
-    if not dtypes and values:
+    types = [value.tensor_type for value in made if isinstance(value, Expr)]
+    if not types and values:
         raise OperandError(
             f"the numbers {', '.join(map(repr, values))} without any tensor",
             rule="an operation has a tensor or an expression among its operands",
             fix="use Python's own arithmetic for numbers, or wrap one: ex.tensor(2.0)",
         )
-    return tuple([value if isinstance(value, Expr) else convert(value, dtypes) for value in made])
+    dtypes = tuple([kind.dtype for kind in types])
+    return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in made])
 
 
 WEAK = (float, int, bool, complex)

@@ -190,6 +190,10 @@ class Operators:
         """The elements converted to another dtype."""
         return _apply("cast", self, dtype)
 
+    def to_device(self, device: Any) -> Expr:
+        """A copy on another device; itself where it is there."""
+        return _apply("to_device", self, device)
+
     @property
     def T(self) -> Expr:  # noqa: N802  # NumPy's name
         """The axes reversed."""

@@ -1,4 +1,4 @@
-"""Tensors: expressions whose value is there already, held by a storage that nobody may write to."""
+"""Tensors: expressions whose value is there already, held by a storage that is frozen once an expression uses it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.errors import OperandError
+from explorer.core.device import Device, cpu
+from explorer.core.elements import converted, element_of, is_element, numbers_of
+from explorer.core.errors import OperandError, StateError
 from explorer.core.example import Example
 from explorer.core.expr import Expr, enter
+from explorer.core.hooks import hooks
 from explorer.core.operation import Operation
+from explorer.core.origin import Place, assigned_name
 from explorer.core.registry import public
 from explorer.core.types import Array, TensorType
 
@@ -18,13 +22,17 @@ _tokens = count()
 
 
 class Storage:
-    """An array and its identity: expressions that use one storage use one value; it is read-only from then on."""
+    """An array and its identity: expressions that use one storage use one value; nobody else writes to it.
 
-    __slots__ = ("array", "token")
+    ``array`` is the device's own; ``shared`` says who else may read it, "" while only one tensor does.
+    """
 
-    def __init__(self, array: Array) -> None:
-        array.flags.writeable = False
-        self.array = array
+    __slots__ = ("array", "device", "shared", "token")
+
+    def __init__(self, array: Any, device: Device = cpu, shared: str = "what it was made of holds it too") -> None:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False
+        self.array, self.device, self.shared = array, device, shared
         self.token = next(_tokens)
 
 
@@ -59,29 +67,87 @@ class Tensor(Expr):
 
     @property
     def array(self) -> Array:
-        """The value, read-only."""
-        return self.storage.array
+        """The value, read-only: a view of the storage, which shows what is written to it later."""
+        return self.storage.device.read(self.storage.array)
+
+    @property
+    def label(self) -> str:
+        """The tensor's name, or the variable that it was assigned to."""
+        if self.name:
+            return self.name
+        known = self.code is None or isinstance(self.code, Place)
+        return ("" if known else assigned_name(self.code, self.instruction)) or "tensor"
+
+    def use(self) -> None:
+        """An expression reads the tensor from now on: its storage is not written to any more."""
+        if not self.storage.shared:
+            self.storage.shared = "an expression, a view or a result uses it"
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write to elements, as NumPy has it; raises StateError where anything else reads the storage."""
+        self.refuse_shared()
+        if isinstance(index, Expr) or (isinstance(index, tuple) and any(isinstance(item, Expr) for item in index)):
+            raise OperandError(
+                f"writing to {self!r} at an expression", rule="places are known numbers", fix="ex.evaluate the place"
+            )
+        given = value.array if isinstance(value, Tensor) else hooks.evaluate(value) if _expressed(value) else value
+        self.refuse_shared()  # the value may have been computed from this tensor
+        storage, kind = self.storage, self.tensor_type
+        element = element_of(kind.dtype)
+        host = np.array(storage.device.read(storage.array)) if storage.device is not cpu else storage.array
+        try:
+            numbers = np.asarray(given) if element is None else element.array(numbers_of(np.asarray(given)))
+            if numbers.dtype.kind == "c" and kind.dtype.kind != "c":
+                raise TypeError("complex numbers have no place among real ones")
+            host.flags.writeable = True
+            host[index] = numbers
+        except (IndexError, ValueError, TypeError, OverflowError) as error:
+            raise OperandError(
+                f"writing {type(value).__name__} to elements {index!r} of {kind}: {error}",
+                rule="what is written broadcasts to the elements that the index picks, and converts to their dtype",
+            ) from None
+        finally:
+            host.flags.writeable = False
+        if storage.device is not cpu:
+            storage.device.write(storage.array, host)
+
+    def refuse_shared(self) -> None:
+        """Raise StateError where the storage may not be written to."""
+        if self.storage.shared:
+            raise StateError(
+                f"writing to elements of {self!r}, whose storage is shared: {self.storage.shared}",
+                rule="a storage that anything else reads never changes; x[i] is a view that shares it",
+                fix="write to a copy, ex.tensor(x), or choose with ex.where; x.array[i] reads without recording",
+            )
+
+
+def _expressed(value: Any) -> bool:
+    return isinstance(value, Expr) or hasattr(type(value), "__expr__")
 
 
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
-    """The tensor of a storage; several tensors may share one."""
-    self = object.__new__(Tensor)
+    """The tensor of a storage of NumPy's; several tensors may share one."""
     array = storage.array
+    return _made(storage, TensorType(array.shape, array.dtype), name)
+
+
+def _made(storage: Storage, kind: TensorType, name: str) -> Tensor:
+    self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = _STORED, (), storage, name
-    self.type = TensorType(array.shape, array.dtype)
+    self.type = kind
     enter(self)
     return self
 
 
-def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) -> Tensor:
-    """A tensor of an array, a nested list or a number: shape and dtype as NumPy sees them.
+def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device = cpu) -> Tensor:
+    """A tensor of an array, a nested list or a number on a device: shape and dtype as NumPy sees them.
 
-    The value is copied; ``copy=False`` takes the array itself and freezes it. Raises OperandError where the value
-    is no regular array of numbers.
+    The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be written to (t[i] = v)
+    until an expression uses the tensor. Raises OperandError where the value is no regular array of numbers.
     """
     if isinstance(value, Tensor):
         value = value.array
-    elif isinstance(value, Expr) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
+    elif _expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
         raise OperandError(
             f"ex.tensor of {value!r}",
             rule="a tensor holds a value that is there",
@@ -92,16 +158,15 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) 
             "ex.tensor of a masked array", rule="a tensor has no mask", fix="fill it first: array.filled(0.0)"
         )
     try:
-        array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
-        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        array = _array(value, dtype, copy)
     except (ValueError, TypeError, OverflowError) as error:
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor is a regular array of numbers"
         ) from None
-    if array.dtype.hasobject or array.dtype.kind in "SUVMm":
+    if not is_element(array.dtype):
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}",
-            rule="tensors hold booleans, integers, floating or complex numbers",
+            rule="tensors hold booleans, integers, floating or complex numbers, and elements of declared types",
             fix="convert the value first, for instance with .astype(np.float32)",
         )
     if not copy and _is_shared(array):
@@ -110,14 +175,25 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True) 
             rule="a tensor's storage is read-only, and the view's base could still be written to",
             fix="leave copy=False out, or pass the whole array",
         )
-    return tensor_of(Storage(array), name)
+    if device is not cpu:
+        kind = TensorType(array.shape, array.dtype, device)
+        return _made(Storage(device.put(array), device, shared=""), kind, name)
+    return tensor_of(Storage(array, shared="") if copy else Storage(array), name)
+
+
+def _array(value: Any, dtype: Any, copy: bool) -> Array:
+    wanted = None if dtype is None else np.dtype(dtype)
+    source = getattr(value, "dtype", None)
+    if (wanted is not None and element_of(wanted)) or (wanted and isinstance(source, np.dtype) and element_of(source)):
+        assert wanted is not None
+        return converted(value, wanted)
+    array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _holds_expression(values: Any) -> bool:
     """Whether nested lists hold an expression: NumPy would evaluate it."""
-    return any(
-        isinstance(value, Expr) or (isinstance(value, (list, tuple)) and _holds_expression(value)) for value in values
-    )
+    return any(_expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)) for value in values)
 
 
 def _is_shared(array: Array) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from explorer.core.device import Device, cpu
+from explorer.core.elements import dtype_name, is_element
 from explorer.core.errors import OperandError
 
 Shape: TypeAlias = tuple[int, ...]
@@ -36,11 +37,11 @@ class TensorType:
         except (KeyError, TypeError):
             pass
         exact = as_dtype(dtype)
-        if exact.hasobject or exact.kind in "SUVMm":
+        if not is_element(exact):
             raise OperandError(
                 f"elements of dtype {exact}",
-                rule="tensors hold booleans, integers, floating or complex numbers",
-                fix="convert the array first, for instance with .astype(np.float32)",
+                rule="tensors hold booleans, integers, floating or complex numbers, and elements of declared types",
+                fix="convert the array first, for instance with .astype(np.float32), or declare an ex.ElementType",
             )
         canonical = (as_shape(shape, "a type"), exact, device)
         made = object.__new__(cls)
@@ -74,7 +75,7 @@ class TensorType:
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.shape)) if self.shape else "scalar"
         place = "" if self.device is cpu else f" on {self.device.name}"
-        return f"{shape} {self.dtype.name}{place}"
+        return f"{shape} {dtype_name(self.dtype)}{place}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorType, (self.shape, self.dtype, self.device)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.elements import is_floating
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope
 from explorer.core.function import Item
@@ -114,7 +115,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
         raise OperandError(
             f"ex.grad of a {type(loss).__name__}", rule="a loss is one expression", fix="sum several losses"
         )
-    if loss.dtype.kind != "f":
+    if not is_floating(loss.dtype):
         raise OperandError(
             f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)"
         )
@@ -125,15 +126,15 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
             fix="reduce it first (loss.sum()), or pass seed=…",
         )
     for node in inputs:
-        if node.dtype.kind != "f":
+        if not is_floating(node.dtype):
             raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for real floating values")
     with scope("gradient", "gradient"):
-        start = full((), 1.0, loss.dtype) if seed is None else _seed(seed, loss.tensor_type)
+        start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         found = backward([loss], [start], inputs)
         return unflatten(
             structure,
             [
-                Zero(node.shape, np.dtype(node.dtype), "unreached")() if gradient is None else gradient
+                Zero(node.shape, np.dtype(node.dtype), "unreached", node.device)() if gradient is None else gradient
                 for node, gradient in zip(inputs, found, strict=True)
             ],
         )
@@ -143,7 +144,7 @@ def _seed(seed: Any, kind: TensorType) -> Expr:
     node = (
         seed
         if isinstance(seed, Expr)
-        else full((), seed, kind.dtype)
+        else full((), seed, kind.dtype, kind.device)
         if np.ndim(seed) == 0
         else cast(tensor(seed), kind.dtype)
     )

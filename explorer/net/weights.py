@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.device import cpu
 from explorer.core.errors import OperandError
 from explorer.core.expr import enter
 from explorer.core.tensor import Storage, Stored, Tensor, tensor_of
@@ -28,6 +29,7 @@ class FileStorage(Storage):
         self._read = read
         self._held: Array | None = None
         self.token = next(_tokens)
+        self.device, self.shared = cpu, "the net's file holds it"
 
     @property
     def array(self) -> Array:  # type: ignore[override]  # the base holds an array, this one knows where it is

@@ -83,7 +83,7 @@ def _power_slope(a: Expr, exponent: Number) -> Expr:
     """The derivative of a to a constant power; that of a⁰ is 0, also where a is 0."""
     if exponent == 2:
         return 2 * a
-    return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype)
+    return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype, a.device)
 
 
 class Maximum(Ufunc):

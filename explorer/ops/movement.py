@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.elements import converted, element_of, is_floating
 from explorer.core.errors import OperandError
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
@@ -110,6 +111,7 @@ class Cast(Movement):
 
     dtype: np.dtype[Any]
     elementwise = True
+    takes_elements = True
     examples = (
         Example(real(2, 3), dtype=np.dtype("float64")),
         Example(real(3, dtype="float32"), dtype=np.dtype("float64")),
@@ -123,11 +125,12 @@ class Cast(Movement):
         return x.with_dtype(self.dtype)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        np.copyto(out, x, casting="unsafe")
+        known = element_of(x.dtype) is None and element_of(out.dtype) is None
+        np.copyto(out, x if known else converted(x, out.dtype), casting="unsafe")
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr | None]:
-        return (cast(g, x.dtype) if x.dtype.kind in "fc" else None,)
+        return (cast(g, x.dtype) if is_floating(x.dtype) or x.dtype.kind == "c" else None,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return self(x)

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.device import Device, cpu
+from explorer.core.elements import converted, element_of, numbers_of
 from explorer.core.errors import OperandError
 from explorer.core.example import Example
 from explorer.core.expr import Expr, record
@@ -25,6 +27,14 @@ class Structured(Operation, abstract=True):
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 0
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes by name; the device where it is not cpu."""
+        found = super().attributes
+        if found["device"] is cpu:
+            del found["device"]
+        return found
+
 
 class Full(Structured):
     """Every element has one value (MetaNN: TrivialTensor)."""
@@ -33,13 +43,14 @@ class Full(Structured):
     value: Number
     shape: Shape
     dtype: np.dtype[Any]
+    device: Device = cpu
     examples = (Example(value=2.5, shape=(2, 3), dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:
-        return TensorType(self.shape, self.dtype)
+        return TensorType(self.shape, self.dtype, self.device)
 
     def kernel(self, out: None) -> Array:
-        return np.broadcast_to(np.asarray(self.value, self.dtype), self.shape)
+        return np.broadcast_to(converted(self.value, self.dtype), self.shape)
 
     @property
     def label(self) -> str:
@@ -54,13 +65,14 @@ class Zero(Structured):
     dtype: np.dtype[Any]
     cause: str = ""
     """"unreached" for the gradient of a value that the loss does not depend on"""
+    device: Device = cpu
     examples = (Example(shape=(2, 3), dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:
-        return TensorType(self.shape, self.dtype)
+        return TensorType(self.shape, self.dtype, self.device)
 
     def kernel(self, out: None) -> Array:
-        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+        return np.broadcast_to(converted(0, self.dtype), self.shape)
 
 
 class OneHot(Structured):
@@ -71,6 +83,7 @@ class OneHot(Structured):
     position: int
     value: Number
     dtype: np.dtype[Any]
+    device: Device = cpu
     view: ClassVar[bool] = False
     examples = (Example(length=5, position=2, value=1.0, dtype=np.dtype("float64")),)
 
@@ -80,35 +93,37 @@ class OneHot(Structured):
                 f"a one-hot vector of length {self.length} with its element at {self.position}",
                 rule=f"positions count from zero: 0 … {self.length - 1}",
             )
-        return TensorType((self.length,), self.dtype)
+        return TensorType((self.length,), self.dtype, self.device)
 
     def kernel(self, out: Array) -> Array:
-        out[...] = 0
-        out[self.position] = self.value
+        out[...] = converted(0, self.dtype)
+        out[self.position] = converted(self.value, self.dtype)
         return out
 
 
-def full(shape: Shape, value: Number, dtype: Any = np.float32) -> Expr:
+def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device = cpu) -> Expr:
     """A tensor whose elements are all ``value``; stores one number."""
     kind = as_dtype(dtype)
-    return Full(_converted(value, kind), as_shape(shape, "full"), kind)()
+    return Full(_converted(value, kind), as_shape(shape, "full"), kind, device)()
 
 
-def zeros(shape: Shape, dtype: Any = np.float32) -> Expr:
+def zeros(shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:
     """The algebraic zero of a shape; stores nothing."""
-    return Zero(as_shape(shape, "zeros"), as_dtype(dtype))()
+    return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device)()
 
 
-def one_hot_vector(length: int, position: int, value: Number = 1.0, dtype: Any = np.float32) -> Expr:
+def one_hot_vector(
+    length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device = cpu
+) -> Expr:
     """A vector of zeros with ``value`` at ``position`` (from zero); stores three numbers."""
     kind = as_dtype(dtype)
-    return OneHot(whole(length, "length"), whole(position, "position"), _converted(value, kind), kind)()
+    return OneHot(whole(length, "length"), whole(position, "position"), _converted(value, kind), kind, device)()
 
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
     try:
         with np.errstate(over="ignore"):  # a number beyond a floating dtype is infinite there
-            number: Number = np.asarray(value, dtype).item()
+            number: Number = numbers_of(converted(value, dtype)).item()
     except (OverflowError, TypeError, ValueError) as error:
         raise OperandError(
             f"{value!r} as an element of dtype {dtype}: {error}", rule="a value fits its dtype"
@@ -121,21 +136,24 @@ _KEPT_CONSTANTS = 1024
 
 
 @public
-def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...]) -> Expr:
-    """An operand that is no expression, beside operands of ``dtypes``.
+def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu) -> Expr:
+    """An operand that is no expression, beside operands of ``dtypes`` on a device.
 
-    Python's numbers are weak: they take the dtype that NumPy gives them beside the others. All else becomes a tensor.
+    Python's numbers are weak: they take the dtype that NumPy gives them beside the others. What has a method
+    ``__expr__`` is the expression that it gives. All else becomes a tensor.
     """
     kind = type(value)
     if kind not in WEAK:
-        return tensor(value)
-    key = (kind, value or repr(value), dtypes)
-    made = _constants.get(key)
-    if made is not None:
-        return record(made, ())
-    dtype = np.result_type(*dtypes, value)
-    made = Full(_converted(value, dtype), (), dtype)
+        made: Expr = kind.__expr__(value) if hasattr(kind, "__expr__") else tensor(value)
+        return made
+    key = (kind, value or repr(value), dtypes, device)
+    known = _constants.get(key)
+    if known is not None:
+        return record(known, ())
+    element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
+    dtype = np.result_type(*dtypes, value) if element is None else element
+    known = Full(_converted(value, dtype), (), dtype, device)
     if len(_constants) >= _KEPT_CONSTANTS:
         _constants.clear()
-    _constants[key] = made
-    return record(made, ())
+    _constants[key] = known
+    return record(known, ())

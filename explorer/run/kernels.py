@@ -11,7 +11,8 @@ import numpy as np
 
 from explorer.core.expr import Expr
 from explorer.core.function import Item
-from explorer.core.operation import Operation, kernel_of
+from explorer.core.kernels import kernel_of
+from explorer.core.operation import Operation
 from explorer.core.pieces import Index, cut, scratch
 from explorer.core.types import Array, TensorType, TupleType
 from explorer.plan.blocks import BLOCK_BYTES, RESULT, Blocks

@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.operation import kernel_of
+from explorer.core.kernels import kernel_of
 from explorer.ops.structured import Full
 
 

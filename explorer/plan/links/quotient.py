@@ -113,7 +113,7 @@ def numerator(
 
     found: Expr | None = None
     if inverts is not None and inverts(value):
-        found = full((), 1, value.dtype)
+        found = full((), 1, value.dtype, value.device)
     elif isinstance(operation, Negative):
         inner = of(operands[0])
         found = -inner if inner is not None else None

@@ -17,7 +17,7 @@ from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
 def _zero(node: Expr) -> Expr:
-    return Zero(node.shape, node.dtype)()
+    return Zero(node.shape, node.dtype, "", node.device)()
 
 
 class ProductWithZero(Link):

@@ -1,0 +1,57 @@
+"""Where values live: a copy from one device to another is a node of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.device import Device, cpu
+from explorer.core.errors import OperandError
+from explorer.core.example import Example, real
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types import AnyType, Array, TensorType
+
+
+class ToDevice(Operation):
+    """A copy of a tensor on another device."""
+
+    device: Device
+    moves = True
+    linear = True
+    takes_elements = True
+    examples = (Example(real(2, 3), device=cpu), Example(real(), device=cpu))
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType(x.shape, x.dtype, self.device)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.copyto(out, x)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (to_device(g, x.device),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return self(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+    @property
+    def label(self) -> str:
+        return f"to {self.device.name}"
+
+
+@public
+def to_device(x: Any, device: Device) -> Expr:
+    """A copy of ``x`` on a device, which the plan and its pictures show; itself where it is there."""
+    (x,) = as_operands((x,))
+    if not isinstance(device, Device):
+        raise OperandError(
+            f"to_device with {device!r}", rule="a device is an object of ex.Device", fix="ex.device('name'), or ex.cpu"
+        )
+    found: Expr = x if x.device is device else ToDevice(device)(x)
+    return found
