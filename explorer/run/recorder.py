@@ -9,8 +9,7 @@ from explorer.core.expr import Expr
 from explorer.core.expr import Scope as Box
 from explorer.core.function import Body as Traced
 from explorer.core.function import Call, Item, Parameter
-from explorer.core.origin import Place, assigned_name, place_of
-from explorer.core.tensor import Tensor
+from explorer.core.origin import Place, place_of
 from explorer.core.types import AnyType, TupleType
 from explorer.ops.structured import Full
 from explorer.plan.graph import Chapter, Graph, flops_of, result_bytes
@@ -97,7 +96,7 @@ class _Tables:
         self.ids[node.uid] = len(nodes)
         nodes.operation.append(self.operation(operation.name))
         nodes.kind.append(_kind(node))
-        nodes.label.append(label(node))
+        nodes.label.append(node.label)
         nodes.type.append(self.type(node.type))
         nodes.operands.append(())
         nodes.scope.append(self.scope(node.scope))
@@ -124,16 +123,6 @@ def _kind(node: Expr) -> Kind:
     if not node.operands:
         return "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
     return "operation"
-
-
-def label(node: Expr) -> str:
-    """What pictures call a node: a tensor's name or the variable it was assigned to, else the operation or function."""
-    if isinstance(node, Tensor):
-        if node.name:
-            return node.name
-        known = node.code is None or isinstance(node.code, Place)
-        return ("" if known else assigned_name(node.code, node.instruction)) or "tensor"
-    return node.operation.label
 
 
 def _text(value: Any) -> str:
@@ -251,7 +240,7 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
 
 def _fact(value: Any, ids: Mapping[int, int]) -> Any:
     if isinstance(value, Expr):
-        return {"node": ids[value.uid]} if value.uid in ids else label(value)
+        return {"node": ids[value.uid]} if value.uid in ids else value.label
     if isinstance(value, (list, tuple)):
         return [_fact(item, ids) for item in value]
     return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,76 @@
+"""The nested form of an expression, as ``print(y)`` shows it: a line a node, with its category and type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from explorer.core.types import AnyType, TensorType
+
+if TYPE_CHECKING:
+    from explorer.core.expr import Expr
+
+_LINES = 60
+"""lines of one form at most"""
+_LONGEST = 60
+"""characters of an operation's attributes at most"""
+
+
+def nested(root: Expr) -> str:
+    """The expression from its root down, operands indented below their reader: "log: matrix 2×3 float64".
+
+    A value that several nodes read is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
+    nodes nearest to the root's first operands are written, and the others counted.
+    """
+    readers = _readers(root)
+    numbers: dict[int, int] = {}
+    lines: list[str] = []
+    pending = [(root, 0)]
+    written: set[int] = set()
+    while pending and len(lines) < _LINES:
+        node, depth = pending.pop()
+        indent = "  " * depth
+        if node.uid in numbers:
+            lines.append(f"{indent}%{numbers[node.uid]}")
+            continue
+        written.add(node.uid)
+        name = ""
+        if readers[node.uid] > 1 and node.operands:
+            numbers[node.uid] = len(numbers) + 1
+            name = f"%{numbers[node.uid]} = "
+        lines.append(f"{indent}{name}{_called(node)}: {_kind(node.type)}")
+        pending.extend([(operand, depth + 1) for operand in reversed(node.operands)])
+    if pending:
+        hidden = len(readers) - len(written)
+        more = (
+            f"{hidden:,} more node{'s' * (hidden != 1)}" if hidden else f"{len(pending)} more lines of the same nodes"
+        )
+        lines.append(f"… {more}")
+    return "\n".join(lines)
+
+
+def _readers(root: Expr) -> Counter[int]:
+    """How often each node is read; the root once."""
+    found = Counter([root.uid])
+    pending = [root]
+    while pending:
+        for operand in pending.pop().operands:
+            if operand.uid not in found:
+                pending.append(operand)
+            found[operand.uid] += 1
+    return found
+
+
+def _called(node: Expr) -> str:
+    """The node's label, with the attributes of its operation where the label is but the operation's name."""
+    attributes = node.operation.attributes
+    if not attributes or not node.operands or node.label != node.operation.name:
+        return node.label
+    given = ", ".join([f"{name}={value!r}" for name, value in attributes.items()])
+    return f"{node.label}({given if len(given) <= _LONGEST else given[:_LONGEST] + '…'})"
+
+
+def _kind(kind: AnyType) -> str:
+    if isinstance(kind, TensorType):
+        return f"{kind.category} {kind!r}" if kind.shape else repr(kind)
+    return repr(kind)
