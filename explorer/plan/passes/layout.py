@@ -43,7 +43,7 @@ class Layout:
             graph.decide(
                 _LINK,
                 "channels_last",
-                "{count:result} {count:lies|lie} pixel by pixel in memory: a window is then a few runs of bytes",
+                "{count:result lies|results lie} pixel by pixel in memory: a window is then a few runs of bytes",
                 {"count": len(made)},
                 made,
             )

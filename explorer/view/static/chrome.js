@@ -63,7 +63,7 @@ export function helpBox(onClose) {
 }
 
 /** What a moment says, in fragments as of reason.js. */
-export function saying(trace, story, moment) {
+export function saying(trace, story, moment, summary) {
   const chapter = story.chapters[moment.chapter];
   if (!chapter) return { place: "", verdict: "", fragments: [] };
   const plain = (text) => ({ text, node: -1 });
@@ -74,7 +74,8 @@ export function saying(trace, story, moment) {
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
   const counts = chapter.kind === "record" ? `${grouped(chapter.counts.nodes ?? trace.count)} nodes` : "";
   const nothing = chapter.kind === "pass" && chapter.first === chapter.last ? "changed nothing" : "";
-  return { place: counts || nothing, verdict: "", fragments: [plain(visible(chapter.purpose))] };
+  const what = chapter.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
+  return { place: counts || nothing, verdict: "", fragments: [...what, visible(chapter.purpose)].map(plain) };
 }
 
 /** What decided a pick, where the planner says it by a code. */

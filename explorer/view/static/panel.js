@@ -6,6 +6,7 @@ import { html, visible } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { bytesText, countText, factFragments, grouped, microsText } from "./reason.js";
 import { badText, bufferText } from "./scene.js";
+import { Summary } from "./summary.js";
 import { valueView } from "./value.js";
 
 const LISTED = 40;
@@ -21,6 +22,7 @@ export class Panel {
   constructor(trace, story, director, totals, actions) {
     Object.assign(this, { trace, story, director, totals, actions });
     this.lanes = new Lanes(trace);
+    this.summary = new Summary(trace, totals);
     this.decisions = new Decisions(trace, story, (step) => actions.go(step));
     this.scrolled = false;
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
@@ -54,16 +56,36 @@ export class Panel {
     const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     const decisions = trace.decisionsOf(node);
-    const past = decisions.filter((index) => index < moment.position);
-    const main = past.includes(moment.decision) ? moment.decision : (past.findLast((index) => trace.decisions[index].verdict === "applied") ?? past.at(-1));
+    const main = this.#main(decisions);
     if (main !== undefined) parts.push(this.#card(main), this.#facts(main), ...this.#alsoTried(main));
     const shown = new Set([main, ...(main === undefined ? [] : this.#before(main))]);
+    const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
+    if (declined.length) parts.push(heading("declined for it"), ...this.#refusals(declined));
+    for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node));
     const value = trace.values[node];
     if (value) parts.push(heading("value"), valueView(value));
     if (moment.phase === "run" || moment.phase === "buffers") parts.push(...this.#memory(moment.kernel));
     return parts;
+  }
+
+  /** Decisions below this number are told in full: those taken, and all of the stage that is shown. */
+  get #reached() {
+    return Math.max(this.moment.position, this.story.chapters[this.moment.chapter]?.last ?? 0);
+  }
+
+  /** The decision that says most about a node: the present one, else what this stage, else what an earlier pass did to it. */
+  #main(decisions) {
+    const { decisions: all, recording } = this.trace;
+    if (decisions.includes(this.moment.decision)) return this.moment.decision;
+    const { first = 0 } = this.story.chapters[this.moment.chapter] ?? {};
+    const told = decisions.filter((index) => index < this.#reached);
+    const here = told.filter((index) => index >= first);
+    // What was placed where is told of nearly every node: what a pass did, or refused to do, is news.
+    const passed = told.filter((index) => recording.stages[all[index].stage].kind === "pass");
+    const among = here.length ? here : passed.length ? passed : told;
+    return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
   }
 
   /** "all 20 conv2d": finds them. */
@@ -85,7 +107,7 @@ export class Panel {
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
-    parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box));
+    parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
     if (standing.length) parts.push(heading("holds"), this.#list(standing));
     return parts;
   }
@@ -138,11 +160,16 @@ export class Panel {
         this.#plan(),
       ];
     }
-    const parts = [html("h4", {}, visible(chapter.name)), html("div", { class: "ex-sub" }, visible(chapter.purpose))];
+    const recorded = chapter.kind === "record";
+    const title = visible((recorded && trace.recording.title) || chapter.name);
+    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, visible(chapter.purpose))];
+    if (recorded) parts.push(this.summary.table((node) => this.link(node)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.totals.at(moment.position);
-    const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box);
-    parts.push(heading("in numbers"), this.#counts(chapter), this.#plan(), heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "results"]), inside, this.#bad());
+    const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box, (inner) => this.summary.result(inner));
+    const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "results"]), inside];
+    const numbers = [heading("in numbers"), this.#counts(chapter), this.#plan()];
+    parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.#bad());
     if (moment.phase === "buffers") parts.push(...this.#memory(-1));
     return [...parts, this.decisions.show(moment)];
   }
@@ -214,12 +241,16 @@ export class Panel {
   #alsoTried(index) {
     const before = this.#before(index);
     if (!before.length) return [];
-    const cards = before.slice(0, LISTED).map((other) => {
+    return [heading("also tried, in this order"), ...this.#refusals(before)];
+  }
+
+  #refusals(indices) {
+    const cards = indices.slice(0, LISTED).map((other) => {
       const { link, location } = this.trace.decisions[other];
       const jump = html("button", { class: "ex-link ex-strong", type: "button", title: visible(location), click: () => this.actions.go(this.story.afterDecision(other)) }, `✗ ${visible(link)}`);
       return html("li", { class: "ex-card ex-card-declined" }, jump, " ", ...this.sentence(other));
     });
-    return [heading("also tried, in this order"), html("ol", { class: "ex-cards" }, ...cards), rest(before.length)];
+    return [html("ol", { class: "ex-cards" }, ...cards), rest(indices.length)];
   }
 
   #others(indices) {
@@ -253,9 +284,9 @@ export class Panel {
     return table;
   }
 
-  /** The options of the plan, on one line. */
+  /** The options of the plan that say something, on one line. */
   #plan() {
-    const options = Object.entries(this.trace.recording.options);
+    const options = Object.entries(this.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
     if (!options.length) return false;
     const said = options.flatMap(([name, value]) => [" · ", visible(name), " ", html("code", {}, visible(typeof value === "string" ? value : JSON.stringify(value)))]);
     return html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said);
@@ -287,7 +318,10 @@ export class Panel {
     if (index < 0) return [];
     const kernel = trace.kernels[index];
     const step = trace.steps[trace.stepOf.get(index)];
+    const { nodes } = kernel;
+    const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.label(member) : this.link(member)]);
     const rows = [
+      ["joins", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "this operation alone"],
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel, trace.recording.schedule)],

@@ -104,7 +104,7 @@ export class Shell {
 
   #sentence(moment) {
     const { trace, story } = this.view;
-    const { place, verdict, fragments } = saying(trace, story, moment);
+    const { place, verdict, fragments } = saying(trace, story, moment, this.panel.summary);
     const name = visible(story.chapters[moment.chapter]?.name ?? "");
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
     const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text));
