@@ -15,6 +15,8 @@ from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.base import reshape
 from explorer.ops.convolve import Convolving, pack
+from explorer.ops.filter_gradient import FilterGradient
+from explorer.ops.image_gradient import ImageGradient
 from explorer.ops.joining import Stack
 from explorer.ops.parts import Member
 from explorer.ops.window import Padding, Pair, Window, both_sides, pair
@@ -40,11 +42,6 @@ class Convolution(Operation, abstract=True):
     def options(self) -> tuple[Pair, Padding, Pair, int]:
         """The attributes that all three share."""
         return self.strides, self.padding, self.dilation, self.groups
-
-    def weights(self, filters: Array) -> Array:
-        """The filters as matrices (1, groups, O / groups, C / groups · h · w)."""
-        rows = filters.shape[0] // self.groups
-        return filters.reshape(1, self.groups, rows, math.prod(filters.shape[1:]))
 
     def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
         """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
@@ -121,6 +118,8 @@ class Conv2dImageGradient(Convolution):
     """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
 
     shape: Shape = ()
+    prepares = 1
+    channels_last = True
     examples = (
         Example(real(2, 4, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1)), shape=(2, 3, 5, 5)),
         Example(real(1, 4, 2, 4), real(4, 1, 3, 2), strides=(2, 1), groups=2, shape=(1, 2, 6, 5)),
@@ -132,16 +131,20 @@ class Conv2dImageGradient(Convolution):
         return TensorType(self.shape, np.result_type(g.dtype, filters.dtype))
 
     def workspace(self, g: TensorType, filters: TensorType) -> int:
-        window = self.window(filters.shape)
-        padded = window.padding_size(self.shape) or math.prod(self.shape)
-        return (padded + window.columns_size(self.shape)) * np.result_type(g.dtype, filters.dtype).itemsize
+        return self.gradient_of(filters.shape).workspace(np.result_type(g.dtype, filters.dtype).itemsize)
+
+    def gradient_of(self, filters: Shape) -> ImageGradient:
+        """How the adjoint of a convolution with filters of this shape runs."""
+        return ImageGradient(self.window(filters), self.groups, self.shape, filters)
+
+    def prepare(self, filters: Array) -> list[Array]:
+        return self.gradient_of(filters.shape).pack(filters)
+
+    def pieces(self, out: Array, prepared: list[Array], g: Array, filters: Array) -> list[Piece]:
+        return self.gradient_of(filters.shape).pieces(out, g, prepared)
 
     def kernel(self, out: Array, g: Array, filters: Array) -> Array:
-        weights = self.weights(filters)
-        upstream = g.reshape(g.shape[0], *weights.shape[1:3], g.shape[2] * g.shape[3])
-        columns = np.matmul(weights.swapaxes(2, 3), upstream)
-        windows = columns.reshape(g.shape[0], self.shape[1], *filters.shape[2:], *g.shape[2:])
-        np.copyto(out, self.window(filters.shape).scatter(windows, self.shape))
+        compute(self.pieces(out, self.prepare(filters), g, filters))
         return out
 
     def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
@@ -181,15 +184,17 @@ class Conv2dFilterGradient(Convolution):
         return TensorType(self.shape, np.result_type(g.dtype, images.dtype))
 
     def workspace(self, g: TensorType, images: TensorType) -> int:
-        window = self.window(self.shape)
-        padded = window.padding_size(images.shape) * images.dtype.itemsize
-        single = (images.shape[0] + 1) * math.prod(self.shape) * np.result_type(g.dtype, images.dtype).itemsize
-        return window.columns_size(images.shape) * images.dtype.itemsize + max(padded, single)
+        return self.gradient_of(images.shape).workspace(np.result_type(g.dtype, images.dtype).itemsize)
+
+    def gradient_of(self, images: Shape) -> FilterGradient:
+        """How the adjoint of a convolution of images of this shape runs."""
+        return FilterGradient(self.window(self.shape), self.groups, images, self.shape)
+
+    def pieces(self, out: Array, prepared: None, g: Array, images: Array) -> list[Piece]:
+        return self.gradient_of(images.shape).pieces(out, g, images)
 
     def kernel(self, out: Array, g: Array, images: Array) -> Array:
-        columns = self.window(self.shape).columns(images, self.groups)
-        upstream = g.reshape(g.shape[0], self.groups, self.shape[0] // self.groups, columns.shape[3])
-        np.copyto(out, np.matmul(upstream, columns.swapaxes(2, 3)).sum(axis=0).reshape(self.shape))
+        compute(self.pieces(out, None, g, images))
         return out
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, images: Expr) -> tuple[Expr, Expr]:

@@ -15,7 +15,7 @@ from explorer.core.example import Example, real
 from explorer.core.pieces import PIECE_BYTES, Index, Piece, even, scratch
 from explorer.core.types import AnyType, Array, Shape, TensorType
 from explorer.ops.conv import Conv2d
-from explorer.ops.convolve import padded
+from explorer.ops.unfolding import padded
 
 _FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 """what is multiplied from both sides with a filter, (4, 3)"""
