@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,9 @@ from explorer.core.types import Array
 from explorer.plan.constants import is_constant
 from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Chain, InPieces, LastingView, Once, Runner, Values, device_of, single
+from explorer.run.chain import Chain
+from explorer.run.in_pieces import InPieces
+from explorer.run.kernels import Once, Runner, Values, device_of, single
 from explorer.run.memory import Memory
 
 
@@ -37,10 +40,11 @@ class Program:
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
         self._lasting = {leaf.uid for leaf in schedule.leaves if not isinstance(leaf.operation, Parameter)}
-        """values that are the same memory at every run"""
+        """values that lie in the same memory at every run"""
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
+        self._let_go()
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
             self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
@@ -69,30 +73,60 @@ class Program:
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
     def _runner(self, kernel: Kernel) -> Runner:
-        runner = self._running(kernel)
-        operands = self.planned.graph.inputs[kernel.result.uid]
-        views = kernel.result.operation.view and len(kernel.nodes) == 1 and len(operands) == 1
-        if kernel.constant or kernel.offset >= 0 or (views and operands[0].uid in self._lasting):
-            self._lasting.add(kernel.result.uid)
+        slot, out = self.slots[kernel.result.uid], self.memory.result(kernel)
+        runner = self._running(kernel, out)
         if kernel.constant:
-            return Once(runner)
-        if views and operands[0].uid in self._lasting:
-            return LastingView(runner, self.slots[operands[0].uid])
+            runner = Once(runner, slot)
+        elif out is not None:
+            self.values[slot] = out
+        elif (view := self._lasting_view(kernel, runner)) is None:
+            return runner
+        else:
+            runner = functools.partial(_given, view)
+        self._lasting.add(kernel.result.uid)
         return runner
 
-    def _running(self, kernel: Kernel) -> Runner:
+    def _lasting_view(self, kernel: Kernel, runner: Runner) -> Any:
+        """The result of a view of memory that is the same at every run; None where it is a copy at each."""
+        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self._lasting:
+            return None
+        source = self.values[self.slots[kernel.reads[0].uid]]
+        if not isinstance(source, (tuple, np.ndarray)):  # a constant that the first run makes, or another device's
+            return None
+        view = runner(self.values)
+        return view if isinstance(source, tuple) or np.may_share_memory(view, source) else None
+
+    def _running(self, kernel: Kernel, out: Any) -> Runner:
         result = kernel.result
         kind = result.type
-        out = self.memory.result(kernel)
-        operands = self.planned.graph.inputs
-        if kernel.nodes[0].operation.in_pieces and device_of(kind) is cpu:
-            return InPieces(kernel, lambda node: operands[node.uid], self.slots, out, self._constant)
+        inputs = self.planned.graph.inputs
+        lasting = all(read.uid in self._lasting for read in kernel.reads)
+        anchor = kernel.nodes[0]
+        if anchor.operation.in_pieces and device_of(kind) is cpu:
+            place = anchor.operation.prepares
+            constant = place is not None and self._constant(inputs[anchor.uid][place])
+            return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
         if len(kernel.nodes) > 1:
-            return Chain(kernel, lambda node: operands[node.uid], self.slots, out)
-        sources = [self.slots[operand.uid] for operand in operands[result.uid]]
+            return Chain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
+        sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
             return self._call(kernel, result.operation.body, sources)
         return single(result.operation, sources, kind, out)
+
+    def _let_go(self) -> None:
+        """Constants that only constants read are dropped when the last of these is made."""
+        kernels = self.planned.schedule.kernels
+        last: dict[int, int] = {kernel.result.uid: -1 for kernel in kernels if kernel.constant}
+        for index, kernel in enumerate(kernels):
+            for read in kernel.reads:
+                if kernel.constant and read.uid in last:
+                    last[read.uid] = index
+                else:
+                    last.pop(read.uid, None)
+        for uid, index in last.items():
+            runner = self.runners[index][0] if index >= 0 else None
+            if isinstance(runner, Once):
+                runner.frees.append(self.slots[uid])
 
     def _borrowed(self) -> set[int]:
         base = {parameter.uid for parameter in self.parameters}
@@ -185,6 +219,10 @@ def failure(program: Program, index: int, error: Exception) -> RunError:
     told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     rule, fix = (error.rule, error.fix) if isinstance(error, ExplorerError) else ("", "")
     return RunError(f"{node.operation.label} of ({given}){fused}{where}: {told}", rule=rule, fix=fix)
+
+
+def _given(value: Any, values: Values) -> Any:
+    return value
 
 
 def _read_only(value: Array) -> Array:

@@ -1,0 +1,169 @@
+"""Kernels of a program: what they compute, what they keep between runs, and whom they name when they fail."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import tracemalloc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.core.function import Parameter
+from explorer.core.pieces import PIECE_BYTES, Piece
+from explorer.plan import plan
+from explorer.plan.blocks import BLOCK_BYTES
+from explorer.run.chain import blocks
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+
+
+def parameter(*shape: int, dtype: str = "float64") -> Any:
+    return Parameter(ex.TensorType(shape, np.dtype(dtype)), "x")()
+
+
+def run(program: Program, value: Any) -> list[Any]:
+    program.bind(dict.fromkeys(program.parameters, value))
+    run_simple(program)
+    return program.take()
+
+
+def test_elementwise_operations_finish_a_product_of_two_vectors() -> None:
+    """The product of two vectors is one number, and its kernel goes on with it."""
+    x = parameter(3)
+    program = Program(plan([ex.tanh(x @ np.array([1.0, 2.0, 3.0])) * 2.0]))
+    assert len(program.runners) == 1
+    np.testing.assert_allclose(run(program, np.full(3, 0.1))[0], 2 * np.tanh(0.6))
+
+
+@pytest.mark.parametrize("most", [1, 64, 1000, BLOCK_BYTES])
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5, 7), (1, 2, 150), (3, 1, 5, 1, 9)])
+def test_blocks_cover_a_result_and_none_is_too_large(shape: tuple[int, ...], most: int) -> None:
+    """Rows that are larger than a block are cut too, so that registers take what the plan says."""
+    for axes in itertools.islice(itertools.permutations(range(len(shape))), 6):
+        out = np.zeros(shape, np.float32).transpose(axes)
+        for index in blocks(out, most):
+            part = out[(*index, ...)]
+            assert part.nbytes <= max(most, out.itemsize)
+            part += 1
+        assert np.all(out == 1)
+
+
+def test_epilogues_of_large_pieces_run_in_blocks() -> None:
+    """A piece larger than the registers that the plan counts is finished block by block."""
+    seen: list[int] = []
+
+    class NotesItsSize(ex.Elementwise):
+        """x."""
+
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(3)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            seen.append(out.nbytes)
+            np.copyto(out, x)
+            return out
+
+    try:
+        x = parameter(2, 300, 300)
+        y = NotesItsSize()(ex.tanh(x @ np.eye(300)) * np.arange(300.0))
+        (found,) = run(Program(plan([y])), np.full((2, 300, 300), 0.5))
+    finally:
+        del registry.operations["notes_its_size"]
+    np.testing.assert_allclose(found, np.tanh(0.5) * np.arange(300.0) * np.ones((2, 300, 1)))
+    assert len(seen) > 2
+    assert max(seen) <= PIECE_BYTES
+
+
+@pytest.mark.parametrize("last", ["chain", "pieces", "view"])
+def test_a_program_keeps_neither_what_it_was_given_nor_what_it_gave(last: str) -> None:
+    """Between runs a program holds its planned memory and its constants."""
+    x = parameter(40, 40)
+    y = {"chain": ex.tanh(x * 2.0), "pieces": ex.relu(x @ np.eye(40)), "view": x.T @ np.eye(40)}[last]
+    program = Program(plan([y, ex.exp(x.T).reshape((1600,)).sum()]))
+    for _ in range(2):
+        given = np.ones((40, 40))
+        found = run(program, given)
+        left = [weakref.ref(given), weakref.ref(found[0].base)]
+        del given, found
+        gc.collect()
+        assert [each() for each in left] == [None, None]
+
+
+def test_a_product_of_another_dtype_is_not_kept() -> None:
+    """A product that needs memory beside the result's gives it back."""
+    program = Program(plan([(parameter(256, 256) @ np.eye(256) > 0.5).sum()]))
+    assert run(program, np.eye(256)) == [256]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        assert run(program, np.eye(256)) == [256]
+        gc.collect()
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most > 8 * 256 * 256 > 4 * kept
+
+
+@pytest.mark.spec("P-8")
+def test_constants_that_only_constants_read_are_let_go() -> None:
+    """Of what is computed once for all runs a program keeps what the runs read, and nothing on the way there."""
+    x, weights = parameter(6, 6), ex.tensor(np.arange(36.0).reshape(6, 6))
+    product = ex.exp(weights * 0.1) @ weights.T
+    program = Program(plan([x @ ex.sqrt(product.sum(axis=0, keepdims=True) + 1.0)[:, :6].T]))
+    constant = [kernel.result for kernel in program.planned.schedule.kernels if kernel.constant]
+    first = run(program, np.eye(6))[0]
+    kept = [node for node in constant if program.values[program.slots[node.uid]] is not None]
+    assert len(constant) > 2
+    assert len(kept) == 1
+    np.testing.assert_array_equal(run(program, np.eye(6))[0], first)
+    np.testing.assert_allclose(first, np.sqrt((np.exp(weights.array * 0.1) @ weights.array.T).sum(0) + 1)[:, None])
+
+
+class FailsInPieces(ex.Operation):
+    """x, in one piece, unless it holds a negative number."""
+
+    nondifferentiable = unbatchable = "a test"
+    examples = (ex.Example(ex.real(3, low=0.0)),)
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x < 0).any():
+            raise ValueError("a negative number")
+        np.copyto(out, x)
+        return out
+
+    def pieces(self, out: Any, prepared: None, x: Any) -> list[Piece]:
+        return [Piece((slice(None),), lambda: self.kernel(out, x))]
+
+    def flops(self, result: Any, *types: Any) -> int:
+        return 0
+
+
+class FailsAboveTen(ex.Elementwise):
+    """x, unless a number is above 10."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x > 10).any():
+            raise ValueError("above ten")
+        np.copyto(out, x)
+        return out
+
+
+def test_the_operation_that_fails_is_named_in_every_run() -> None:
+    """A failure is put down to the operation that raised it, whatever failed before."""
+    program = Program(plan([FailsAboveTen()(FailsInPieces()(parameter(3)))]))
+    assert len(program.runners) == 1
+    for value, named in ((-1.0, "fails_in_pieces"), (11.0, "fails_above_ten"), (-1.0, "fails_in_pieces")):
+        with pytest.raises(ex.RunError, match=rf"^{named} of"):
+            run(program, np.full(3, value))
+    np.testing.assert_array_equal(run(program, np.ones(3))[0], np.ones(3))
