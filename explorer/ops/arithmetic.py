@@ -75,7 +75,7 @@ class Power(Ufunc):
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr | None]:
         if isinstance(b.operation, Full):
             return g * _power_slope(a, b.operation.value), None
-        lower = where(b == 0, 1, b - 1)  # 0 to the power −1 would make the gradient of x⁰ NaN
+        lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power −1 would make the gradient of 0⁰ NaN
         return g * b * a**lower, where(a == 0, 0, g * y * function("log")(where(a == 0, 1, a)))
 
 

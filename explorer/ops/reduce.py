@@ -12,11 +12,11 @@ import numpy as np
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
-from explorer.core.registry import public
+from explorer.core.registry import function, public
 from explorer.core.types import AnyType, Array, Shape, TensorType, normalize_axes
-from explorer.ops.arithmetic import where
 from explorer.ops.base import reshape
 from explorer.ops.movement import broadcast_to, cast
+from explorer.ops.structured import full
 
 _EXAMPLES = (
     Example(real(2, 3, 4), axes=(0, 2)),
@@ -106,7 +106,7 @@ class Mean(Reduction):
 
 
 class Prod(Reduction):
-    """The product over axes, in the dtype that a sum has; its gradient holds where elements are 0 too."""
+    """The product over axes, in the dtype that a sum has; its gradients hold where elements are 0 too."""
 
     ufunc = np.multiply
     examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
@@ -115,12 +115,38 @@ class Prod(Reduction):
         return sum_dtype(dtype)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        """g · the product of the others: of the elements that are not 0 it is a quotient."""
-        zero = x == 0
-        factors = where(zero, 1, x)
-        product, zeros = self.spread(Prod(self.axes)(factors), x), self.spread(Sum(self.axes)(cast(zero, x.dtype)), x)
-        alone = where(zeros == 1, product, 0)
-        return (self.spread(g, x) * where(zero, alone, where(zeros == 0, product / factors, 0)),)
+        """g · the product of the other elements."""
+        if not x.size:
+            return (self.spread(g, x),)
+        kept = tuple([axis for axis in range(x.ndim) if axis not in self.axes])
+        order = kept + self.axes
+        last = function("transpose")(x, order)
+        rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in self.axes])))
+        others = reshape(_products_of_others(rows), last.shape)
+        return (self.spread(g, x) * function("inverse_transpose")(others, order),)
+
+
+def _products_of_others(x: Expr) -> Expr:
+    """For each element along the last axis the product of the others: a tree of products, without any quotient."""
+    levels = [x]
+    while levels[-1].shape[-1] > 1:
+        first, second = _halves(levels[-1])
+        levels.append(first * second)
+    found = full(levels.pop().shape, 1, x.dtype)
+    for level in reversed(levels):
+        first, second = _halves(level)
+        both = function("concatenate")((found * second, found * first), -1)
+        found = both[..., : level.shape[-1]]
+    return found
+
+
+def _halves(x: Expr) -> tuple[Expr, Expr]:
+    """The halves along the last axis, the second with a 1 at its end where the length is odd."""
+    middle = (x.shape[-1] + 1) // 2
+    second = x[..., middle:]
+    if x.shape[-1] % 2:
+        second = function("concatenate")((second, full((*x.shape[:-1], 1), 1, x.dtype)), -1)
+    return x[..., :middle], second
 
 
 class Truth(Reduction, abstract=True):

@@ -61,7 +61,12 @@ def vector_norm(x: Any, order: float = 2, axis: int | tuple[int, ...] | None = N
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Expr:
     """``x`` divided by its norm along an axis, which counts as ε at least."""
     (x,) = as_operands((x,))
-    y: Expr = x / clip(vector_norm(x, order, axis, keepdims=True), epsilon, None)
+    if order == 2:  # the root of what is ε² at least has a gradient for zeros too
+        axes = normalize_axes(axis, x.ndim, "normalize")
+        length = sqrt(clip(sum(square(x), axes, True), epsilon**2, None))
+    else:
+        length = clip(vector_norm(x, order, axis, keepdims=True), epsilon, None)
+    y: Expr = x / length
     return y
 
 
