@@ -256,10 +256,10 @@ def derive(operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: 
 
 
 @contextmanager
-def scope(name: str, kind: str = "scope") -> Iterator[Scope]:
-    """Record what follows inside a named box."""
+def scope(name: str, kind: str = "scope", type: str = "") -> Iterator[Scope]:
+    """Record what follows inside a named box; ``type`` is what it is one of (a layer's class, say)."""
     outer = state.scope
-    state.scope = inner = Scope(name, kind, outer)
+    state.scope = inner = Scope(name, kind, outer, type)
     try:
         yield inner
     finally:

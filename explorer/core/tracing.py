@@ -43,10 +43,11 @@ class Function(Generic[_Parameters, _Result]):
     attribute that it reads from outside was bound to something else.
     """
 
-    def __init__(self, function: Callable[_Parameters, _Result], name: str = "") -> None:
+    def __init__(self, function: Callable[_Parameters, _Result], name: str = "", kind: str = "function") -> None:
         functools.update_wrapper(self, function)
         self._function = function
         self.name = name or getattr(function, "__name__", "function")
+        self.kind = kind
         self.traces = 0
         self._known: dict[Any, list[_Trace]] = {}
         self._active: set[tuple[int, Any]] = set()
@@ -104,7 +105,7 @@ class Function(Generic[_Parameters, _Result]):
         state.traces = (*state.traces, start)
         self._active.add(recording)
         try:
-            with scope(self.name, "function") as inside:
+            with scope(self.name, self.kind) as inside:
                 parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
                 traced_args, traced_kwargs = _replace((args, kwargs), parameters)
                 result = self._function(*traced_args, **traced_kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from explorer.core.elements import is_floating
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope
-from explorer.core.function import Item
+from explorer.core.function import Call, Item
 from explorer.core.graph import reachable
+from explorer.core.hooks import hooks
 from explorer.core.registry import public
 from explorer.core.structure import flatten, unflatten
 from explorer.core.tensor import tensor
@@ -23,16 +24,16 @@ from explorer.ops.structured import Zero, full
 
 
 def backward(
-    outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequence[Expr], *, closed: bool = False
+    outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequence[Expr], *, border: Iterable[Expr] = ()
 ) -> list[Expr | None]:
     """The gradients of Σ seed·output for the inputs, None where no output depends on one.
 
-    An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way. With
-    ``closed`` so do the inputs: they are a body's operands, and one may have been made from another outside.
+    An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way. So does the
+    ``border``: a body's operands, of which one may have been made from another outside.
     """
     wanted = {node.uid for node in inputs}
-    border = frozenset(wanted) if closed else frozenset()
-    nodes = reachable(outputs, stop=lambda node: node.uid in border)
+    ends = {node.uid for node in border}
+    nodes = reachable(outputs, stop=lambda node: node.uid in ends)
     for node in nodes:
         if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
             wanted.add(node.uid)
@@ -41,11 +42,7 @@ def backward(
         if seed is not None and output.uid in wanted:
             _add(gradients, output, seed)
     for node in reversed(nodes):
-        if (
-            node.uid not in gradients
-            or node.uid in border
-            or not any(operand.uid in wanted for operand in node.operands)
-        ):
+        if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
         operation = node.operation
         if isinstance(operation, Item):
@@ -60,7 +57,12 @@ def backward(
             upstream = [None if part is None else _total(part) for part in upstream]
         else:
             upstream = _total(upstream)
-        for operand, gradient in zip(node.operands, operation.gradient(upstream, node, *node.operands), strict=True):
+        if isinstance(operation, Call):  # what nobody wants is not built inside it
+            asked = tuple([operand.uid in wanted for operand in node.operands])
+            found = hooks.call_gradient(operation, upstream, node, node.operands, asked)
+        else:
+            found = operation.gradient(upstream, node, *node.operands)
+        for operand, gradient in zip(node.operands, found, strict=True):
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
     return [_total(gradients[node.uid]) if node.uid in gradients else None for node in inputs]

@@ -31,23 +31,32 @@ class Differentiated:
     """for each operand the output of the vjp body that is its gradient"""
 
 
-def differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
-    """The augmented and the vjp body for upstream gradients of the outputs named by ``seeded``; made once."""
-    held: Differentiated | None = body.derived.get(("gradient", seeded))
+def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
+    """The augmented and the vjp body for upstream gradients of the outputs ``seeded``, and of the operands ``wanted``.
+
+    Made once.
+    """
+    key = "gradient", seeded, wanted
+    held: Differentiated | None = body.derived.get(key)
     if held is None:
-        held = body.derived.setdefault(("gradient", seeded), _differentiate(body, seeded))
+        held = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
     return held
 
 
-def _differentiate(body: Body, seeded: tuple[bool, ...]) -> Differentiated:
+def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
+    asked = [node for node, yes in zip(inputs, wanted, strict=True) if yes]
     first = body.outputs[0]
     with surrounded(None, first.code, first.instruction), scope(f"{body.name} gradient", "function") as inside:
         seeds = [
             Parameter(output.type, f"g{index}")() if yes else None
             for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
         ]
-        found = backward(body.outputs, seeds, inputs, closed=True)
+        by_uid = {
+            node.uid: gradient
+            for node, gradient in zip(asked, backward(body.outputs, seeds, asked, border=inputs), strict=True)
+        }
+    found = [by_uid.get(node.uid) for node in inputs]
     given = [seed for seed in seeds if seed is not None]
     forward = {node.uid: node for node in body.nodes}
     borders = {node.uid for node in (*inputs, *given)}
@@ -90,11 +99,16 @@ def _title(node: Expr) -> str:
 
 
 def call_gradient(
-    call: Call, upstream: Expr | Sequence[Expr | None], result: Expr, operands: tuple[Expr, ...]
+    call: Call,
+    upstream: Expr | Sequence[Expr | None],
+    result: Expr,
+    operands: tuple[Expr, ...],
+    wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
-    """The gradients of a call's operands, hidden ones included."""
+    """The gradients of a call's operands, hidden ones included; of all, or None for those that are not ``wanted``."""
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
-    made = differentiate(call.body, tuple([seed is not None for seed in seeds]))
+    seeded = tuple([seed is not None for seed in seeds])
+    made = differentiate(call.body, seeded, (True,) * len(operands) if wanted is None else wanted)
     if made.vjp is None:
         return [None] * len(operands)
     residuals: list[Expr] = []
