@@ -161,6 +161,7 @@ def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
 @functools.lru_cache(maxsize=256)
 def _taps(old: int, new: int, method: str, coordinates: str, step: float, coefficient: float) -> tuple[Array, Array]:
     index = np.arange(new)
+    between = 0.5 if "half_pixel" in coordinates else 0.0
     if coordinates == "align_corners":
         where = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
     elif coordinates == "asymmetric":
@@ -169,6 +170,7 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
         where = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
     if method in NEAREST:
         moved, upwards = _ROUNDING[method]
+        where = (where + between).astype(np.float32) - between  # a place that is whole but for rounding is whole
         rounded = np.ceil(where + moved) if upwards else np.floor(where + moved)
         places, weights = rounded[None], np.ones((1, new))
     else:

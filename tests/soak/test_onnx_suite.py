@@ -16,10 +16,16 @@ import explorer as ex
 
 pytestmark = pytest.mark.soak
 
-LEAST = 1290
+LEAST = 1291
 """cases that must be right; more is better, and then this is raised"""
 HALVES = {"test_causal_conv_with_state_silu_fp16_expanded"}
 """cases whose half-precision sums may be one unit off in the last place"""
+DISPUTED = {
+    f"test_resize_downsample_scales_{kind}_align_corners": (
+        "the case takes a length of 2.4 elements; the standard's text, torch and ONNX Runtime that of the result"
+    )
+    for kind in ("linear", "cubic")
+}
 
 
 class Case(NamedTuple):
@@ -109,6 +115,8 @@ def test_the_standards_own_cases(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with capsys.disabled():
         print(f"\n{len(found)} cases: " + ", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
         print("unknown: " + ", ".join(f"{name} {count}" for name, count in unknown.most_common()))
-    assert [entry for entry in found if entry[1] == "wrong"] == []
+    wrong = [entry for entry in found if entry[1] == "wrong"]
+    assert [entry for entry in wrong if entry[0] not in DISPUTED] == []
+    assert len(wrong) == len(DISPUTED)
     assert all(reason for _, kind, reason in found if kind == "refused")
     assert counts["right"] >= LEAST

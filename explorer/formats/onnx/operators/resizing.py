@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.types import normalize_axis
@@ -25,15 +27,8 @@ def resize_(op: OperatorContext) -> Expr:
     mode = word(op, "mode", "nearest", ("nearest", "linear", "cubic"))
     method = word(op, "nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
     coordinates = word(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
-    lengths, scales = _target(op, x, axes)
-    if coordinates == "align_corners" and any(
-        n != s * x.shape[a] for n, s, a in zip(lengths, scales, axes, strict=True)
-    ):
-        coordinates = "asymmetric"
-        steps = [_corner_step(x.shape[axis], scale) for axis, scale in zip(axes, scales, strict=True)]
-    else:
-        steps = [1 / scale for scale in scales]
-    changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or scales[i] != 1]
+    lengths, steps = _target(op, x, axes)
+    changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or steps[i] != 1]
     return resize(
         x,
         tuple([lengths[i] for i in changed]),
@@ -46,29 +41,27 @@ def resize_(op: OperatorContext) -> Expr:
 
 
 def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], list[float]]:
-    """The new lengths, and how many times the old ones they are, of some axes."""
+    """The new lengths of some axes, and the distances of new elements in old ones; scales are of single precision."""
     old = [x.shape[axis] for axis in axes]
     if is_given(op, "scales") and known(op, "scales").size:
-        scales = [float(scale) for scale in known(op, "scales").reshape(-1)]
-        _check(op, scales, axes)
-        return [math.floor(length * scale) for length, scale in zip(old, scales, strict=True)], scales
+        scales = known(op, "scales").reshape(-1).astype(np.float32)
+        _check(op, scales.tolist(), axes, old)
+        lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
+        return lengths, [1 / float(scale) for scale in scales]
     sizes = list(integers(op, "sizes"))
-    _check(op, sizes, axes)
+    _check(op, sizes, axes, old)
     policy = word(op, "keep_aspect_ratio_policy", "stretch", _POLICIES)
     ratios = [size / length for size, length in zip(sizes, old, strict=True)]
-    if policy == "stretch":
-        return sizes, ratios
-    ratio = min(ratios) if policy == "not_larger" else max(ratios)
-    return [math.floor(length * ratio + 0.5) for length in old], [ratio] * len(old)
+    if policy != "stretch":
+        ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(old)
+        sizes = [math.floor(length * ratio + 0.5) for length, ratio in zip(old, ratios, strict=True)]
+    return sizes, [1 / float(np.float32(ratio)) for ratio in ratios]
 
 
-def _check(op: OperatorContext, given: list[int] | list[float], axes: list[int]) -> None:
-    if len(given) != len(axes) or any(value <= 0 for value in given):
+def _check(op: OperatorContext, given: list[int] | list[float], axes: list[int], old: list[int]) -> None:
+    if len(given) != len(axes) or not all(0 < value < 2**31 for value in given):
         raise OperandError(
             f"{given} for {len(axes)} axes", rule=f"{op.definition.type}: there is a positive scale or size for each"
         )
-
-
-def _corner_step(length: int, scale: float) -> float:
-    """The distance of new elements that puts the outermost ones on each other, for a length that is not whole."""
-    return (length - 1) / (length * scale - 1) if length * scale != 1 else 0.0
+    if 0 in old:
+        raise OperandError(f"axes of lengths {old}", rule=f"{op.definition.type}: a resized axis has an element")

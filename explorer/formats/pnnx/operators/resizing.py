@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.formats.pnnx.operators.table import file_operator
@@ -45,12 +47,13 @@ def upsample(op: OperatorContext) -> Expr:
     return resize(x, lengths, method=method, coordinates=coordinates, steps=steps)
 
 
-def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-    """The lengths of the last axes, and the distances of new elements in old ones where a scale says them."""
+def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The lengths of the last axes, and the distances of new elements in old ones, of torch's single precision."""
     old = x.shape[2:]
     size, scale = op.argument("size", None), op.argument("scale_factor", None)
     if size is not None:
-        return _each(op, "size", op.integers("size"), len(old)), None
+        lengths = _each(op, "size", op.integers("size"), len(old))
+        return lengths, _ratios(old, lengths)
     factors: tuple[Any, ...] = scale if isinstance(scale, tuple) else (scale,)
     if not all(isinstance(factor, (int, float)) and 0 < factor < 2**31 for factor in factors):
         raise OperandError(
@@ -60,8 +63,12 @@ def _target(op: OperatorContext, x: Expr) -> tuple[tuple[int, ...], tuple[float,
     wide = _each(op, "scale_factor", factors, len(old))
     lengths = tuple([int(length * factor) for length, factor in zip(old, wide, strict=True)])
     if op.argument("recompute_scale_factor", None):
-        return lengths, None
-    return lengths, tuple([1 / factor for factor in wide])
+        return lengths, _ratios(old, lengths)
+    return lengths, tuple([float(np.float32(1 / factor)) for factor in wide])
+
+
+def _ratios(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple([float(np.float32(size / max(length, 1))) for size, length in zip(old, new, strict=True)])
 
 
 def _each(op: OperatorContext, name: str, given: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
