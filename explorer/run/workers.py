@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -95,22 +95,42 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
     Returns, or raises, when no task runs any more.
     """
     blas = _blas()
-    helpers = min(len(tasks), blas.threads) - 1
-    if helpers < 1:
+    threads = blas.threads
+    if min(len(tasks), threads) < 2:
         for task in tasks:
             task()
         return
     waiting = deque(tasks)
+    running: list[Future[None]] = []
     with blas:
-        running: list[Future[None]] = [_pool(blas.threads - 1).submit(_help, waiting) for _ in range(helpers)]
         try:
+            pool = _pool(threads - 1)
+            with suppress(RuntimeError):  # no thread to be had, as at the end of the process: this one does the work
+                for _ in range(min(len(tasks), threads) - 1):
+                    running.append(pool.submit(_help, waiting))  # noqa: PERF401  # kept, though the next may fail
             _work(waiting)
         finally:
             waiting.clear()  # after a failure or an interrupt
-            failures = [future.exception() for future in running]
+            failures = _ended(running)
     for failure in failures:
         if failure is not None:
             raise failure
+
+
+def _ended(running: Sequence[Future[None]]) -> list[BaseException | None]:
+    """The failures of those that began, when all have ended; an interrupt waits for that too, and is raised then."""
+    found: list[BaseException | None] = []
+    interrupt: KeyboardInterrupt | None = None
+    for future in running:
+        while not future.cancel():
+            try:
+                found.append(future.exception())
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    return found
 
 
 def _work(waiting: deque[Callable[[], None]]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from explorer.run import workers
 from explorer.run.workers import share, single_threaded_products
 
 
@@ -99,3 +104,71 @@ def test_who_comes_first_may_leave_first() -> None:
     leave.set()
     other.join()
     assert blas_threads() == before
+
+
+def test_interrupts_are_raised_when_no_task_runs_any_more() -> None:
+    """Interrupted twice, a run still waits for the piece that a worker is at: it writes into memory in use."""
+    begun, done = threading.Event(), threading.Event()
+
+    def long() -> None:
+        begun.set()
+        threading.Event().wait(0.4)
+        done.set()
+
+    def task() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            long()
+        else:
+            begun.wait(30)
+            main = threading.main_thread().ident
+            threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
+            raise KeyboardInterrupt
+
+    with threadpool_limits(2, user_api="blas"), pytest.raises(KeyboardInterrupt):
+        share([task, task])
+    assert done.is_set()
+
+
+def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without another thread the one that asks does all: a pool that is shut down, as at the end of the process."""
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    monkeypatch.setattr(workers, "_pool", lambda count: pool)
+    done: list[int] = []
+    with threadpool_limits(2, user_api="blas"):
+        share([partial(done.append, number) for number in range(9)])
+    assert done == [*range(9)]
+
+
+def test_a_busy_worker_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has done all its pieces itself does not wait for workers that are at others' pieces."""
+    leave = threading.Event()
+    with ThreadPoolExecutor(1) as pool, threadpool_limits(2, user_api="blas"):
+        monkeypatch.setattr(workers, "_pool", lambda count: pool)
+        other = pool.submit(leave.wait, 10)
+        done: list[int] = []
+        share([partial(done.append, number) for number in range(9)])
+        assert done == [*range(9)]
+        assert not other.done()
+        leave.set()
+
+
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    """A process forked after a shared run computes the same."""
+    program = """
+import os, sys
+import numpy as np
+from threadpoolctl import threadpool_limits
+import explorer as ex
+from explorer.run.workers import share
+x = np.random.default_rng(0).normal(size=(4, 300, 300)).astype("float32")
+def value(): return ex.evaluate(ex.tanh(ex.tensor(x) @ x[0]) * 2.0)
+with threadpool_limits(2, user_api="blas"):
+    before = value()
+    child = os.fork()
+    same = np.array_equal(value(), before)
+    if child == 0:
+        os._exit(0 if same else 1)
+    sys.exit(0 if same and os.waitpid(child, 0)[1] == 0 else 1)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 0
