@@ -6,6 +6,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import IO, Any
 
 import numpy as np
@@ -104,7 +105,9 @@ class AbsentNpz(NpzWeights):
 
     def error(self) -> ExplorerError:
         """The error that names the absent file and all weights that it should hold."""
-        return self._error(f"the file is absent, and with it {len(self)} weights: {', '.join(self)}")
+        return self._error(
+            f"the file is absent, and with it {len(self)} weights: {shorten(', '.join(self), 100, placeholder=' …')}"
+        )
 
 
 def _entry(key: str) -> str:

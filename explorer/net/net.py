@@ -147,7 +147,7 @@ class Net(EditableNet):
                 fix="register each with @ex.file_operator(…); net.explore() shows the net all the same",
             )
         check = getattr(self.definition.weights, "error", None)
-        if check is not None:
+        if check is not None and not self.weights.are_replaced:
             raise check()
         self._initialized = self.table.version
         return self

@@ -130,6 +130,13 @@ class NetWeights:
         self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
         self.version += 1
 
+    @property
+    def are_replaced(self) -> bool:
+        """Tell whether every weight is an array of the user's, so that the file's are not needed."""
+        keys = ((operator.name, attribute) for operator in self._definition.operators for attribute in operator.weights)
+        held = (self._tensors.get(key) for key in keys)
+        return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in held)
+
     def release(self, operator: str, attribute: str) -> None:
         """Drop the array from memory, a replacement too: the next use reads the file's again."""
         held = self._tensors.get((operator, attribute))

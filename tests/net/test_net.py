@@ -341,6 +341,23 @@ def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> 
     assert "absent" in net.check()[0]
 
 
+@pytest.mark.spec("I-15")
+def test_weights_that_are_all_given_need_no_file(tmp_path: Path) -> None:
+    """A net whose weights' file is absent runs once every weight is given, and says what is missing before."""
+    param = tmp_path / "digits.pnnx.param"
+    param.write_text((ASSETS / "digits.pnnx.param").read_text())
+    whole, net = digits(), ex.open(param)
+    *first, (last, attribute) = [
+        (name, each) for name, operator in whole.operators.items() for each in operator.weights
+    ]
+    for name, each in first:
+        net[name].weights[each] = whole[name].weights[each]
+    with pytest.raises(ex.FileError, match=r"12 weights: convbn2d_0\.bias, .* …"):
+        net.run(images)
+    net[last].weights[attribute] = whole[last].weights[attribute]
+    np.testing.assert_array_equal(net.run(images), whole.run(images))
+
+
 def test_what_disagrees_with_the_files_notes_is_found(tmp_path: Path) -> None:
     path = write(tmp_path, INPUT, "nn.ReLU r 1 1 x a #a=(?,4)f32", "torch.mean m 1 1 a y dim=(7) #y=(?)f32", OUTPUT)
     findings = ex.open(path).check()

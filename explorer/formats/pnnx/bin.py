@@ -10,6 +10,7 @@ import math
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -132,8 +133,9 @@ class AbsentWeights(Mapping[str, NDArray[Any]]):
 
     def error(self) -> ExplorerError:
         """The error that names the absent file and all weights that it should hold."""
+        few = shorten(", ".join(self._declared), 100, placeholder=" …")
         return FileError(
-            f"the file is absent, and with it {len(self._declared)} weights: {', '.join(self._declared)}",
+            f"the file is absent, and with it {len(self._declared)} weights: {few}",
             path=str(self._path),
             rule="the weights of x.param are in x.bin beside it",
             fix="put the .bin file of the same export beside the .param file and open it again",
