@@ -9,93 +9,13 @@ import numpy as np
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
-from explorer.core.pieces import PIECE_BYTES, Index, Piece, compute, even
+from explorer.core.pieces import Index
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType
 from explorer.ops.base import float_dtype, reshape
 from explorer.ops.movement import broadcast_to
-from explorer.ops.window import Padding, Pair, Window, both_sides, pair
-
-_NO_PADDING: Padding = ((0, 0), (0, 0))
-_WINDOWS = (
-    Example(real(2, 3, 4, 6), size=(2, 2), strides=(2, 2)),
-    Example(real(1, 2, 5, 5), size=(3, 2), strides=(2, 1), padding=((1, 1), (0, 0))),
-    Example(real(1, 1, 5, 6), size=(2, 2), strides=(2, 2), ceil=True),
-)
-
-
-class Pooling(Operation, abstract=True):
-    """What window poolings share."""
-
-    size: Pair
-    strides: Pair
-    padding: Padding = _NO_PADDING
-    dilation: Pair = (1, 1)
-    ceil: bool = False
-    examples: ClassVar[tuple[Example, ...]] = _WINDOWS
-
-    @property
-    def window(self) -> Window:
-        """The window that slides."""
-        return Window(self.size, self.strides, self.padding, self.dilation, self.ceil)
-
-    def result_shape(self, x: TensorType) -> Shape:
-        """(N, C, H′, W′); raises OperandError where no window fits."""
-        if x.rank != 4:
-            raise self.refuse((x,), "images are (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
-        wrong = self.window.wrong()
-        if wrong:
-            raise self.refuse((x,), wrong)
-        for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
-            if 2 * max(sides) > dilation * (size - 1) + 1:
-                raise self.refuse(
-                    (x,), f"padding {max(sides)} is at most half of the window, so that none is all padding"
-                )
-        rows, columns = self.window.output(x.shape[2], x.shape[3])
-        if rows < 1 or columns < 1:
-            raise self.refuse((x,), f"the window {self.size[0]}×{self.size[1]} fits into the padded image")
-        return (*x.shape[:2], rows, columns)
-
-    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
-        return reshape(merged, (size, x.shape[1], *merged.shape[1:]))
-
-    def flops(self, result: AnyType, *types: TensorType) -> int:
-        assert isinstance(result, TensorType)
-        return result.size * self.size[0] * self.size[1]
-
-
-class Gathering(Pooling, abstract=True):
-    """Poolings that combine each window's pixels tap by tap, over views of the images, whichever way these lie."""
-
-    channels_last = True
-
-    def make(self, out: Array, x: Array, index: Index) -> None:
-        """Compute one piece of the pooling."""
-        raise NotImplementedError
-
-    def kernel(self, out: Array, x: Array) -> Array:
-        compute(self.pieces(out, None, x))
-        return out
-
-    def pieces(self, out: Array, prepared: None, x: Array) -> list[Piece]:
-        n, c, rows, across = out.shape
-        block = max(1, PIECE_BYTES // max(1, c * across * out.itemsize))
-
-        def piece(images: slice, band: slice) -> Piece:
-            index = images, slice(0, c), band, slice(0, across)
-            return Piece(index, lambda: self.make(out, x, index))
-
-        return [piece(images, band) for images in even(n, block // max(1, rows)) for band in even(rows, block)]
-
-    def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window into the piece of ``out``; padding takes no part."""
-        part, images = out[index], x[index[0]]
-        for row in range(self.size[0]):
-            for column in range(self.size[1]):
-                windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
-                into = part[windows]
-                combine(into, images[pixels], out=into)
+from explorer.ops.pooling import WINDOWS, Gathering, Pooling, Scattering
+from explorer.ops.window import Padding, Pair, both_sides, pair
 
 
 class MaxPool2d(Gathering):
@@ -114,44 +34,59 @@ class MaxPool2d(Gathering):
         return (MaxPool2dGradient(self.size, self.strides, self.padding, self.dilation, self.ceil)(g, y, x),)
 
 
-class MaxPool2dGradient(Operation):
+class MaxPool2dGradient(Scattering):
     """The gradient of a max-pooling goes to the first largest pixel of each window, row by row."""
 
-    size: Pair
-    strides: Pair
-    padding: Padding = _NO_PADDING
-    dilation: Pair = (1, 1)
-    ceil: bool = False
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
     refuses_gradient = True
-    examples = (Example(real(1, 1, 2, 2), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),)
+    examples = (
+        Example(real(1, 1, 2, 2), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),
+        Example(
+            real(1, 2, 3, 2),
+            real(1, 2, 3, 2),
+            real(1, 2, 5, 6),
+            size=(3, 3),
+            strides=(2, 3),
+            padding=((1, 1), (0, 1)),
+        ),
+    )
 
     def infer(self, g: TensorType, y: TensorType, x: TensorType) -> TensorType:
-        pooled = MaxPool2d(self.size, self.strides, self.padding, self.dilation, self.ceil).infer(x)
-        if g.shape != y.shape or pooled.shape != y.shape:
-            raise self.refuse((g, y, x), f"the gradient and the result have the pooling's shape {pooled.shape}")
+        shape = self.result_shape(x)
+        if g.shape != y.shape or shape != y.shape:
+            raise self.refuse((g, y, x), f"the gradient and the result have the pooling's shape {shape}")
         return TensorType(x.shape, g.dtype)
 
-    def kernel(self, out: Array, g: Array, y: Array, x: Array) -> Array:
-        window = Window(self.size, self.strides, self.padding, self.dilation, self.ceil)
-        padded = window.padded(x, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
-        count = y.shape[2], y.shape[3]
-        windows = np.zeros((*x.shape[:2], *self.size, *count), g.dtype)
-        free = np.ones(y.shape, bool)
-        nan = y != y
-        for row in range(self.size[0]):
-            for column in range(self.size[1]):
-                pixel = window.at(padded, row, column, count)
-                chosen = ((pixel == y) | ((pixel != pixel) & nan)) & free
-                free &= ~chosen
-                np.copyto(windows[:, :, row, column], g, where=chosen)
-        np.copyto(out, window.scatter(windows, x.shape))
-        return out
+    def make(self, out: Array, index: Index, g: Array, y: Array, x: Array) -> None:
+        n, _, band, _ = index
+        rows, across = self.reaching(band, y.shape[2]), y.shape[3]
+        part, images, upstream, largest = out[index], x[n], g[n, :, rows], y[n, :, rows]
+        within = self.within(band)
+        free, missing = np.ones_like(largest, bool), largest != largest
+        holes = bool(missing.any())
+        zero = out.dtype.type(0)
+        part.fill(0)
+
+        def hand_back(row: int, column: int) -> None:
+            windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), rows, across)
+            chosen = images[pixels] == largest[windows]
+            if holes:
+                chosen |= (images[pixels] != images[pixels]) & missing[windows]
+            left = free[windows]
+            chosen &= left
+            left ^= chosen
+            inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, across)
+            first = inside[1].start - windows[1].start
+            chosen = chosen[:, :, first : first + inside[1].stop - inside[1].start]
+            part[into] += np.where(chosen, upstream[inside], zero)
+
+        for row, column in self.taps:
+            hand_back(row, column)
 
     def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
-        window = Window(self.size, self.strides, self.padding, self.dilation, self.ceil)
-        padded = window.padding_size(x.shape)
-        return (window.columns_size(x.shape) + (padded or x.size)) * g.dtype.itemsize + padded * x.dtype.itemsize
+        windows, itemsize = self.reached(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
+        buffered = min(windows, np.getbufsize())  # NumPy's own, while it chooses and adds
+        return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr, x: Expr) -> Expr:
         whole = [v if yes else broadcast_to(v, (size, *v.shape)) for v, yes in zip((g, y, x), batched, strict=True)]
@@ -175,22 +110,21 @@ class MeanPooling(Pooling, abstract=True):
 
     def counts(self, height: int, width: int, dtype: np.dtype[Any]) -> Array:
         """How many pixels each window's mean divides by, (windows below, windows beside)."""
-        counted = np.ones((height, width), dtype)
-        if self.count_padding:
-            counted = np.pad(counted, self.padding, constant_values=1)
-            window = self.window._replace(padding=_NO_PADDING)
-        else:
-            window = self.window
-        return sum_windows(
-            window, window.padded(counted, 0, self.window.output(height, width)), self.window.output(height, width)
-        )
+        along = []
+        for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
+            before, after = self.padding[axis] if self.count_padding else (0, 0)
+            first = np.arange(windows)[:, None] * self.strides[axis] - self.padding[axis][0]
+            pixels = first + np.arange(self.size[axis]) * self.dilation[axis]
+            along.append(np.sum((-before <= pixels) & (pixels < length + after), 1))
+        counts: Array = np.outer(*along).astype(dtype)
+        return counts
 
 
 class AvgPool2d(Gathering, MeanPooling):
     """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
 
     examples = (
-        *_WINDOWS,
+        *WINDOWS,
         Example(real(1, 2, 5, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (1, 1)), count_padding=False),
         Example(real(1, 2, 6, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (0, 1)), ceil=True),
     )
@@ -208,7 +142,7 @@ class AvgPool2d(Gathering, MeanPooling):
         return (AvgPool2dGradient(*self.options, x.shape)(g),)
 
 
-class AvgPool2dGradient(MeanPooling):
+class AvgPool2dGradient(Scattering, MeanPooling):
     """The adjoint of mean pooling: (N, C, H′, W′) spread back over windows of images of ``shape``."""
 
     shape: Shape = ()
@@ -229,11 +163,20 @@ class AvgPool2dGradient(MeanPooling):
             raise self.refuse((g,), f"the gradient has the shape of the pooling of {self.shape}")
         return TensorType(self.shape, float_dtype(g.dtype))
 
-    def kernel(self, out: Array, g: Array) -> Array:
-        share = g / self.counts(self.shape[2], self.shape[3], out.dtype)
-        windows = np.broadcast_to(share[:, :, None, None], (*g.shape[:2], *self.size, *g.shape[2:]))
-        np.copyto(out, self.window.scatter(windows, self.shape))
-        return out
+    def make(self, out: Array, index: Index, g: Array) -> None:
+        n, _, band, _ = index
+        rows = self.reaching(band, g.shape[2])
+        part = out[index]
+        part.fill(0)
+        within = self.within(band)
+        share = g[n, :, rows] / self.counts(self.shape[2], self.shape[3], out.dtype)[rows]
+        for row, column in self.taps:
+            windows, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, g.shape[3])
+            part[into] += share[windows]
+
+    def workspace(self, g: TensorType) -> int:
+        kind = self.infer(g)
+        return self.reached(kind.shape, g.shape, kind.dtype.itemsize) * kind.dtype.itemsize
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
         return (AvgPool2d(*self.options)(upstream),)
@@ -287,16 +230,6 @@ def _shares(length: int, windows: int) -> Array:
         start, stop = index * length // windows, -(-(index + 1) * length // windows)
         shares[index, start:stop] = 1 / (stop - start)
     return shares
-
-
-def sum_windows(window: Window, padded: Array, count: Pair) -> Array:
-    """The sum of each window of padded images."""
-    total = np.array(window.at(padded, 0, 0, count))
-    for row in range(window.size[0]):
-        for column in range(window.size[1]):
-            if row or column:
-                total += window.at(padded, row, column, count)
-    return total
 
 
 def _options(
