@@ -32,8 +32,14 @@ from explorer.core.progress import late as _late
 from explorer.core.tensor import Tensor, tensor
 from explorer.core.tracing import Function, function
 from explorer.core.types import TensorType
+from explorer.data.category import category, is_matrix, is_scalar, is_three_d_array, is_vector
 from explorer.data.containers import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
+from explorer.data.copying import copyto
+from explorer.data.dynamic import make_dynamic, try_cast
 from explorer.data.image import load_image
+from explorer.data.protocol import Data
+from explorer.data.same import same
+from explorer.data.scalable import ScalableTensor
 from explorer.data.table import load_csv
 from explorer.grad import call_gradient as _call_gradient
 from explorer.grad import grad
@@ -133,6 +139,7 @@ __all__ = [
     "Applied",
     "BiasVector",
     "Cancelled",
+    "Data",
     "DeclarationError",
     "Declined",
     "Device",
@@ -154,6 +161,7 @@ __all__ = [
     "Progress",
     "Recording",
     "RunError",
+    "ScalableTensor",
     "Scalar",
     "StateError",
     "Tensor",
@@ -163,6 +171,8 @@ __all__ = [
     "UnknownNameError",
     "Vector",
     "ZeroTensor",
+    "category",
+    "copyto",
     "cpu",
     "default_plan",
     "device",
@@ -173,15 +183,22 @@ __all__ = [
     "function",
     "grad",
     "integers",
+    "is_matrix",
+    "is_scalar",
+    "is_three_d_array",
+    "is_vector",
     "kernel",
     "kernels",
     "layer_types",
     "load_csv",
     "load_image",
+    "make_dynamic",
     "net_operator",
     "open",
     "progress",
     "real",
+    "same",
     "scope",
     "tensor",
+    "try_cast",
 ]

@@ -30,7 +30,7 @@ class Storage:
     __slots__ = ("array", "device", "shared", "token")
 
     def __init__(self, array: Any, device: Device = cpu, shared: str = "what it was made of holds it too") -> None:
-        if isinstance(array, np.ndarray):
+        if device is cpu:
             array.flags.writeable = False
         self.array, self.device, self.shared = array, device, shared
         self.token = next(_tokens)
@@ -68,7 +68,13 @@ class Tensor(Expr):
     @property
     def array(self) -> Array:
         """The value, read-only: a view of the storage, which shows what is written to it later."""
-        return self.storage.device.read(self.storage.array)
+        storage = self.storage
+        if storage.device is cpu:
+            found: Array = storage.array
+            return found
+        found = storage.device.read(storage.array).view()
+        found.flags.writeable = False
+        return found
 
     @property
     def label(self) -> str:

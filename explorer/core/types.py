@@ -23,12 +23,14 @@ _CATEGORIES = ("scalar", "vector", "matrix", "three-d array")
 class TensorType:
     """Shape, dtype and device of a tensor; hashed and compared by identity, since equal types are one object."""
 
-    __slots__ = ("device", "dtype", "shape", "size")
+    __slots__ = ("device", "dtype", "plain", "shape", "size")
     shape: Shape
     dtype: np.dtype[Any]
     device: Device
     size: int
     """number of elements"""
+    plain: bool
+    """NumPy's own numbers in cpu's memory: kernels may be joined, cut and replaced"""
 
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
         """The one type of a shape, dtype and device; raises OperandError for sizes or elements that no tensor has."""
@@ -47,6 +49,7 @@ class TensorType:
         made = object.__new__(cls)
         made.shape, made.dtype, made.device = canonical
         made.size = math.prod(made.shape)
+        made.plain = device is cpu and exact.kind in "biufc"
         return _interned.setdefault(canonical, made)  # another thread may have been first
 
     @property
@@ -98,6 +101,16 @@ class TupleType:
             made.parts = parts
             found = _interned_tuples.setdefault(parts, made)
         return found
+
+    @property
+    def device(self) -> Device:
+        """Where the parts live."""
+        return self.parts[0].device if self.parts else cpu
+
+    @property
+    def plain(self) -> bool:
+        """All parts are NumPy's own numbers in cpu's memory."""
+        return all(part.plain for part in self.parts)
 
     @property
     def nbytes(self) -> int:

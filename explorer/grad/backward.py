@@ -73,7 +73,7 @@ def _has_gradient(node: Expr) -> bool:
         return True
     if node.type.dtype.kind == "c":
         raise OperandError(f"a gradient through {node!r}", rule="gradients are those of real numbers")
-    return node.type.dtype.kind == "f"
+    return is_floating(node.type.dtype)
 
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.blas import CHOSEN
+from explorer.core.device import Device, cpu
 from explorer.core.errors import OperandError, StateError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
@@ -42,10 +43,12 @@ class Handle:
                 fix="register the expression again: handle = plan.register(expression), then plan.eval()",
             )
         if self._value is None:
+            device = self.expr.type.device
+            own = "" if device is cpu else f"; eval_register() registered in ex.default_plan({device.name})"
             raise StateError(
                 f"the value of {self.expr!r} before its evaluation",
                 rule="a handle has a value once its plan has run",
-                fix="call plan.eval() first",
+                fix=f"call plan.eval() first{own}",
             )
         return self._value
 
@@ -57,7 +60,8 @@ class EvalPlan:
     """Evaluates what was registered: one plan, each value once, every decision kept (MetaNN: EvalPlan).
 
     ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
-    ``executor`` says how the schedule is run; further options are those of the planner.
+    ``executor`` says how the schedule is run; with a ``device`` the plan takes only what lives there; further options
+    are those of the planner.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class EvalPlan:
         record: str = "times",
         executor: str = "simple",
         title: str = "",
+        device: Device | None = None,
         **options: Any,
     ) -> None:
         if record not in RECORDS:
@@ -74,9 +79,9 @@ class EvalPlan:
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
         self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(
-            "record", "executor", "title", **options
+            "record", "executor", "title", "device", **options
         )
-        self.record, self.executor, self.title = record, executor, title
+        self.record, self.executor, self.title, self.device = record, executor, title, device
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
         self._fresh = False
@@ -89,14 +94,22 @@ class EvalPlan:
         state = "evaluated" if self._times is not None else "prepared" if self._planned is not None else "not planned"
         return f"<plan {self.title!r}: {len(self._handles)} registered, {state}>"
 
-    def register(self, expr: Expr) -> Handle:
-        """Ask for the value of an expression; returns the handle that will give it."""
+    def register(self, value: Any) -> Handle:
+        """Ask for the value of an expression, or of data of any type; returns the handle that will give it."""
+        expr = value.__expr__() if hasattr(type(value), "__expr__") else value
         if not isinstance(expr, Expr):
             raise OperandError(
                 f"register of a {type(expr).__name__}",
                 rule="a plan evaluates expressions",
                 fix="wrap it: ex.tensor(value)",
             )
+        if self.device not in (None, expr.type.device):
+            raise OperandError(
+                f"register of {expr!r} in the plan of {self.device.name}",
+                rule=f"what a plan of a device evaluates lives there, this on {expr.type.device.name}",
+                fix="register a copy: x.to_device(…), or use a plan without a device",
+            )
+        expr.use()
         handle = Handle(expr)
         self._handles.append(handle)
         self._fresh = False
@@ -135,7 +148,7 @@ class EvalPlan:
             if watch is not None:
                 self._values = watch.finish()
             for handle, value in zip(handles, program.take(), strict=True):
-                handle._value = value
+                handle._value = _from_device(handle.expr, value)
             self._times = times
         except BaseException as error:
             for handle in handles:
@@ -190,6 +203,16 @@ class EvalPlan:
         return view
 
 
+def _from_device(expr: Expr, value: Any) -> Any:
+    """A value in NumPy's memory, read-only."""
+    device = expr.type.device
+    if device is cpu or isinstance(value, tuple):
+        return value
+    found = device.read(value).view()
+    found.flags.writeable = False
+    return found
+
+
 class _Watch:
     """Summarises every value as it is made; values that fusion removed are computed for it, each by its own kernel."""
 
@@ -200,7 +223,7 @@ class _Watch:
         for leaf in program.planned.schedule.leaves:
             value = program.values[program.slots[leaf.uid]]
             if value is not None:
-                self.found[leaf.uid] = summarize(value)
+                self.found[leaf.uid] = summarize(leaf.type.device.read(value))
 
     def __call__(self, index: int) -> None:
         if index:
@@ -220,7 +243,7 @@ class _Watch:
         result = self.kernels[index].result
         value = self.program.values[self.program.slots[result.uid]]
         if not isinstance(value, tuple):
-            self.found[result.uid] = summarize(value)
+            self.found[result.uid] = summarize(result.type.device.read(value))
 
     def finish(self) -> dict[int, Summary]:
         """All summaries by uid."""
@@ -230,22 +253,24 @@ class _Watch:
 
 
 class _Default(threading.local):
-    plan: EvalPlan | None = None
+    def __init__(self) -> None:
+        self.plans: dict[Device, EvalPlan] = {}
 
 
 _default = _Default()
 
 
-def default_plan() -> EvalPlan:
-    """The thread's own plan, which ``expression.eval_register()`` registers in."""
-    if _default.plan is None:
-        _default.plan = EvalPlan()
-    return _default.plan
+def default_plan(device: Device = cpu) -> EvalPlan:
+    """The thread's own plan of a device, which ``expression.eval_register()`` registers in."""
+    if device not in _default.plans:
+        _default.plans[device] = EvalPlan(device=device)
+    return _default.plans[device]
 
 
-def eval_register(expr: Expr) -> Handle:
-    """Register an expression in the thread's default plan (MetaNN: EvalRegister)."""
-    return default_plan().register(expr)
+def eval_register(value: Any) -> Handle:
+    """Register an expression, or data, in the thread's default plan of its device (MetaNN: EvalRegister)."""
+    expr = value.__expr__() if hasattr(type(value), "__expr__") else value
+    return default_plan(expr.type.device if isinstance(expr, Expr) else cpu).register(expr)
 
 
 def evaluate(value: Any, **options: Any) -> Any:
@@ -255,6 +280,9 @@ def evaluate(value: Any, **options: Any) -> Any:
     """
     leaves, structure = flatten(value)
     evaluation = EvalPlan(**{"record": "off", **options})
-    handles = [evaluation.register(leaf) if isinstance(leaf, Expr) else leaf for leaf in leaves]
+    handles = [
+        evaluation.register(leaf) if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__") else leaf
+        for leaf in leaves
+    ]
     evaluation.eval()
     return unflatten(structure, [handle.data() if isinstance(handle, Handle) else handle for handle in handles])

@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.core.function import Item
 from explorer.core.kernels import kernel_of
 from explorer.core.operation import Operation
 from explorer.core.pieces import scratch
-from explorer.core.types import Array, TupleType
+from explorer.core.types import AnyType, Array
 from explorer.plan.blocks import RESULT, Blocks
+from explorer.run.elsewhere import copied, elsewhere
 from explorer.run.memory import allocate
 from explorer.run.workers import share
 
@@ -33,12 +35,16 @@ def settle(out: Any, made: Any) -> Any:
     return out
 
 
-def single(operation: Operation, sources: list[int], kind: Any, out: Any) -> Runner:
+def single(operation: Operation, sources: list[int], kind: Any, out: Any, types: Sequence[AnyType] = ()) -> Runner:
     """One operation; ``out`` is the planned memory, None for a view or for fresh memory at each run."""
-    kernel = kernel_of(operation, device_of(kind))
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
         return lambda values: values[source][index]
+    if operation.moves:
+        return copied(sources[0], types[0].device, kind, out)
+    kernel = kernel_of(operation, kind.device, kind, *types)
+    if kind.device is not cpu:
+        return elsewhere(operation, kernel, sources, kind)
     if operation.view:
         if len(sources) == 1:
             (only,) = sources
@@ -62,11 +68,6 @@ def single(operation: Operation, sources: list[int], kind: Any, out: Any) -> Run
         return run
     first, second = sources[0], sources[-1]
     return run_one if len(sources) == 1 else run_two
-
-
-def device_of(kind: Any) -> Any:
-    """The device of a type; of its first part for several outputs."""
-    return kind.parts[0].device if isinstance(kind, TupleType) else kind.device
 
 
 class Once:

@@ -1,4 +1,4 @@
-"""The memory of a schedule: one arena, and views of it for results and scratch memory."""
+"""The memory of a schedule: one arena of cpu's, and views of it; results on other devices are allocated by these."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.device import cpu
 from explorer.core.errors import RunError
 from explorer.core.types import Array, TensorType, TupleType
 from explorer.plan.schedule import Kernel, Schedule, rounded
 
 
 def allocate(kind: TensorType | TupleType, channels_last: bool = False) -> Any:
-    """Memory for a result, an array or a tuple of them."""
+    """Memory of its device for a result, an array or a tuple of them."""
     if isinstance(kind, TupleType):
-        return tuple([np.empty(part.shape, part.dtype) for part in kind.parts])
+        return tuple([part.device.empty(part.shape, part.dtype) for part in kind.parts])
     if not channels_last:
-        return np.empty(kind.shape, kind.dtype)
+        return kind.device.empty(kind.shape, kind.dtype)
     n, c, h, w = kind.shape
     return np.empty((n, h, w, c), kind.dtype).transpose(0, 3, 1, 2)
 
@@ -61,9 +62,7 @@ def _allocated(schedule: Schedule) -> Array:
     if not schedule.arena:
         return np.empty(0, np.uint8)
     try:
-        kind = schedule.kernels[0].result.type
-        device = kind.parts[0].device if isinstance(kind, TupleType) else kind.device
-        found: Array = device.new(schedule.arena)
+        found: Array = cpu.new(schedule.arena)
     except MemoryError as error:
         largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
         raise RunError(

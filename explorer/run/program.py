@@ -18,8 +18,9 @@ from explorer.plan.constants import is_constant
 from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
 from explorer.run.chain import Chain
+from explorer.run.elsewhere import Dropping
 from explorer.run.in_pieces import InPieces
-from explorer.run.kernels import Once, Runner, Values, device_of, single
+from explorer.run.kernels import Once, Runner, Values, single
 from explorer.run.memory import Memory
 
 
@@ -45,6 +46,7 @@ class Program:
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
         self._let_go()
+        self._drop_elsewhere()
         self.results = [self.slots[root.uid] for root in schedule.roots]
         self.temporary = [
             self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
@@ -58,15 +60,32 @@ class Program:
         self.slots[node.uid] = len(self.values)
         self.values.append(value)
 
-    def _leaf(self, leaf: Expr) -> Array | None:
+    def _leaf(self, leaf: Expr) -> Any:
         if isinstance(leaf, Tensor):
-            return leaf.array
+            leaf.use()
+            return leaf.storage.array
         if isinstance(leaf.operation, Parameter):
             self.parameters.append(leaf)
             return None
         operands = self.planned.graph.inputs[leaf.uid]
-        value: Array = leaf.operation.kernel(None, *[self.values[self.slots[operand.uid]] for operand in operands])
-        return value
+        run = single(leaf.operation, [self.slots[o.uid] for o in operands], leaf.type, None, [o.type for o in operands])
+        return run(self.values)
+
+    def _drop_elsewhere(self) -> None:
+        """Values on other devices, and views of them, go when they were read last: no arena holds them."""
+        slots: dict[int, list[int]] = {}
+        """uid of what owns memory on another device → the slots that hold it"""
+        owner: dict[int, int] = {}
+        for index, kernel in enumerate(self.planned.schedule.kernels):
+            result = kernel.result
+            if result.type.device is not cpu and not kernel.constant:
+                viewed = kernel.reads[0].uid if result.operation.view and kernel.reads else result.uid
+                owner[result.uid] = owner.get(viewed, viewed)
+                slots.setdefault(owner[result.uid], []).append(self.slots[result.uid])
+            gone = [slot for node in kernel.frees for slot in slots.pop(node.uid, ()) if node is not result]
+            if gone:
+                runner, slot = self.runners[index]
+                self.runners[index] = Dropping(runner, gone), slot
 
     def _constant(self, node: Expr) -> bool:
         """Whether every run finds a value the same; asked only where it is worth keeping what is made of it."""
@@ -102,7 +121,7 @@ class Program:
         inputs = self.planned.graph.inputs
         lasting = all(read.uid in self._lasting for read in kernel.reads)
         anchor = kernel.nodes[0]
-        if anchor.operation.in_pieces and device_of(kind) is cpu:
+        if anchor.operation.in_pieces and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
             place = anchor.operation.prepares
             constant = place is not None and self._constant(inputs[anchor.uid][place])
             return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
@@ -111,7 +130,7 @@ class Program:
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
             return self._call(kernel, result.operation.body, sources)
-        return single(result.operation, sources, kind, out)
+        return single(result.operation, sources, kind, out, [operand.type for operand in inputs[result.uid]])
 
     def _let_go(self) -> None:
         """Constants that only constants read are dropped when the last of these is made."""
@@ -160,7 +179,7 @@ class Program:
         value = self.values[slot]
         if isinstance(value, tuple):
             return tuple([_read_only(part) for part in value])
-        return _read_only(np.array(value) if slot in self.borrowed else value)
+        return _read_only(np.array(value) if slot in self.borrowed and isinstance(value, np.ndarray) else value)
 
     def forget(self) -> None:
         """Drop the values of a run that are not in planned memory."""
@@ -225,13 +244,15 @@ def _given(value: Any, values: Values) -> Any:
     return value
 
 
-def _read_only(value: Array) -> Array:
+def _read_only(value: Any) -> Any:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value  # another device's
     array = value.view() if isinstance(value, np.ndarray) else np.asarray(value)
     array.flags.writeable = False
     return array
 
 
-def _fitting(parameter: Expr, value: Any) -> Array:
+def _fitting(parameter: Expr, value: Any) -> Any:
     """A parameter's value in its dtype; raises OperandError where shape or kind of number differ."""
     array = np.asarray(value)
     kind = parameter.tensor_type
@@ -242,4 +263,5 @@ def _fitting(parameter: Expr, value: Any) -> Array:
             rule="a value has its parameter's shape, and a dtype that converts to the parameter's",
             fix=f"pass an array of shape {kind.shape}, for instance value.astype('{kind.dtype.name}')",
         )
-    return array.astype(kind.dtype, copy=False)
+    found = array.astype(kind.dtype, copy=False)
+    return found if kind.device is cpu else kind.device.put(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from explorer.core.elements import dtype_name
 from explorer.core.expr import Expr
 from explorer.core.expr import Scope as Box
 from explorer.core.function import Body as Traced
@@ -57,9 +58,9 @@ class _Tables:
         if row is None:
             if isinstance(kind, TupleType):
                 parts = tuple([self.type(part) for part in kind.parts])
-                made = Type((), "tuple", kind.parts[0].device.name if kind.parts else "cpu", parts)
+                made = Type((), "tuple", kind.device.name, parts)
             else:
-                made = Type(kind.shape, kind.dtype.name, kind.device.name)
+                made = Type(kind.shape, dtype_name(kind.dtype), kind.device.name)
             row = self.types[id(kind)] = len(self.recording.types)
             self.recording.types.append(made)
         return row

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.elements import dtype_name, numbers_of
 from explorer.core.types import Array
 from explorer.record import Summary
 
@@ -19,10 +20,10 @@ SHOWN = 16
 def summarize(value: Array) -> Summary:
     """Statistics over the finite elements, counts of NaN and inf, a histogram, a thumbnail of the last two axes."""
     with np.errstate(all="ignore"):
-        return _summary(value)
+        return _summary(numbers_of(value), dtype_name(value.dtype))
 
 
-def _summary(value: Array) -> Summary:
+def _summary(value: Array, dtype: str) -> Summary:
     numbers = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(numbers, np.float64).ravel()
     fine = flat[np.isfinite(flat)]
@@ -35,7 +36,7 @@ def _summary(value: Array) -> Summary:
         histogram = tuple(np.bincount(np.minimum(places, BINS - 1), minlength=BINS).tolist())
     return Summary(
         value.shape,
-        value.dtype.name,
+        dtype,
         least,
         most,
         mean,

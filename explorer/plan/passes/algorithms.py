@@ -43,7 +43,7 @@ class Algorithms:
 
     def _fits(self, node: Expr, operation: Conv2d, graph: Graph) -> bool:
         images, filters = graph.inputs[node.uid]
-        if filters.shape[2:] != (3, 3) or node.dtype.kind != "f":
+        if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
         better = WinogradConv2d(*operation.options)
         rule = better.unfit(images.shape, filters.shape)

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.core.function import Call
 from explorer.core.types import TupleType
@@ -32,7 +33,7 @@ class Pack:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Place results in an arena by their live ranges; roots and closed calls have memory of their own, views none."""
+    """Place results in an arena by their live ranges; roots, closed calls and other devices have their own memory."""
 
     name = "buffers"
 
@@ -72,7 +73,7 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
                 kernel.reuses = operand
                 kernel.buffer = owner[operand.uid].buffer
                 needs[result.uid] = needs[operand.uid]
-            elif not isinstance(result.operation, Call):
+            elif not isinstance(result.operation, Call) and result.type.device is cpu:
                 size = needs[result.uid] = _size(result)
                 kernel.buffer = _take(size, sizes, free)
             if result.uid not in last:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.plan.graph import Cluster, Graph
 
@@ -48,6 +49,10 @@ class Fuse:
             if operation.view:
                 continue
             uid = node.uid
+            if not node.type.plain or not all(operand.type.plain for operand in inputs[uid]):
+                if operation.elementwise:
+                    _keep_whole(node, graph)
+                continue
             if not operation.elementwise:
                 if operation.in_pieces:
                     groups[uid] = _Group([node], True)
@@ -140,6 +145,16 @@ class Fuse:
             members,
         )
         graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+
+def _keep_whole(node: Expr, graph: Graph) -> None:
+    kind = node.type
+    if kind.device is cpu:
+        reason = "{dtype} is no dtype of NumPy's: its operations run one by one"
+        graph.refuse(_CHAIN, "element_type", reason, {"dtype": repr(kind)}, node)
+    else:
+        reason = "the blocks fit cpu's caches: on {device} operations run one by one"
+        graph.refuse(_CHAIN, "device", reason, {"device": kind.device.name}, node)
 
 
 def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:

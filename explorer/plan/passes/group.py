@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from explorer.core.device import cpu
 from explorer.core.expr import Expr, record, surrounded
 from explorer.core.function import Body, Call, Item
 from explorer.core.graph import reachable
@@ -54,6 +55,10 @@ class Group:
         count = len(members)
         facts = {"name": call.body.name, "count": count}
         if not any(batched):
+            return
+        if any(node.type.device is not cpu for node in call.body.nodes):
+            for member in members:
+                graph.refuse(self, "device", "{name} works on another device, where nothing is stacked", facts, member)
             return
         try:
             body = batch_body(call.body, count, batched)

@@ -63,4 +63,4 @@ class Layout:
 
 def _of_images(node: Expr) -> bool:
     kind = node.type
-    return isinstance(kind, TensorType) and kind.rank == 4 and kind.size > 0 and not node.operation.view
+    return isinstance(kind, TensorType) and kind.rank == 4 and kind.size > 0 and kind.plain and not node.operation.view

@@ -12,6 +12,7 @@ from typing import Any
 from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr, next_uid, state
 from explorer.core.graph import reachable
+from explorer.core.kernels import runs_on
 from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
 from explorer.plan.rule import Applied, Declined, Link, location
@@ -102,6 +103,11 @@ class Simplify:
             fresh = [n for n in reachable([new], stop=lambda n: n.uid < before) if n.uid >= before]
             fresh = [n for n in fresh if n.uid not in graph.known]
             _check(link, node, new, fresh, graph)
+            missing = [made for made in fresh if not runs_on(made.operation, made.type.device)]
+            if missing:
+                facts = {"operation": missing[0].operation.name, "device": missing[0].type.device.name}
+                graph.refuse(link, "no_kernel", "{operation} has no kernel on {device}", facts, node, index)
+                continue
             decision = graph.decide(link, answer.code, answer.reason, answer.facts, [node], (new,), index)
             graph.introduce(decision, fresh, node)
             graph.substitute(decision, node, new)
