@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from explorer.view.layout import BoxLayout
@@ -63,7 +63,7 @@ class _Open:
     y: _Axis
 
 
-def compose(model: Model, layouts: list[BoxLayout], is_open: Collection[int], outermost: int = 0) -> Scene:
+def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int], outermost: int = 0) -> Scene:
     """Place everything that is visible inside ``outermost`` when the boxes ``is_open`` are open, and it itself."""
     visible = _visible(model, is_open, outermost)
     composed: dict[int, _Open] = {}

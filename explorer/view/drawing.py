@@ -1,4 +1,4 @@
-"""A recording with everything placed: found once, for all the pictures of it that stand side by side."""
+"""A recording with a place for everything: found once, for all the pictures of it that stand side by side."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from explorer.record import Recording
-from explorer.view.layout import BoxLayout, lay_out
+from explorer.view.layout import Layouts
 from explorer.view.model import Model, build_model
 
 
@@ -17,14 +17,14 @@ class Drawing:
     """What there is to draw, and where."""
 
     model: Model
-    layouts: list[BoxLayout]
+    layouts: Layouts
 
 
 def draw(recording: Recording) -> Drawing:
-    """Find what there is to draw in a recording, and place it."""
+    """Find what there is to draw in a recording; its boxes are placed when they are looked at."""
     with uncollected():
         model = build_model(recording)
-        return Drawing(model, lay_out(model))
+        return Drawing(model, Layouts(model))
 
 
 @contextmanager

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import overload
 
 from explorer.view.boxes import Item
 from explorer.view.engine import Graph, LayoutEngine, Placed, dot
@@ -16,6 +20,8 @@ _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
 """items, and levels that edges span, that dot takes in one recording, in one box, and in one recording before it leaves
 out parts of what was cut: 0.2 s in the worst box measured; beyond, minutes. The rule counts instead of measuring time,
 so that every machine draws the same picture."""
+_WHOLE, _AT_ONCE = 3000, 500
+"""items of a graph that is laid out whole before it is shown, and of a larger one those that are: others when opened"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,36 +38,80 @@ class BoxLayout:
     """control points of each of the box's edges, in the order of ``Model.edges``"""
 
 
-def lay_out(model: Model, engine: LayoutEngine | None = None) -> list[BoxLayout]:
-    """Lay out every box of a model; ``engine`` places the boxes that matter, dot unless told otherwise."""
-    first, plain = engine or dot(), Layered()
-    graphs = [_graph(model, box) for box in range(len(model.tree.boxes))]
-    simple = _simple(model, graphs)
-    known: dict[Graph, BoxLayout] = {}
-    found: dict[int, BoxLayout] = {}
-    for box in reversed(model.tree.inside_out()):
-        graph = replace(graphs[box], order=_order(model, box, found))
-        if graph not in known:
-            known[graph] = _frame(graph, (plain if box in simple else first).place(graph), box in model.tree.bodies)
-        found[box] = known[graph]
-    return [found[box] for box in range(len(model.tree.boxes))]
+class Layouts(Sequence[BoxLayout]):
+    """The layouts of a model's boxes, each found when it is first asked for, and the same whenever that is."""
 
+    def __init__(self, model: Model, engine: LayoutEngine | None = None) -> None:
+        self._model, self._first, self._plain = model, engine or dot(), Layered()
+        self._known: dict[Graph, BoxLayout] = {}
+        self._found: dict[int, BoxLayout] = {}
+        self._graphs: dict[int, Graph] = {}
+        self._ranked = _by_importance(model)
+        self._choosing = self._choices()
+        self._simple: dict[int, bool] = {}
+        # Messages of a browser may come by a thread of their own.
+        self._lock = threading.RLock()
 
-def _simple(model: Model, graphs: list[Graph]) -> set[int]:
-    """Choose the boxes that dot would take too long over; equal ones cost it once."""
-    simple: dict[Graph, bool] = {}
-    chosen = set[int]()
-    spent = 0
-    for box in _by_importance(model):
-        graph = graphs[box]
-        if graph not in simple:
-            cost = _cost(graph)
-            path = model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
-            simple[graph] = path or cost > _DENSE or spent + cost > _BUDGET
-            spent += 0 if simple[graph] else cost
-        if simple[graph]:
-            chosen.add(box)
-    return chosen
+    def __len__(self) -> int:
+        return len(self._model.tree.boxes)
+
+    @overload
+    def __getitem__(self, box: int) -> BoxLayout: ...
+
+    @overload
+    def __getitem__(self, box: slice) -> Sequence[BoxLayout]: ...
+
+    def __getitem__(self, box: int | slice) -> BoxLayout | Sequence[BoxLayout]:
+        if isinstance(box, slice):
+            return [self[index] for index in range(*box.indices(len(self)))]
+        with self._lock:
+            path = [range(len(self))[box]]
+            while (parent := self._model.tree.boxes[path[-1]].parent) >= 0:
+                path.append(parent)
+            for outer in reversed(path):
+                if outer not in self._found:
+                    self._found[outer] = self._place(outer)
+            return self._found[path[0]]
+
+    def at_once(self) -> set[int]:
+        """Choose the boxes that are sent before anybody asks: all of a graph that is not large, else the first ones."""
+        sizes = [len(box.items) for box in self._model.tree.boxes]
+        if sum(sizes) <= _WHOLE:
+            return set(range(len(sizes)))
+        spent = accumulate(sizes[box] for box in self._ranked)
+        return {
+            box
+            for box, items in zip(self._ranked, spent, strict=True)
+            if items <= _AT_ONCE or self._model.tree.boxes[box].open
+        }
+
+    def _place(self, box: int) -> BoxLayout:
+        graph = replace(self._graph(box), order=_order(self._model, box, self._found))
+        if graph not in self._known:
+            while box not in self._simple:
+                next(self._choosing)
+            engine = self._plain if self._simple[box] else self._first
+            self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies)
+        return self._known[graph]
+
+    def _graph(self, box: int) -> Graph:
+        if box not in self._graphs:
+            self._graphs[box] = _graph(self._model, box)
+        return self._graphs[box]
+
+    def _choices(self) -> Iterator[None]:
+        """Choose the boxes that dot would take too long over, the most important first; equal ones cost it once."""
+        simple: dict[Graph, bool] = {}
+        spent = 0
+        for box in self._ranked:
+            graph = self._graph(box)
+            if graph not in simple:
+                cost = _cost(graph)
+                path = self._model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
+                simple[graph] = path or cost > _DENSE or spent + cost > _BUDGET
+                spent += 0 if simple[graph] else cost
+            self._simple[box] = simple[graph]
+            yield
 
 
 def _order(model: Model, box: int, found: dict[int, BoxLayout]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -7,12 +7,12 @@ Lists of 48 values and more are written as one of::
     {"=rows": [list, …]}            lists of one length, which is not 0: their first values, their second ones, …
     {"=flat": list, "=lengths": list}      lists of several lengths: all their values, and how many each has
     {"=runs": [[value, count, step], …]}   integers: count values, each by step more than the one before
-    {"=deltas": [text]}             integers: how much each is more than the one before, the first more than 0
+    {"=deltas": text}               integers: how much each is more than the one before, the first more than 0
     {"=words": [value, …], "=at": list}    values of which few differ, and which of them stands at each place
 
-where that is shorter; each of these lists may be written so again. Everything else stays as it is. In a text of
-deltas, ``d`` is 2 d, or −2 d − 1 where it is negative, in digits of five bits, the lowest first, each a letter of
-base 64; all but the last digit have 32 more.
+where that is shorter; each of these lists may be written so again. Keys of other objects that begin with "=" get one
+more; everything else stays as it is. In a text of deltas, ``d`` is 2 d, or −2 d − 1 where it is negative, in digits of
+five bits, the lowest first, each a letter of base 64; all but the last digit have 32 more.
 """
 
 from __future__ import annotations
@@ -55,14 +55,19 @@ _written = _Written()
 def pack(value: Any) -> Any:
     """Return the packed form of a JSON value, or of a row of a recording; ``unpack`` gives the plain value back."""
     if isinstance(value, Mapping):
-        return {str(key): pack(item) for key, item in value.items()}
+        return {_key(str(key)): pack(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         if len(value) >= LONG:
             return _pack_long(value)
-        return value if all(map(_is_scalar, value)) else [pack(item) for item in value]
+        return list(value) if all(map(_is_scalar, value)) else [pack(item) for item in value]
     if names := row_names(type(value)):
         return {name: pack(getattr(value, name)) for name in names}
     return value
+
+
+def _key(key: str) -> str:
+    """Write a key of an object, so that no name of a file is taken for one of a table."""
+    return f"={key}" if key.startswith("=") else key
 
 
 def _is_scalar(value: Any) -> bool:
@@ -119,7 +124,7 @@ def _pack_numbers(values: Sequence[int]) -> Any:
     if len(text) > 2 * len(values) and len(words := dict.fromkeys(values)) <= _WORDS:
         at = {word: place for place, word in enumerate(words)}
         return {"=words": list(words), "=at": _pack_numbers(list(map(at.__getitem__, values)))}
-    return {"=deltas": [text]}
+    return {"=deltas": text}
 
 
 def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
@@ -141,26 +146,26 @@ def unpack(value: Any) -> Any:
         return [unpack(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if isinstance(columns := value.get("=columns"), dict):
+    if (columns := value.get("=columns")) is not None:
         lists = [unpack(column) for column in columns.values()]
         return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
-    if isinstance(rows := value.get("=rows"), list):
+    if (rows := value.get("=rows")) is not None:
         return [list(row) for row in zip(*map(unpack, rows), strict=True)]
-    if isinstance(runs := value.get("=runs"), list):
+    if (runs := value.get("=runs")) is not None:
         return list(
             chain.from_iterable(accumulate(repeat(step, count - 1), initial=first) for first, count, step in runs)
         )
-    if isinstance(text := value.get("=deltas"), list):
-        return list(accumulate(_deltas(text[0])))
-    if isinstance(flat := value.get("=flat"), (list, dict)):
+    if (text := value.get("=deltas")) is not None:
+        return list(accumulate(_deltas(text)))
+    if (flat := value.get("=flat")) is not None:
         rest = iter(unpack(flat))
         return [list(islice(rest, length)) for length in unpack(value["=lengths"])]
-    if isinstance(parts := value.get("=forms"), list):
+    if (parts := value.get("=forms")) is not None:
         rests = [iter(unpack(part)) for part in parts]
         return [next(rests[at]) for at in unpack(value["=at"])]
-    if isinstance(words := value.get("=words"), list):
+    if (words := value.get("=words")) is not None:
         return [words[at] for at in unpack(value["=at"])]
-    return {key: unpack(item) for key, item in value.items()}
+    return {key.removeprefix("=") if key.startswith("==") else key: unpack(item) for key, item in value.items()}
 
 
 def _deltas(text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the front end gets, once: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
+"""What the front end gets: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
 
 Its long tables are packed (pack.py); what follows describes them unpacked.
 
@@ -27,12 +27,19 @@ box is laid out once, alone, with its child boxes closed::
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
+           "placed": bool,                                  false where its inside is not sent yet
            "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
            "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
            "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier control points
 
 Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open,
 its own top left corner, title strip of 26 px and padding included).
+
+Of a large graph the first payload holds the insides of the open boxes and of those around them. The others are not
+"placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a place, and they have no edges; slots, texts and
+the recording are whole, so that stepping needs nothing more. Such a box cannot be open. The front end asks the kernel,
+``{"kind": "place", "boxes": [box, …]}``, and is answered ``{"kind": "placed", "boxes": [[box, inside], …]}``, packed:
+the box's "placed", "size", "ports", "items" and "edges". What is written to a file is placed whole.
 
 *Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
 top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
@@ -66,6 +73,7 @@ several members (the outline goes around it), and has no second sheet behind it.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -85,10 +93,12 @@ def payload(
     position: int | None = None,
     height: int = 560,
     drawing: Drawing | None = None,
+    boxes: Collection[int] | None = None,
 ) -> dict[str, Any]:
     """Return all that the front end needs of a recording, JSON-able; ``position`` None stands at the end.
 
-    ``drawing`` is the recording's, where it is there already. Raises ValueError for a theme that does not exist or a
+    ``drawing`` is the recording's, where it is there already; of other boxes than ``boxes`` (None: all) only their
+    contents are told. Raises ValueError for a theme that does not exist or a
     position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:
@@ -100,24 +110,47 @@ def payload(
     with uncollected():
         return {
             "recording": {"schema": SCHEMA, **pack(recording)},
-            "layout": pack(layout_json(recording, placed)),
+            "layout": pack(layout_json(recording, placed, boxes)),
             "options": {"theme": theme, "position": where, "height": height},
         }
 
 
-def layout_json(recording: Recording, drawing: Drawing | None = None) -> dict[str, Any]:
+def layout_json(
+    recording: Recording, drawing: Drawing | None = None, boxes: Collection[int] | None = None
+) -> dict[str, Any]:
     """Return the "layout" part of the payload, unpacked."""
     placed = drawing or draw(recording)
-    model, layouts = placed.model, placed.layouts
+    model = placed.model
+    known = range(len(model.tree.boxes)) if boxes is None else boxes
     return {
-        "boxes": [_box(model, box, layout) for box, layout in enumerate(layouts)],
+        "boxes": [
+            {
+                **_box(model, box),
+                **(_inside(model, box, placed.layouts[box]) if box in known else _unplaced(model, box)),
+            }
+            for box in range(len(model.tree.boxes))
+        ],
         "slots": [_slot(model, slot) for slot in range(len(model.slots.nodes))],
         "texts": [list(row) for row in model.texts],
         "bodies": model.tree.bodies,
     }
 
 
-def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
+def answer(drawing: Drawing, boxes: Sequence[int]) -> dict[str, Any]:
+    """Return what a front end gets that asked for the insides of some boxes: packed ``[[box, inside], …]``.
+
+    Raises ValueError for what is no box of the drawing.
+    """
+    count = len(drawing.layouts)
+    wrong = [box for box in boxes if type(box) is not int or not 0 <= box < count]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no box of this layout: it has 0 to {count - 1}")
+    with uncollected():
+        found = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
+        return {"kind": "placed", "boxes": pack(found)}
+
+
+def _box(model: Model, index: int) -> dict[str, Any]:
     box = model.tree.boxes[index]
     return {
         "kind": box.kind,
@@ -128,17 +161,30 @@ def _box(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
         "parent": box.parent,
         "open": box.open,
         "closed": list(model.box_sizes[index]),
+    }
+
+
+def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
+    return {
+        "placed": True,
         "size": list(layout.size),
         "ports": [list(side) for side in layout.ports],
         "items": [
             {kind: inner, "at": place, "rank": rank}
-            for (kind, inner), place, rank in zip(box.items, layout.places, layout.ranks, strict=True)
+            for (kind, inner), place, rank in zip(
+                model.tree.boxes[index].items, layout.places, layout.ranks, strict=True
+            )
         ],
         "edges": [
             [*edge, route, *model.ports.ends(model.tree, index, *edge)]
             for edge, route in zip(model.edges[index], layout.routes, strict=True)
         ],
     }
+
+
+def _unplaced(model: Model, index: int) -> dict[str, Any]:
+    items = [{kind: inner} for kind, inner in model.tree.boxes[index].items]
+    return {"placed": False, "size": [0, 0], "ports": [[], []], "items": items, "edges": []}
 
 
 def _slot(model: Model, slot: int) -> dict[str, Any]:

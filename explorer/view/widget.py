@@ -12,7 +12,7 @@ import traitlets
 from explorer.record import Recording, Stage
 from explorer.view.bundle import script, stylesheet
 from explorer.view.drawing import draw
-from explorer.view.payload import THEMES, payload
+from explorer.view.payload import THEMES, answer, payload
 from explorer.view.scopes import nodes_named, scope_path
 from explorer.view.svg import svg
 from explorer.view.text import text
@@ -49,15 +49,29 @@ class GraphView(anywidget.AnyWidget):
         self.recording = recording
         self._height = height
         self._drawing = draw(recording)
+        self._asked: set[int] = set()
         self._ends = _ends(recording)
         step = _step_at(recording, self._ends, position)
         super().__init__(
-            payload=payload(recording, theme=theme, position=position, height=height, drawing=self._drawing),
+            payload=self._payload(theme, position),
             step=step,
             stage=recording.stages[self._stage_at(step)].name if recording.stages else "",
             theme=theme,
             **traits,
         )
+        self.on_msg(self._answer)
+
+    def _payload(self, theme: str, position: int) -> dict[str, Any]:
+        boxes = self._drawing.layouts.at_once() | self._asked
+        return payload(
+            self.recording, theme=theme, position=position, height=self._height, drawing=self._drawing, boxes=boxes
+        )
+
+    def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
+        """Send the insides of boxes that a reader opens."""
+        if content.get("kind") == "place":
+            self.send(answer(self._drawing, content["boxes"]))
+            self._asked.update(content["boxes"])
 
     @property
     def last_step(self) -> int:
@@ -68,15 +82,10 @@ class GraphView(anywidget.AnyWidget):
         """Show a newer recording of the same plan, after its run for instance; step, stage and selection stay."""
         self.recording, self._ends = recording, _ends(recording)
         self._drawing = draw(recording)
+        self._asked.intersection_update(range(len(self._drawing.layouts)))
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
         with self.hold_sync():
-            self.payload = payload(
-                recording,
-                theme=self.theme,
-                position=self.payload["options"]["position"],
-                height=self._height,
-                drawing=self._drawing,
-            )
+            self.payload = self._payload(self.theme, self.payload["options"]["position"])
             self.step, self.selected = here
 
     @property

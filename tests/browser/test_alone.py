@@ -11,7 +11,7 @@ from explorer.record import NodeFact, Recording
 from explorer.view.bundle import script
 from explorer.view.compose import compose
 from explorer.view.html import html
-from explorer.view.layout import lay_out
+from explorer.view.layout import Layouts
 from explorer.view.model import build_model
 from explorer.view.payload import layout_json, payload
 from explorer.view.visible import visible
@@ -284,7 +284,7 @@ def test_both_languages_put_open_boxes_in_the_same_place(module, seed):
     model = build_model(recording)
     pick = random.Random(seed)
     is_open = {box for box in range(len(model.tree.boxes)) if box == 0 or pick.random() < 0.8}
-    scene = compose(model, lay_out(model), is_open)
+    scene = compose(model, Layouts(model), is_open)
     placed = module(
         """(explorer, [layout, open]) => {
             const placement = new explorer.Placement(layout, new Set(open), 0);

@@ -13,7 +13,7 @@ from explorer.record.reason import render
 from explorer.view.compose import compose
 from explorer.view.frames import frames
 from explorer.view.html import html
-from explorer.view.layout import lay_out
+from explorer.view.layout import Layouts
 from explorer.view.model import build_model
 from explorer.view.state import state_at
 from tests.browser.player import box, node, press
@@ -181,7 +181,7 @@ def test_a_kernel_is_outlined_around_the_closed_operators_that_hide_its_members(
     """Both languages outline the same kernels in the same places, closed operators included."""
     model = build_model(digits)
     is_open = {index for index, one in enumerate(model.tree.boxes) if one.open}
-    scene = compose(model, lay_out(model), is_open)
+    scene = compose(model, Layouts(model), is_open)
     drawn = frames(model, scene, state_at(digits, model.slots, digits.end), is_open)
     assert any(frame.boxes for frame in drawn)
     view = show(digits, position=digits.end)

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.view.compose import compose
-from explorer.view.layout import lay_out
+from explorer.view.layout import Layouts
 from explorer.view.model import build_model
 from tests.view import sample
 
 MODEL = build_model(sample.transformer(4))
-LAYOUTS = lay_out(MODEL)
+LAYOUTS = Layouts(MODEL)
 
 
 def inside(rect, around):

@@ -4,7 +4,7 @@ import pytest
 
 from explorer.view.engine import Graph, dot
 from explorer.view.layered import Layered
-from explorer.view.layout import TITLE, lay_out
+from explorer.view.layout import TITLE, Layouts
 from explorer.view.model import build_model
 from tests.view import sample
 
@@ -57,19 +57,19 @@ def test_edges_go_from_the_bottom_of_one_item_to_the_top_of_the_next(engine):
 @pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual])
 def test_no_two_items_of_a_box_overlap(make):
     model = build_model(make())
-    for layout in lay_out(model):
+    for layout in Layouts(model):
         assert not any(overlap(one, other) for one, other in itertools.combinations(layout.places, 2))
 
 
 def test_items_stand_below_the_title_of_their_box():
     model = build_model(sample.transformer())
-    for box, layout in enumerate(lay_out(model)):
+    for box, layout in enumerate(Layouts(model)):
         if box not in model.tree.bodies:
             assert all(y >= TITLE for _, y, _, _ in layout.places)
 
 
 def test_ranks_grow_downwards():
-    (layout,) = lay_out(build_model(sample.mlp()))
+    (layout,) = Layouts(build_model(sample.mlp()))
     by_rank = sorted(zip(layout.ranks, (y + high / 2 for _, y, _, high in layout.places), strict=True))
     assert [y for _, y in by_rank] == sorted(y for _, y in by_rank)
     assert min(layout.ranks) == 0
@@ -84,13 +84,34 @@ def test_equal_boxes_are_laid_out_once():
             return dot().place(graph)
 
     model = build_model(sample.transformer(12))
-    lay_out(model, Counting())
+    Layouts(model, Counting())
     assert Counting.calls < 10 < len(model.tree.boxes)
 
 
 def test_layout_is_the_same_each_time():
     model = build_model(sample.dag(400))
-    assert lay_out(model) == lay_out(model)
+    assert list(Layouts(model)) == list(Layouts(model))
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("count", [400, 6000])
+def test_a_box_that_is_laid_out_late_is_laid_out_as_if_it_had_been_early(count):
+    model = build_model(sample.dag(count))
+    early, late = Layouts(model), Layouts(model)
+    backwards = [late[box] for box in reversed(range(len(late)))]
+    assert backwards[::-1] == list(early)
+
+
+@pytest.mark.spec("V-7")
+def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once():
+    model = build_model(sample.dag(6000))
+    layouts = Layouts(model)
+    chosen = layouts.at_once()
+    assert {box for box, found in enumerate(model.tree.boxes) if found.open} <= chosen
+    assert sum(len(model.tree.boxes[box].items) for box in chosen) < 600
+    assert all(model.tree.boxes[box].parent in {-1, *chosen} for box in chosen)
+    small = build_model(sample.dag(400))
+    assert Layouts(small).at_once() == set(range(len(small.tree.boxes)))
 
 
 def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
@@ -105,5 +126,5 @@ def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
         def place(self, graph):
             raise AssertionError("too dense for dot")
 
-    (layout,) = lay_out(build_model(make.roots(made[-1])), Refusing())
+    (layout,) = Layouts(build_model(make.roots(made[-1])), Refusing())
     assert len(layout.routes) == 99 * 100 // 2

@@ -29,7 +29,8 @@ def test_the_layout_keeps_its_contract(make):
     for number, box in enumerate(boxes):
         assert box["parent"] < number
         assert set(box) == {
-            "kind", "label", "text", "type", "count", "parent", "open", "closed", "size", "ports", "items", "edges",
+            "kind", "label", "text", "type", "count", "parent", "open", "closed",
+            "placed", "size", "ports", "items", "edges",
         }  # fmt: skip
         wide, high = box["size"]
         for item in box["items"]:

@@ -5,7 +5,7 @@ import pytest
 from explorer.view.compose import compose
 from explorer.view.engine import Graph, dot
 from explorer.view.layered import Layered
-from explorer.view.layout import lay_out
+from explorer.view.layout import Layouts
 from explorer.view.model import build_model
 from tests.view import sample
 
@@ -37,7 +37,7 @@ def test_independent_inputs_have_ports_of_their_own(reads, top):
     """A box has a port for each set of inputs that meet inside it, up to four; more than four share one."""
     model = build_model(story(reads))
     (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
-    layouts = lay_out(model)
+    layouts = Layouts(model)
     assert len(layouts[block].ports[0]) == top
     assert len(set(layouts[block].ports[0])) == top
     assert len(layouts[block].ports[1]) == 1
@@ -48,7 +48,7 @@ def test_an_edge_goes_on_inside_where_it_came_in():
     """What arrives at an open box from outside ends at the point where its continuation inside begins."""
     model = build_model(story([[0], [1]]))
     (block,) = [index for index, box in enumerate(model.tree.boxes) if box.label == "block"]
-    scene = compose(model, lay_out(model), {0, block})
+    scene = compose(model, Layouts(model), {0, block})
     place = {item: number for number, item in enumerate(model.tree.boxes[0].items)}
     arriving = {tuple(s.points[-2:]) for s in scene.segments if s.box == 0 and s.end == place["box", block]}
     starting = {tuple(s.points[:2]) for s in scene.segments if s.box == block and s.start < 0}
@@ -87,7 +87,7 @@ def test_ports_stand_in_the_order_in_which_edges_come(swapped):
     model = build_model(make.roots(last))
     index = next(index for index, box in enumerate(model.tree.boxes) if box.label == "block")
     item = model.tree.boxes[0].items.index(("box", index))
-    layouts = lay_out(model)
+    layouts = Layouts(model)
     arriving = sorted(
         (route[-8], layouts[index].ports[0][model.ports.ends(model.tree, 0, *edge)[1]])
         for edge, route in zip(model.edges[0], layouts[0].routes, strict=True)

@@ -5,7 +5,9 @@ import pytest
 import traitlets
 
 from explorer.record import Recording, Stage
-from explorer.view.payload import payload
+from explorer.view.drawing import draw
+from explorer.view.pack import unpack
+from explorer.view.payload import answer, layout_json, payload
 from explorer.view.svg import svg
 from explorer.view.text import text
 from explorer.view.widget import GraphView
@@ -105,6 +107,30 @@ def test_the_output_is_static_too_and_always_the_same():
 def test_the_payload_is_plain():
     view = GraphView(sample.hostile())
     assert json.loads(json.dumps(view.payload)) == view.payload
+
+
+@pytest.mark.spec("V-7")
+def test_the_inside_of_a_box_is_sent_when_a_reader_opens_it():
+    view = GraphView(sample.dag(6000))
+    whole = layout_json(view.recording)["boxes"]
+    first = unpack(view.payload["layout"])["boxes"]
+    missing = [number for number, box in enumerate(first) if not box["placed"]]
+    assert missing
+    assert all(box["placed"] for box in first if box["open"])
+    sent = []
+    view.send = sent.append
+    view._handle_custom_msg({"kind": "place", "boxes": missing[:2]}, [])
+    ((one, inside), (other, _)) = unpack(sent[0]["boxes"])
+    assert [one, other] == missing[:2]
+    assert {**first[one], **inside} == whole[one]
+    view.update(view.recording)
+    assert unpack(view.payload["layout"])["boxes"][one] == whole[one]
+
+
+@pytest.mark.parametrize("box", [-1, 10_000, "1", True])
+def test_what_is_no_box_has_no_inside(box):
+    with pytest.raises(ValueError, match="is no box of this layout: it has 0 to"):
+        answer(draw(sample.mlp()), [box])
 
 
 @pytest.mark.spec("V-9")

@@ -25,18 +25,22 @@ function render({ model, el }) {
     onState: save,
     onSelect: (selected) => save({ selected }),
     onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
+    onPlace: (boxes) => model.send({ kind: "place", boxes }),
   });
   const follow = {
     step: (step) => view.go(step),
     stage: (stage) => view.goStage(stage),
     selected: (node) => node !== view.selected && view.select(node, true),
-    open_boxes: (boxes) => boxes !== null && view.setOpen(boxes),
+    open_boxes: (boxes) => boxes !== null && view.opening.set(boxes),
     theme: (theme) => view.theme.set(theme),
     payload: (payload) => view.update(JSON.parse(payload)),
   };
   for (const name of ["open_boxes", "theme", "step", "selected"]) follow[name](model.get(name));
   const listeners = Object.entries(follow).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);
-  const onMessage = (message) => message?.kind === "focus" && view.visit(message.node);
+  const onMessage = (message) => {
+    if (message?.kind === "focus") view.visit(message.node);
+    else if (message?.kind === "placed") view.opening.pending.take(message.boxes);
+  };
   for (const [event, listener] of listeners) model.on(event, listener);
   model.on("msg:custom", onMessage);
   return () => {

@@ -73,8 +73,8 @@ export function listenToKeys(view) {
     h: () => view.heat.next(),
     n: () => view.shell.search.walk(1),
     N: () => view.shell.search.walk(-1),
-    e: () => view.openAll(true),
-    c: () => view.openAll(false),
+    e: () => view.opening.all(true),
+    c: () => view.opening.all(false),
     "?": () => view.help(),
     Escape: () => escape(view),
   };
@@ -112,9 +112,9 @@ function activate(view) {
 /** Open or close the focused box (or close the box around the focused node); false where nothing changed. */
 function toggleFocused(view, open) {
   const [kind, index] = [view.focus.key[0], Number(view.focus.key.slice(1))];
-  if (kind === "b") return view.toggle(index, open);
+  if (kind === "b") return view.opening.toggle(index, open);
   const box = kind === "n" ? view.paths.around(index)[0] : undefined;
-  return !open && box !== undefined && view.toggle(box, false);
+  return !open && box !== undefined && view.opening.toggle(box, false);
 }
 
 /** Close what is open, else leave the selection, else leave the function. */

@@ -24,7 +24,7 @@ export class Shell {
       go,
       visit: (node) => view.visit(node),
       box: (box) => view.visitBox(box),
-      toggle: (box) => view.toggle(box),
+      toggle: (box) => view.opening.toggle(box),
       kind: (node) => view.kind(node),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.firstNaN(),
@@ -44,7 +44,7 @@ export class Shell {
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
     this.cost = html("div", { class: "ex-cost" });
-    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, view.heat.legend, this.minimap.root, this.crumbs, this.search.root, this.help);
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
     put(root, "aria-label", `explorer: ${visible(trace.recording.title || "recording")}`);
     put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
     root.replaceChildren(
@@ -58,8 +58,8 @@ export class Shell {
   #tools() {
     const { view } = this;
     const boxes = [
-      iconButton("open", "open all boxes (e)", () => view.openAll(true)),
-      iconButton("close", "close all boxes (c)", () => view.openAll(false)),
+      iconButton("open", "open all boxes (e)", () => view.opening.all(true)),
+      iconButton("close", "close all boxes (c)", () => view.opening.all(false)),
     ];
     return html(
       "div",

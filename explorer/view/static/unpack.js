@@ -8,20 +8,16 @@ for (let value = 0; value < DIGITS.length; value++) VALUES[DIGITS.charCodeAt(val
 export function unpack(value) {
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value)) return value.map(unpack);
-  if (isTable(value["=columns"])) return columns(value["=columns"]);
-  if (Array.isArray(value["=rows"])) return rows(value["=rows"].map(unpack));
-  if (Array.isArray(value["=runs"])) return runs(value["=runs"]);
-  if (Array.isArray(value["=deltas"])) return deltas(value["=deltas"][0]);
-  if (value["=flat"] !== null && typeof value["=flat"] === "object") return slices(unpack(value["=flat"]), unpack(value["=lengths"]));
-  if (Array.isArray(value["=forms"])) return inTurn(value["=forms"].map(unpack), unpack(value["=at"]));
-  if (Array.isArray(value["=words"])) return unpack(value["=at"]).map((at) => value["=words"][at]);
+  if (value["=columns"]) return columns(value["=columns"]);
+  if (value["=rows"]) return rows(value["=rows"].map(unpack));
+  if (value["=runs"]) return runs(value["=runs"]);
+  if (value["=deltas"]) return deltas(value["=deltas"]);
+  if (value["=flat"]) return slices(unpack(value["=flat"]), unpack(value["=lengths"]));
+  if (value["=forms"]) return inTurn(value["=forms"].map(unpack), unpack(value["=at"]));
+  if (value["=words"]) return unpack(value["=at"]).map((at) => value["=words"][at]);
   const plain = {};
-  for (const key of Object.keys(value)) set(plain, key, unpack(value[key]));
+  for (const key of Object.keys(value)) set(plain, key.startsWith("==") ? key.slice(1) : key, unpack(value[key]));
   return plain;
-}
-
-function isTable(value) {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
 /** A name of a file is a key like any other, even the one that would change what the object is. */

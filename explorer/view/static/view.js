@@ -7,6 +7,7 @@ import { Focus } from "./focus.js";
 import { around } from "./frames.js";
 import { Heat } from "./heat.js";
 import { holdKeys, listenToKeys, listenToPointer } from "./input.js";
+import { Opening } from "./opening.js";
 import { Paths, Placement } from "./place.js";
 import { Player } from "./player.js";
 import { Director } from "./scene.js";
@@ -18,7 +19,7 @@ import { Trace } from "./trace.js";
 
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
- *   onOpen?: (boxes: number[]) => void}} Callbacks
+ *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void}} Callbacks
  */
 
 /** px below which the why panel stands under the canvas. */
@@ -40,7 +41,7 @@ export class View {
     element.append(this.root);
     listenToKeys(this);
     this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
-    this.#replace();
+    this.replace();
     this.theme.paint();
     this.#measure();
   }
@@ -49,9 +50,11 @@ export class View {
     this.trace = new Trace(payload);
     this.story = new Story(this.trace.recording);
     this.paths = new Paths(this.trace.layout);
+    this.opening?.end();
+    this.opening = new Opening(this);
     this.director = new Director(this.trace, this.story, this.paths);
     this.totals = new Totals(this.trace);
-    this.heat = new Heat(this.totals, () => this.#show());
+    this.heat = new Heat(this.totals, () => this.show());
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
     this.body = 0;
     this.selected = -1;
@@ -76,13 +79,14 @@ export class View {
   }
 
   /** Compose the boxes again, then show. */
-  #replace() {
+  replace() {
     this.placement = new Placement(this.trace.layout, this.open, this.trace.layout.bodies[this.body]);
     this.canvas.place(this.placement);
-    this.#show();
+    this.show();
   }
 
-  #show(motion = 0) {
+  /** Show the moment on the canvas and around it; a step forward moves edges visibly. */
+  show(motion = 0) {
     this.scene = this.director.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
     this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat }, motion);
@@ -117,7 +121,7 @@ export class View {
     if (moment.step === this.now.step && moment.chapter === this.now.chapter) return;
     const motion = wanted - this.now.step;
     this.now = moment;
-    this.#show(motion);
+    this.show(motion);
     this.#follow();
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
   }
@@ -167,25 +171,18 @@ export class View {
     this.selected = node >= 0 && node < this.trace.count ? node : -1;
     this.box = -1;
     if (seek && this.selected >= 0) this.#seek(this.selected);
-    else this.#show();
+    else this.show();
     if (changed) this.callbacks.onSelect?.(this.selected);
   }
 
   #seek(node) {
     const slot = this.trace.slotOf[this.trace.origin(node)];
-    if (slot < 0) return this.#show();
-    const closed = this.paths.around(slot).filter((box) => !this.open.has(box));
-    for (const box of closed) this.open.add(box);
-    const body = this.trace.nodes.body[node];
-    if (closed.length || body !== this.body) {
-      this.body = body;
-      this.#replace();
-      this.shell.showBody(body);
-      if (closed.length) this.callbacks.onOpen?.([...this.open]);
-    } else this.#show();
-    const rect = this.placement.shows(slot);
-    if (rect) this.camera.reveal(around([rect], 22));
-    if (this.scene.slots.has(slot)) this.focus.set(`n${slot}`, false);
+    if (slot < 0) return this.show();
+    this.opening.uncover(this.paths.around(slot), this.trace.nodes.body[node], () => {
+      const rect = this.placement.shows(slot);
+      if (rect) this.camera.reveal(around([rect], 22));
+      if (this.scene.slots.has(slot)) this.focus.set(`n${slot}`, false);
+    });
   }
 
   /** Select a node and go to a moment at which it is there, if it is not. */
@@ -201,28 +198,24 @@ export class View {
   pick(key) {
     if (key) this.focus.set(key, true);
     if (key[0] === "n") return this.select(this.scene.slots.get(Number(key.slice(1))).node);
-    this.#pickBox(key ? Number(key.slice(1)) : -1);
+    this.#choose(key ? Number(key.slice(1)) : -1);
+    this.show();
   }
 
-  #pickBox(box) {
+  #choose(box) {
     const changed = this.selected >= 0;
     this.selected = -1;
     this.box = box;
-    this.#show();
     if (changed) this.callbacks.onSelect?.(-1);
   }
 
   /** Select a box, open what is around it and bring it into sight. @param {number} box */
   visitBox(box) {
-    const closed = this.paths.outside(box).filter((outer) => !this.open.has(outer));
-    for (const outer of closed) this.open.add(outer);
-    if (closed.length) {
-      this.#replace();
-      this.callbacks.onOpen?.([...this.open]);
-    }
-    this.#pickBox(box);
-    const rect = this.placement.boxes.get(box);
-    if (rect && box !== this.placement.outermost) this.camera.reveal(around([rect], 22));
+    this.#choose(box);
+    this.opening.uncover(this.paths.outside(box), this.body, () => {
+      const rect = this.placement.boxes.get(box);
+      if (rect && box !== this.placement.outermost) this.camera.reveal(around([rect], 22));
+    });
   }
 
   /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */
@@ -241,7 +234,7 @@ export class View {
 
   /** A double click: open or close a box, enter a call. */
   enterOrToggle(key) {
-    if (key[0] === "b") return this.toggle(Number(key.slice(1)));
+    if (key[0] === "b") return this.opening.toggle(Number(key.slice(1)));
     const node = this.scene.slots.get(Number(key.slice(1)))?.node ?? -1;
     const callee = this.trace.nodes.callee[node] ?? -1;
     if (callee >= 0 && this.trace.layout.bodies[callee] !== undefined) this.enter(callee);
@@ -251,49 +244,10 @@ export class View {
   enter(body) {
     this.body = body;
     this.focus.key = "";
-    this.#replace();
+    this.replace();
     this.camera.fit(this.placement.size, true);
     this.shell.showBody(body);
     if (this.root.contains(document.activeElement)) this.focus.take();
-  }
-
-  /** Open or close one box; what is around it moves away, nothing changes its order. */
-  toggle(box, open = !this.open.has(box)) {
-    if (this.open.has(box) === open || box === this.placement.outermost) return false;
-    if (open) this.open.add(box);
-    else this.open.delete(box);
-    this.#reopened(`b${box}`);
-    return true;
-  }
-
-  /** Show other boxes open; what `key` names stays where it is on the screen. */
-  #reopened(key) {
-    const held = this.stage.contains(document.activeElement);
-    const before = this.canvas.rect(key);
-    this.#replace();
-    const after = this.canvas.rect(key);
-    if (before && after) {
-      const { scale } = this.camera;
-      this.camera.pan((before[0] + before[2] / 2 - after[0] - after[2] / 2) * scale, (before[1] - after[1]) * scale);
-    }
-    if (after) this.focus.set(key, held);
-    if (after && held) this.camera.reveal(around([after], 20));
-    this.callbacks.onOpen?.([...this.open]);
-  }
-
-  /** Open or close every box. */
-  openAll(open) {
-    this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : [])));
-    this.#reopened(this.focus.key);
-    this.fit();
-  }
-
-  /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes */
-  setOpen(boxes) {
-    const wanted = new Set([...boxes, ...this.trace.layout.bodies]);
-    if (wanted.size === this.open.size && [...wanted].every((box) => this.open.has(box))) return;
-    this.open = wanted;
-    this.#replace();
   }
 
   /** Show the whole graph. */
@@ -311,7 +265,7 @@ export class View {
   /** Mark what a search found. @param {number[]} nodes */
   found(nodes) {
     this.matches = new Set(nodes);
-    this.#show();
+    this.show();
   }
 
   /** Find every node that does what one does. @param {number} node */
@@ -326,13 +280,13 @@ export class View {
     const { x, y, scale } = this.camera;
     this.player.stop();
     this.#adopt(payload);
-    this.open = new Set([...open].filter((box) => box < this.trace.layout.boxes.length));
+    this.open = new Set([...open].filter((box) => this.trace.layout.boxes[box]?.placed));
     this.body = body < this.trace.layout.bodies.length ? body : 0;
     this.selected = selected < this.trace.count ? selected : -1;
     const chapter = this.story.chapters[now.chapter]?.name === stageName ? now.chapter : this.story.named(stageName, -1);
     this.now = this.story.at(Math.min(now.step, this.story.end), chapter);
     Object.assign(this.camera, { x, y, scale });
-    this.#replace();
+    this.replace();
     if (this.heat.known.includes(measure)) this.heat.choose(measure);
     this.theme.paint();
     this.#measure();
@@ -343,6 +297,7 @@ export class View {
   /** Take the view off the page. */
   destroy() {
     this.player.stop();
+    this.opening.end();
     for (const end of this.endings) end();
     this.root.remove();
   }

@@ -1,0 +1,92 @@
+"""Large graphs: what a first view does not show is laid out by the kernel when somebody opens it."""
+
+import base64
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.view.bundle import script
+from explorer.view.drawing import draw
+from explorer.view.payload import answer, payload
+from tests.browser.player import press
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+SHOW = """
+from explorer.view.widget import GraphView
+from tests.view import sample
+view = GraphView(sample.dag(6000))
+view
+"""
+MOUNT = """async ([url, payload]) => {
+    const { mount } = await import(url);
+    window.asked = [];
+    document.body.replaceChildren();
+    window.view = mount(document.body, payload, { onPlace: (boxes) => window.asked.push(boxes) });
+}"""
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_the_kernel_lays_a_box_out_when_it_is_opened(notebook):
+    book = notebook(SHOW)
+    view = book.view()
+    drawn = view.locator(".ex-node, .ex-box").count()
+    assert 10 <= drawn <= 60
+    book.execute("view.focus(5000)")
+    expect(view.locator(".ex-node.ex-selected")).to_be_visible()
+    expect(view.locator(".ex-waits")).to_be_hidden()
+    opened = book.execute("print(len(view.open_boxes))")
+    assert int(opened) >= 2
+    press(view, "e")
+    expect(view.locator(".ex-box.ex-closed")).to_have_count(0)
+    assert view.locator(".ex-node").count() == 6000
+
+
+@pytest.mark.spec("V-7")
+def test_a_run_leaves_what_was_opened_open(notebook):
+    book = notebook(SHOW)
+    view = book.view()
+    book.execute("view.focus(5000)")
+    expect(view.locator(".ex-node.ex-selected")).to_be_visible()
+    before = view.locator(".ex-node").count()
+    book.execute("view.update(sample.dag(6000))")
+    expect(view.locator(".ex-node.ex-selected")).to_be_visible()
+    assert view.locator(".ex-node").count() == before
+
+
+@pytest.mark.spec("V-7")
+def test_a_box_opens_when_its_answer_comes_and_the_reader_is_told_until_then(page):
+    recording = sample.dag(6000)
+    drawing = draw(recording)
+    held = payload(recording, drawing=drawing, boxes=drawing.layouts.at_once())
+    _mount(page, held)
+    wanted = next(box for box in range(len(drawing.layouts)) if box not in drawing.layouts.at_once())
+    page.evaluate("box => view.opening.toggle(box, true)", wanted)
+    expect(page.locator(".ex-waits")).to_have_text("laying out the inside of this box …")
+    assert page.evaluate("asked.at(-1)") == [wanted]
+    assert page.evaluate("box => view.open.has(box)", wanted) is False
+    page.evaluate("boxes => view.opening.pending.take(boxes)", answer(drawing, [wanted])["boxes"])
+    assert page.evaluate("box => view.open.has(box)", wanted) is True
+    expect(page.locator(".ex-waits")).to_be_hidden()
+    expected = len(drawing.model.tree.boxes[wanted].items)
+    assert page.evaluate("box => view.placement.composed.get(box).places.length", wanted) == expected
+
+
+@pytest.mark.spec("V-7")
+def test_where_no_kernel_answers_the_reader_is_told_what_to_do(page):
+    recording = sample.dag(6000)
+    drawing = draw(recording)
+    _mount(page, payload(recording, drawing=drawing, boxes=drawing.layouts.at_once()))
+    page.evaluate("view.opening.all(true)")
+    expect(page.locator(".ex-waits")).to_contain_text("which does not answer: run the cell again")
+    page.keyboard.press("End")
+    page.evaluate("view.opening.toggle(view.trace.layout.boxes.findIndex((box) => box.placed && !box.open), true)")
+    expect(page.locator(".ex-waits")).to_be_hidden()
+
+
+def _mount(page, held):
+    url = "data:text/javascript;base64," + base64.b64encode(script().encode()).decode()
+    page.goto("about:blank")
+    page.evaluate(MOUNT, [url, json.loads(json.dumps(held))])
