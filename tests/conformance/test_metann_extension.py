@@ -1,0 +1,167 @@
+"""M-O4: operations, and operand combinations for operations that there are, come from outside: one declaration each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from tests.laws import test_batching, test_gradients, test_kernels
+from tests.laws.cases import Case
+
+CELL = """
+import explorer as ex
+import numpy as np
+
+class MatmulOfScalar(ex.Elementwise, extends=ex.matmul):
+    "A scalar @ a tensor, or a tensor @ a scalar, is their product."
+
+    commutative = True
+    examples = (ex.Example(ex.real(), ex.real(2, 3)), ex.Example(ex.real(4), ex.real()))
+
+    def infer(self, a, b):
+        if a.shape and b.shape:
+            raise self.refuse((a, b), "one of the operands is a scalar")
+        return super().infer(a, b)
+
+    def kernel(self, out, a, b):
+        return np.multiply(a, b, out=out)
+
+    def gradient(self, g, y, a, b):
+        return g * b, g * a
+
+    def batch(self, size, batched, a, b):
+        return ex.multiply.batch(size, batched, a, b)
+"""
+
+
+@pytest.fixture
+def cell() -> Iterator[dict[str, Any]]:
+    """What a notebook's cell with the declaration leaves behind; the registry is as before when the test ends."""
+    held = {name: dict(getattr(registry, name)) for name in ("operations", "functions", "extensions")}
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CELL, "<cell 7>", "exec"), space)
+    yield space
+    for name, before in held.items():
+        table = getattr(registry, name)
+        table.clear()
+        table.update(before)
+
+
+MATRIX = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.spec("M-O4")
+def test_a_new_operand_combination_of_an_operation_is_one_declaration(cell: dict[str, Any]) -> None:
+    """matmul refuses scalars until a cell declares what they mean there: then checks, dtypes and values have them."""
+    x = ex.tensor(MATRIX)
+    for y in (2.0 @ x, x @ 2.0, ex.matmul(ex.tensor(2.0), x), np.matmul(x, ex.tensor(2.0))):
+        assert (y.shape, y.dtype) == ((2, 3), np.float64)
+        np.testing.assert_array_equal(ex.evaluate(y), 2 * MATRIX)
+    assert (x @ np.ones((3, 2))).operation is ex.matmul
+    with pytest.raises(ex.OperandError) as caught:
+        _ = x @ x
+    assert caught.value.given.startswith("matmul")
+    assert "the last axis of a (3)" in caught.value.rule
+    assert "or, for matmul_of_scalar, one of the operands is a scalar" in caught.value.rule
+
+
+@pytest.mark.spec("M-O4")
+def test_the_new_combination_has_gradients_is_planned_batched_and_drawn(cell: dict[str, Any]) -> None:
+    """The gradient, function calls that become one batch, the plan's decisions and the drawing have the combination."""
+    x, scale = ex.tensor(MATRIX, name="x"), ex.tensor(0.5, name="scale")
+    loss = ex.tanh(scale @ x).sum()
+    inner = 1 - np.tanh(0.5 * MATRIX) ** 2
+    found = ex.evaluate(ex.grad(loss, [scale, x]))
+    np.testing.assert_allclose(found[0], (inner * MATRIX).sum(), rtol=1e-13)
+    np.testing.assert_allclose(found[1], inner * 0.5, rtol=1e-13)
+
+    one = ex.function(lambda row: ex.tanh(scale @ row) * 2.0)
+    plan = ex.EvalPlan()
+    handle = plan.register(ex.add_n(*[one(ex.tensor(np.full(300, float(n)))) for n in range(40)]))
+    again = plan.register(ex.tanh(scale @ x) + ex.tanh(scale @ x))
+    plan.eval()
+    np.testing.assert_allclose(handle.data(), sum(2 * np.tanh(0.5 * n) for n in range(40)) * np.ones(300), rtol=1e-13)
+    np.testing.assert_allclose(again.data(), 2 * np.tanh(0.5 * MATRIX), rtol=1e-13)
+    said = plan.explain()
+    assert "matmul_of_scalar" in said
+    assert {"merged", "batched"} <= {decision.code for decision in plan.recording.decisions}
+    assert "matmul_of_scalar" in ex.explore(loss)._repr_mimebundle_()[0]["image/svg+xml"]
+
+
+@pytest.mark.spec("M-O4")
+@pytest.mark.parametrize("example", [0, 1])
+def test_the_laws_hold_for_a_users_combination(cell: dict[str, Any], example: int) -> None:
+    """Its declaration gives examples, so that every law of operations can be asked of it."""
+    kind = cell["MatmulOfScalar"]
+    case = Case(kind(), kind.examples[example])
+    test_gradients.test_gradient_equals_finite_difference(case)
+    test_gradients.test_second_gradient_equals_finite_difference_of_the_first(case)
+    test_batching.test_batched_equals_loop(case, 3)
+    test_kernels.test_inferred_type_is_the_kernels_type(case, "float32")
+    test_kernels.test_what_memory_held_before_does_not_matter(case, "float64")
+
+
+@pytest.mark.spec("M-O4")
+def test_combinations_are_asked_in_their_order_and_replaced_by_name(cell: dict[str, Any]) -> None:
+    """The first declared combination that takes the operands is recorded; running its cell again replaces it."""
+    with pytest.warns(ex.OperationRedefined, match="matmul_of_scalar"):
+        exec(compile(CELL.replace("np.multiply(", "np.add("), "<cell 8>", "exec"), cell)
+    assert [kind.name for kind in registry.extensions["matmul"]] == ["matmul_of_scalar"]
+    np.testing.assert_array_equal(ex.evaluate(2.0 @ ex.tensor(MATRIX)), 2 + MATRIX)
+
+    class Never(ex.Elementwise, extends=ex.matmul):
+        """Another meaning of a scalar, declared too late."""
+
+        examples = (ex.Example(ex.real(), ex.real(2, 3)),)
+        nondifferentiable = "it is never recorded"
+
+        def kernel(self, out: Any, a: Any, b: Any) -> Any:
+            return np.subtract(a, b, out=out)
+
+    assert (ex.tensor(2.0) @ ex.tensor(MATRIX)).operation.name == "matmul_of_scalar"
+
+
+@pytest.mark.spec("M-O4")
+def test_a_combination_has_the_attributes_of_the_operation_that_it_extends(cell: dict[str, Any]) -> None:
+    """Attributes are handed on by name: a sum of truth values' opposite, say; another attribute is refused at once."""
+    from explorer.ops.movement import Cast
+
+    class CastOfComplex(ex.Operation, extends=Cast):
+        """Complex numbers to real ones: their absolute value."""
+
+        dtype: np.dtype[Any]
+        nondifferentiable = "gradients are those of real numbers"
+        unbatchable = "a test's operation"
+        examples = (ex.Example(ex.real(2, dtype="complex128"), dtype=np.dtype("float64")),)
+
+        def infer(self, x: ex.TensorType) -> ex.TensorType:
+            if x.dtype.kind != "c":
+                raise self.refuse((x,), "elements are complex")
+            return x.with_dtype(self.dtype)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            np.copyto(out, np.abs(x), casting="same_kind")
+            return out
+
+        def flops(self, result: Any, *types: Any) -> int:
+            return int(result.size)
+
+    found = ex.evaluate(ex.tensor([3 + 4j]).astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [5.0])
+    with pytest.raises(ex.DeclarationError, match=r"with the attributes slope\n.*it has none"):
+
+        class Wrong(ex.Elementwise, extends=ex.matmul):
+            """x · slope."""
+
+            slope: float
+            nondifferentiable = "it is declared to fail"
+            examples = (ex.Example(ex.real(2), slope=1.0),)
+
+            def kernel(self, out: Any, x: Any) -> Any:
+                return np.multiply(x, self.slope, out=out)
