@@ -25,6 +25,8 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 _KEPT = 4
 """bodies that are kept for one combination of types: the newest, after variables were bound to other values"""
+_KEYS = 256
+"""combinations of types and static values whose bodies are kept: the newest"""
 _DEEP = 20
 """functions inside one another from which a lack of stack is put down to them"""
 
@@ -142,7 +144,9 @@ class Function(Generic[_Parameters, _Result]):
         captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
         body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
         trace = _Trace(body, watch(self._function, statics), Call(body))
-        self._known[key] = [trace, *self._known.get(key, ())][:_KEPT]
+        self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
+        for old in [*self._known][:-_KEYS]:
+            self._known.pop(old, None)
         self.traces += 1
         return trace
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -355,3 +357,20 @@ def test_a_value_that_leaves_its_trace_has_no_value(x: ex.Tensor) -> None:
     f(x)
     with pytest.raises(ex.StateError, match="has no value"):
         ex.evaluate(leaked[0])
+
+
+def test_a_function_keeps_so_many_bodies_and_no_more(x: ex.Tensor) -> None:
+    """A static value that differs at every call does not fill the memory; the newest bodies are kept."""
+
+    @ex.function
+    def scaled(a: ex.Expr, by: float) -> ex.Expr:
+        return a * by
+
+    bodies = [weakref.ref(scaled(x, float(number)).operation) for number in range(1000)]
+    gc.collect()
+    kept = [number for number, body in enumerate(bodies) if body() is not None]
+    assert kept == [*range(1000 - len(kept), 1000)]
+    assert 100 < len(kept) < 500
+    scaled(x, 999.0)
+    assert scaled.traces == 1000
+    assert value(scaled(x, 0.5)) == [1.5, 2.5]
