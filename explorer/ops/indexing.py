@@ -28,9 +28,7 @@ class OneHotRows(Operation):
         return TensorType((*labels.shape, self.classes), self.dtype)
 
     def kernel(self, out: Array, labels: Array) -> Array:
-        if labels.size and not (labels.min() >= 0 and labels.max() < self.classes):
-            wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
-            raise ValueError(f"label {wrong} with {self.classes} classes: labels lie in 0 … {self.classes - 1}")
+        _check_labels(labels, self.classes)
         return np.equal(labels[..., None], np.arange(self.classes), out=out, casting="unsafe")
 
     def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
@@ -38,6 +36,36 @@ class OneHotRows(Operation):
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 0
+
+
+class ClassNumbers(Operation):
+    """Class numbers themselves, each of which is one of so many classes."""
+
+    classes: int
+    nondifferentiable = "class numbers are integers"
+    examples = (Example(integers(4, high=3), classes=3),)
+
+    def infer(self, labels: TensorType) -> TensorType:
+        if labels.dtype.kind not in "iu" or self.classes < 1:
+            raise self.refuse((labels,), f"labels are integers in 0 … classes − 1 ({self.classes} classes)")
+        return labels
+
+    def kernel(self, out: Array, labels: Array) -> Array:
+        _check_labels(labels, self.classes)
+        np.copyto(out, labels)
+        return out
+
+    def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
+        return self(labels)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+
+def _check_labels(labels: Array, classes: int) -> None:
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+        wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
+        raise ValueError(f"label {wrong} with {classes} classes: labels lie in 0 … {classes - 1}")
 
 
 @public

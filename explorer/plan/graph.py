@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.core.expr import Expr
-from explorer.core.function import Parameter
+from explorer.core.function import Call, Parameter
 from explorer.core.types import TupleType
+from explorer.data.dynamic import Dynamic
 from explorer.plan.rule import Facts, location
 
 
@@ -90,6 +91,8 @@ class Graph:
         self.known.update(self.inputs)
         self.has_parameters = any(isinstance(node.operation, Parameter) for node in self.live)
         """whether some values are given at each run: what depends on none of them is computed once for all runs"""
+        self.has_dynamic = any(isinstance(node.operation, (Dynamic, Call)) for node in self.live)
+        """whether some data may hide its concrete type"""
 
     # -- reading -------------------------------------------------------------------------------------------------
 

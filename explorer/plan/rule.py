@@ -51,6 +51,8 @@ class Link(ABC):
     roots: ClassVar[tuple[type[Operation], ...]]
     chain: ClassVar[list[Link]] = []
     """every simplifying link, in the order in which they are asked"""
+    concrete: ClassVar[bool] = False
+    """the link looks at the concrete types of operands: where dynamic data hides one, that is told as its refusal"""
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)

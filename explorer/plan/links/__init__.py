@@ -1,7 +1,7 @@
 """The simplifying links, most specific first: importing this package makes the chain."""
 
 from explorer.plan.links import stable, stable_gradients, structured, inverse, members, identity  # noqa: I001  # the order of the chain
-from explorer.plan.links import pieces, declared, strength, weights
+from explorer.plan.links import pieces, declared, strength, weights, placement
 
 __all__ = [
     "declared",
@@ -9,6 +9,7 @@ __all__ = [
     "inverse",
     "members",
     "pieces",
+    "placement",
     "quotient",
     "stable",
     "stable_gradients",

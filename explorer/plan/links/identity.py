@@ -24,6 +24,7 @@ class NeutralNumber(Link):
     """
 
     roots = (Add, Subtract, Multiply, Divide, Power)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         a, b = graph.operands(node)

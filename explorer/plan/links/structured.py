@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Multiply, Subtract, add_n
+from explorer.ops.indexing import ClassNumbers, OneHotRows
 from explorer.ops.linalg import Matmul
+from explorer.ops.lookup import Take, TakeGradient
 from explorer.ops.movement import BroadcastTo, Reshape, Transpose
 from explorer.ops.parts import Part
 from explorer.ops.reduce import Sum
@@ -24,6 +26,7 @@ class ProductWithZero(Link):
     """A product with the structured zero is the structured zero, whatever the other factor holds."""
 
     roots = (Multiply, Matmul)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         for factor in graph.operands(node):
@@ -38,6 +41,7 @@ class ProductWithOneHot(Link):
     """A one-hot vector times a matrix is a row of it, a matrix times one a column: nothing is multiplied out."""
 
     roots = (Matmul,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         a, b = graph.operands(node)
@@ -58,10 +62,47 @@ class ProductWithOneHot(Link):
         )
 
 
+class ProductWithOneHotRows(Link):
+    """A matrix of one-hot rows, or its transposition, picks rows or columns, or adds them up: nothing is multiplied."""
+
+    roots = (Matmul,)
+    concrete = True
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        a, b = graph.operands(node)
+        for place, hot in enumerate((a, b)):
+            turned = producer(hot, Transpose) is not None
+            source = graph.operands(hot)[0] if turned else hot
+            rows, other = producer(source, OneHotRows), (b, a)[place]
+            if rows is None:
+                continue
+            labels = graph.operands(source)[0]
+            facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
+            if other.dtype != node.dtype:
+                return Declined("dtype", "{other} is {given}, the product {wanted}", facts)
+            picks = turned == (place == 1)
+            if (place == 0 and other.ndim > 2) or labels.ndim != 1:
+                return Declined("batched", "rows are picked of one matrix: {other} is {given_type}, and there is "
+                    "{rank:axis|axes} of class numbers",
+                    {"other": other, "given_type": repr(other.type), "rank": labels.ndim})  # fmt: skip
+            axis = 0 if place == 0 else other.ndim - 1
+            checked = ClassNumbers(rows.classes)(labels)
+            shape = (*other.shape[:axis], rows.classes, *other.shape[axis + 1 :])
+            new = Take(axis)(other, checked) if picks else TakeGradient(axis, shape)(other, checked)
+            reason = (
+                "one-hot rows take what {other} has at {labels}: nothing is multiplied out"
+                if picks
+                else "one-hot rows add what {other} holds to the places {labels}: nothing is multiplied out"
+            )
+            return Applied(new, reason, {"other": other, "labels": labels}, "one_hot_rows")
+        return None
+
+
 class MovedZero(Link):
     """A view or a sum of the structured zero is a structured zero."""
 
     roots = (Reshape, Transpose, BroadcastTo, Sum)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (x,) = graph.operands(node)
@@ -74,6 +115,7 @@ class SumWithZero(Link):
     """A term that is the structured zero is dropped."""
 
     roots = (Add, Subtract, AddN)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         terms = graph.operands(node)

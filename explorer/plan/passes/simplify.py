@@ -13,6 +13,7 @@ from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr, next_uid, state
 from explorer.core.graph import reachable
 from explorer.core.kernels import runs_on
+from explorer.data.dynamic import Dynamic
 from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
 from explorer.plan.rule import Applied, Declined, Link, location
@@ -87,6 +88,8 @@ class Simplify:
                     fix=f"correct its match(), or take it out: {link.name}.remove()",
                 ) from error
             if answer is None:
+                if link.concrete and graph.has_dynamic:
+                    _tell_hidden(link, node, graph, index)
                 continue
             if isinstance(answer, (Applied, Declined)):
                 _check_reason(link, answer)
@@ -113,6 +116,13 @@ class Simplify:
             graph.substitute(decision, node, new)
             return fresh
         return []
+
+
+def _tell_hidden(link: Link, node: Expr, graph: Graph, index: int) -> None:
+    hidden = [operand for operand in graph.operands(node) if isinstance(operand.operation, Dynamic)]
+    if hidden:
+        reason = "{x} is dynamic data, whose concrete type is hidden: ex.try_cast(x, …) gives it back"
+        graph.refuse(link, "hidden_type", reason, {"x": hidden[0]}, node, index)
 
 
 class _Chains(dict[type, list[tuple[int, Link]]]):
