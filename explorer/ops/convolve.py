@@ -18,7 +18,7 @@ from explorer.ops.unfolding import Unfolding, by_group, pixels
 from explorer.ops.window import Window
 
 _FLOPS = 1 << 23
-"""arithmetic operations that are worth a piece of their own"""
+"""arithmetic operations of a product that are worth a piece of their own; an eighth where there is no product"""
 _PIECES = 4
 """so many threads find work, also where all would fit into one piece"""
 _FILTERS = 64
@@ -58,7 +58,7 @@ class Convolving(NamedTuple):
         n, o, rows, across = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
-        pieces = min(_PIECES, max(1, flops // _FLOPS))
+        pieces = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
         row_bytes = across * itemsize * (4 * o if self.depthwise else max(depth * self.groups, 2 * o))
         every = [slice(0, size) for size in (n, o, rows, across)]
         if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:

@@ -15,7 +15,7 @@ from explorer.ops.unfolding import Unfolding, by_group, pixels
 from explorer.ops.window import Window
 
 _FLOPS = 1 << 23
-"""arithmetic operations that are worth a piece of their own"""
+"""arithmetic operations of a product that are worth a piece of their own; an eighth where there is no product"""
 _PIECES = 4
 """so many threads find work, also where all would fit into one piece"""
 _CHANNELS = 16
@@ -54,26 +54,21 @@ class FilterGradient(NamedTuple):
         """
         o, c, h, w = self.filters
         flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
-        left = min(_PIECES, max(1, flops // _FLOPS))
-        groups, sizes = [slice(0, o)], {"channels": c, "rows": h, "filters": o // self.groups}
+        most = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
         if self.groups > 1:
-            least = 2 * _CHANNELS if self.depthwise else 1
-            parts = even(self.groups, max(min(least, self.groups), -(-self.groups // left)))
+            least = min(2 * _CHANNELS if self.depthwise else 1, self.groups)
+            parts = even(self.groups, max(least, -(-self.groups // most)))
+            rows = even(h, 1 if self.depthwise and len(parts) < most else h)
             groups = [slice(part.start * (o // self.groups), part.stop * (o // self.groups)) for part in parts]
-            left //= len(parts)
-        counts = dict.fromkeys(sizes, 1)
-        least_sizes = {"channels": _CHANNELS, "rows": 1, "filters": _CHANNELS if self.groups == 1 else o}
-        while left > 1:
-            able = [axis for axis in sizes if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
+            return [(part, slice(0, c), row, slice(0, w)) for part in groups for row in rows]
+        sizes, counts, least_sizes = (o, c, h), [1, 1, 1], (_CHANNELS, _CHANNELS, 1)
+        while math.prod(counts) < most:
+            able = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
             if not able:
                 break
-            axis = able[0] if h * w > 1 else max(able, key=lambda each: sizes[each] // counts[each])
-            counts[axis] *= 2
-            left //= 2
-        channels, rows = even(c, -(-c // counts["channels"])), even(h, -(-h // counts["rows"]))
-        if len(groups) == 1:
-            groups = even(o, -(-o // counts["filters"]))
-        return [(part, channel, row, slice(0, w)) for part in groups for channel in channels for row in rows]
+            counts[able[0] if h * w > 1 else max(able, key=lambda axis: sizes[axis] // counts[axis])] *= 2
+        filters, channels, rows = [even(size, -(-size // count)) for size, count in zip(sizes, counts, strict=True)]
+        return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
 
     def workspace(self, itemsize: int) -> int:
         """Bytes of scratch memory that the largest piece takes."""
