@@ -88,3 +88,12 @@ def test_images_between_convolutions_lie_pixel_by_pixel() -> None:
         ),
         atol=1e-5,
     )
+
+
+def test_a_convolution_of_constants_is_computed_once_in_tiles_too() -> None:
+    """What is computed once for all runs stays so when it is computed in another way."""
+    x = images(1, 32, 16, 16)
+    held = ex.tensor(RNG.standard_normal((1, 32, 16, 16)).astype(np.float32))
+    planned = plan([x * ex.conv2d(held, filters(32, 32, 3, 3), padding=1).sum(axis=0)])
+    assert codes(planned, "Winograd") == [(True, "tiles")]
+    assert [kernel.constant for kernel in planned.schedule.kernels] == [True, True, False]

@@ -26,7 +26,11 @@ _LINK = Winograd()
 
 @dataclass(frozen=True)
 class Algorithms:
-    """Compute convolutions with 3×3 filters by minimal filtering, where that takes less; the last bits differ."""
+    """Compute convolutions with 3×3 filters by minimal filtering, where that takes less; the last bits differ.
+
+    A NaN or ∞ among the pixels reaches every result of its tile, where the direct way spares those whose window lies
+    beside it.
+    """
 
     name = "algorithms"
 
@@ -95,3 +99,5 @@ class Algorithms:
         for node, new in zip(nodes, made, strict=True):
             graph.introduce(decision, [new], node)
             graph.substitute(decision, node, new)
+            if node.uid in graph.prepared:
+                graph.prepared.add(new.uid)
