@@ -119,6 +119,8 @@ class LogSumExp(Operation):
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        if not self.axes:  # log eˣ
+            return (g,)
         kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return (reshape(g, kept) * Softmax(self.axes)(x),)
 
