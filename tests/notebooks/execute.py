@@ -19,13 +19,21 @@ def strip(notebook: nbformat.NotebookNode) -> None:
         cell.metadata = {"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {}
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)
+        if "outputs" in cell:
+            # A progress bar that has gone leaves an empty output, on machines that were slow enough to show it.
+            cell.outputs = [output for output in cell.outputs if output.output_type != "display_data" or output.data]
 
 
 def execute(path: Path) -> None:
     """Run one notebook from the top, in a new kernel, and write it back."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(
-        notebook, kernel_name="python3", timeout=300, record_timing=False, resources={"metadata": {"path": path.parent}}
+        notebook,
+        kernel_name="python3",
+        timeout=300,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": path.parent}},
     ).execute()
     strip(notebook)
     nbformat.validate(notebook)

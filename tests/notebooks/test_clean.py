@@ -137,11 +137,12 @@ def test_execute_runs_and_strips(tmp_path: Path) -> None:
     """`make notebooks` leaves a clean notebook, the same bytes when it is run again."""
     path = tmp_path / "one.ipynb"
     source = "import ipywidgets\nipywidgets.IntSlider()"
-    nbformat.write(
-        new_notebook(cells=[new_markdown_cell("# One"), new_code_cell(source), new_code_cell("1 + 1")]), path
-    )
+    gone = "from IPython.display import display\ndisplay({}, raw=True)"
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# One"), *map(new_code_cell, (source, "1 + 1", gone))]), path)
     execute.execute(path)
     first = path.read_bytes()
-    assert not list(faults(nbformat.read(path, as_version=4)))
+    written = nbformat.read(path, as_version=4)
+    assert not list(faults(written))
+    assert [len(cell.outputs) for cell in written.cells[1:]] == [1, 1, 0]
     execute.execute(path)
     assert path.read_bytes() == first
