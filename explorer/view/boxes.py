@@ -154,22 +154,25 @@ def _drop_single(tree: Tree) -> None:
 
 
 class Paths:
-    """Cuts edges between slots into the segments that they have in each box that holds one of their ends, or both."""
+    """Cuts edges between slots into the segments that they have in each box that holds one of their ends, or both.
+
+    ``slot_place`` is the place of each slot among the items of its box.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._boxes, self._holder = tree.boxes, tree.holder
-        self._slot_place, self._box_place = [0] * len(tree.holder), [0] * len(tree.boxes)
+        self.slot_place, self._box_place = [0] * len(tree.holder), [0] * len(tree.boxes)
         self._depth = [0] * len(tree.boxes)
         for index in reversed(tree.inside_out()):
             for place, (kind, number) in enumerate(tree.boxes[index].items):
-                (self._slot_place if kind == "slot" else self._box_place)[number] = place
+                (self.slot_place if kind == "slot" else self._box_place)[number] = place
             parent = tree.boxes[index].parent
             self._depth[index] = self._depth[parent] + 1 if parent >= 0 else 0
 
     def segments(self, producer: int, consumer: int) -> Iterator[tuple[int, int, int]]:
         """Yield (box, from item, to item); −1 is the box's own border."""
         start, end = self._holder[producer], self._holder[consumer]
-        tail, head = self._slot_place[producer], self._slot_place[consumer]
+        tail, head = self.slot_place[producer], self.slot_place[consumer]
         while start != end:
             if self._depth[start] >= self._depth[end]:
                 yield start, tail, -1
@@ -184,8 +187,12 @@ class Paths:
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Return for every box the segments of edges between slots that run in it, each once."""
     paths = Paths(tree)
+    holder, place = tree.holder, paths.slot_place
     found: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     for producer, consumer in edges:
+        if (box := holder[producer]) == holder[consumer]:
+            found[box][place[producer], place[consumer]] = None
+            continue
         for box, tail, head in paths.segments(producer, consumer):
             found[box][tail, head] = None
     return [list(segments) for segments in found]

@@ -42,9 +42,9 @@ def find_ports(tree: Tree, slots: Slots) -> Ports:
     paths = Paths(tree)
     crossings: dict[tuple[int, int], _Crossing] = {}
     for producer, consumer in slots.edges:
-        segments = list(paths.segments(producer, consumer))
-        if len(segments) == 1:
+        if tree.holder[producer] == tree.holder[consumer]:
             continue
+        segments = list(paths.segments(producer, consumer))
         leaving = [segment for segment in segments if segment[2] < 0]
         entering = [segment for segment in segments if segment[1] < 0]
         shared = [segment for segment in segments if min(segment[1:]) >= 0]

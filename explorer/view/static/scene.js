@@ -250,6 +250,9 @@ export class Director {
   }
 
   #draw(scene, placement, producer, consumer, state) {
+    const hidden = placement.hiddenIn[consumer];
+    // What is inside one closed box is not drawn.
+    if (hidden >= 0 && placement.hiddenIn[producer] === hidden) return;
     for (const [box, from, to, key] of this.#cut(producer, consumer)) {
       if (!placement.composed.has(box)) continue;
       const known = scene.edges.get(key);
