@@ -86,8 +86,15 @@ class Operation(metaclass=_Interning):
     linear: ClassVar[bool] = False
     """linear in each operand while the others are held"""
     commutative: ClassVar[bool] = False
+    """f(a, b) = f(b, a)"""
     associative: ClassVar[bool] = False
+    """f(f(a, b), c) = f(a, f(b, c)), up to rounding"""
     idempotent: ClassVar[bool] = False
+    """f(f(x)) = f(x), and f(x, x) = x"""
+    involution: ClassVar[bool] = False
+    """f(f(x)) = x, up to rounding"""
+    even: ClassVar[bool] = False
+    """f(−x) = f(x)"""
     monotone: ClassVar[bool] = False
     """never decreasing in its first operand"""
     total: ClassVar[bool] = False

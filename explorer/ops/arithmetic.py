@@ -187,7 +187,7 @@ class LogicalXor(Logic):
 class LogicalNot(Logic):
     """Whether a does not hold."""
 
-    ufunc, examples = np.logical_not, (Example(integers(2, 3, high=2, dtype="bool")),)
+    ufunc, involution, examples = np.logical_not, True, (Example(integers(2, 3, high=2, dtype="bool")),)
 
 
 class Select(Elementwise):

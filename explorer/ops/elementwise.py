@@ -19,7 +19,7 @@ POSITIVE = (Example(real(2, 3, low=0.2, high=3.0)),)
 class Negative(Ufunc):
     """−x."""
 
-    ufunc, linear, examples = np.negative, True, ANY
+    ufunc, linear, involution, examples = np.negative, True, True, ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g,)
@@ -28,7 +28,8 @@ class Negative(Ufunc):
 class Absolute(Ufunc):
     """|x|; the gradient at 0 is 0."""
 
-    ufunc, range, idempotent, examples = np.absolute, "nonnegative", True, (Example(real(2, 3, low=0.1)), *POSITIVE)
+    ufunc, range, idempotent, even = np.absolute, "nonnegative", True, True
+    examples = (Example(real(2, 3, low=0.1)), *POSITIVE)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * sign(x),)
@@ -45,7 +46,7 @@ class Sign(Ufunc):
 class Square(Ufunc):
     """x²."""
 
-    ufunc, range, examples = np.square, "nonnegative", ANY
+    ufunc, range, even, examples = np.square, "nonnegative", True, ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (2 * x),)
@@ -63,7 +64,7 @@ class Sqrt(Ufunc):
 class Reciprocal(Ufunc):
     """1 / x."""
 
-    ufunc, weight, examples = np.reciprocal, 4, POSITIVE
+    ufunc, involution, weight, examples = np.reciprocal, True, 4, POSITIVE
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * square(y),)
@@ -119,7 +120,7 @@ class Sin(Ufunc):
 class Cos(Ufunc):
     """The cosine of an angle in radians."""
 
-    ufunc, weight, examples = np.cos, EXPENSIVE, ANY
+    ufunc, even, weight, examples = np.cos, True, EXPENSIVE, ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * sin(x),)

@@ -70,7 +70,7 @@ class Sinh(Ufunc):
 class Cosh(Ufunc):
     """The hyperbolic cosine."""
 
-    ufunc, range, weight, examples = np.cosh, "positive", EXPENSIVE, _ANY
+    ufunc, range, even, weight, examples = np.cosh, "positive", True, EXPENSIVE, _ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * sinh(x),)

@@ -94,6 +94,23 @@ def test_idempotent_operations_change_nothing_the_second_time(case: Case) -> Non
         np.testing.assert_array_equal(compute(case, arrays[0], arrays[0]), arrays[0])
 
 
+@pytest.mark.parametrize("case", declared("involution"))
+def test_involutions_undo_themselves(case: Case) -> None:
+    """f(f(x)) = x, up to rounding."""
+    (x,) = case.arrays()
+    np.testing.assert_allclose(compute(case, compute(case, x)), x, rtol=1e-15)
+
+
+@pytest.mark.parametrize("case", declared("even"))
+def test_even_operations_do_not_see_the_sign(case: Case) -> None:
+    """f(−x) = f(x), to the last bit, for the special numbers and the largest ones too."""
+    for dtype in (np.float64, np.float32):
+        with np.errstate(all="ignore"):
+            x = np.array([*SPECIAL, np.finfo(dtype).max, np.nan, *np.linspace(-50, 50, 401)], dtype)
+        np.testing.assert_array_equal(compute(case, -x), compute(case, x))
+        np.testing.assert_array_equal(compute(case, np.abs(x)), compute(case, x))
+
+
 @pytest.mark.parametrize("case", declared("monotone"))
 def test_monotone_operations_never_decrease(case: Case) -> None:
     """x ≤ y gives f(x) ≤ f(y): in the first operand, over the operation's own domain."""

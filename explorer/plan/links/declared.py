@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
+from explorer.ops.elementwise import Absolute, Negative, Reciprocal
 from explorer.ops.pool import MaxPool2d
 from explorer.ops.reduce import Max, Min
 from explorer.plan.graph import Graph
@@ -28,6 +29,69 @@ class Idempotent(Link):
             return None
         facts = {"operation": operation.name, "x": x}
         return Applied(x, "{operation} is idempotent: taken once more of {x} it changes nothing", facts, "idempotent")
+
+
+class Absorbed(Link):
+    """f(f(a, b), b) is f(a, b), where f is declared idempotent, associative and commutative."""
+
+    roots = (Operation,)
+
+    def takes(self, kind: type[Operation]) -> bool:
+        return kind.idempotent and kind.associative and kind.commutative and kind.elementwise
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        if len(operands) != 2:
+            return None
+        for y, other in (operands, operands[::-1]):
+            if y.operation is node.operation and other in graph.operands(y) and y.type is node.type:
+                facts = {"operation": node.operation.name, "y": y, "other": other}
+                reason = "{y} has taken {other} in, and {operation} is idempotent, associative and commutative"
+                return Applied(y, reason, facts, "absorbed")
+        return None
+
+
+class Involution(Link):
+    """f(f(x)) is x where f is declared an involution, as −(−x) is x; 1 / (1 / x) is x but for rounding."""
+
+    roots = (Operation,)
+
+    def takes(self, kind: type[Operation]) -> bool:
+        return kind.involution and kind.elementwise
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        y = operands[0]
+        if len(operands) != 1 or y.operation is not node.operation:
+            return None
+        (x,) = graph.operands(y)
+        if x.type is not node.type:
+            facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", facts)
+        if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
+            return Declined("dtype", "{x} is {given}: integer reciprocals lose x", {"x": x, "given": str(x.dtype)})
+        return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "involution")
+
+
+class EvenOfNegative(Link):
+    """f(−x) and f(|x|) are f(x) where f is declared even: the sign makes no difference."""
+
+    roots = (Operation,)
+
+    def takes(self, kind: type[Operation]) -> bool:
+        return kind.even and kind.elementwise
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        y = operands[0]
+        if len(operands) != 1 or not isinstance(y.operation, (Negative, Absolute)):
+            return None
+        (x,) = graph.operands(y)
+        facts = {"operation": node.operation.name, "x": x, "y": y}
+        if x.type is not y.type or x.dtype.kind not in "fi":
+            reason = "{x} is {given}, whose negative is no number of another sign"
+            return Declined("dtype", reason, {**facts, "given": str(x.dtype)})
+        return Applied(node.operation(x), "{operation} is even: of {y} it is what it is of {x}", facts, "even")
 
 
 class ExtremeBeforeMonotone(Link):

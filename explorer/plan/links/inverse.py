@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from explorer.core.expr import Expr
-from explorer.ops.elementwise import Exp, Log, Negative, Reciprocal, Sqrt, Square, absolute
+from explorer.ops.elementwise import Exp, Log, Sqrt, Square, absolute
 from explorer.ops.movement import Cast, Reshape, Transpose
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import is_known_nonnegative, is_known_positive, is_real, keeps_digits, producer
@@ -90,23 +90,6 @@ class SquareOfSqrt(Link):
         return Applied(
             x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "square_sqrt"
         )
-
-
-class Involution(Link):
-    """−(−x) is x, and 1 / (1 / x) is x but for rounding."""
-
-    roots = (Negative, Reciprocal)
-
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        (y,) = graph.operands(node)
-        if y.operation is not node.operation:
-            return None
-        (x,) = graph.operands(y)
-        if x.type is not node.type:
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
-        if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
-            return Declined("dtype", "{x} is {given}: integer reciprocals lose x", {"x": x, "given": str(x.dtype)})
-        return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "involution")
 
 
 class TransposeOfTranspose(Link):

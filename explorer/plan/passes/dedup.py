@@ -7,6 +7,7 @@ from typing import Any
 
 from explorer.core.expr import Expr, record, surrounded
 from explorer.core.function import Call, Item
+from explorer.core.operation import Operation
 from explorer.core.tensor import Tensor
 from explorer.core.types import TupleType
 from explorer.grad.calls import Differentiated
@@ -31,7 +32,10 @@ class Dedup:
             if count == 1:
                 key: Any = (node.operation, survivor[operands[0].uid])
             elif count == 2:
-                key = (node.operation, survivor[operands[0].uid], survivor[operands[1].uid])
+                left, right = survivor[operands[0].uid], survivor[operands[1].uid]
+                if right < left and _commutes(node.operation):
+                    left, right = right, left
+                key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
             elif isinstance(node, Tensor):
@@ -43,11 +47,11 @@ class Dedup:
             if first is not node:
                 merged.setdefault(first.uid, []).append(node)
         if merged:
-            self._merge(merged, graph)
+            self._merge(merged, survivor, graph)
         if any(isinstance(node.operation, Call) for node in graph.live):
             self._augment(numbers, survivor, graph)
 
-    def _merge(self, merged: dict[int, list[Expr]], graph: Graph) -> None:
+    def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: Graph) -> None:
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
@@ -55,20 +59,18 @@ class Dedup:
             if isinstance(first.operation, Full):
                 constants.append((first, copies))
                 continue
-            saved = flops_of(first, graph.inputs[uid]) * len(copies)
-            decision = graph.decide(
-                self,
-                "merged",
-                "{first} is computed once for {count:equal expression}: {saved_flops} and {saved_bytes} are saved",
-                {
-                    "first": first,
-                    "count": len(copies) + 1,
-                    "saved_flops": saved,
-                    "saved_bytes": result_bytes(first) * len(copies),
-                },
-                copies,
-                (first,),
-            )
+            reason = "{first} is computed once for {count:equal expression}: {saved_flops} and {saved_bytes} are saved"
+            facts = {
+                "first": first,
+                "count": len(copies) + 1,
+                "saved_flops": flops_of(first, graph.inputs[uid]) * len(copies),
+                "saved_bytes": result_bytes(first) * len(copies),
+            }
+            turned = _turned(first, copies, survivor, graph) if _commutes(first.operation) else 0
+            if turned:
+                reason += "; {turned} of them had the operands in the other order, and {operation} is commutative"
+                facts |= {"turned": turned, "operation": first.operation.name}
+            decision = graph.decide(self, "commuted" if turned else "merged", reason, facts, copies, (first,))
             for copy in copies:
                 graph.substitute(decision, copy, first)
         if constants:
@@ -132,3 +134,17 @@ class Dedup:
                 graph.substitute(decision, reader, stands)
             if isinstance(node.type, TupleType):
                 graph.removed.append((decision, node))
+
+
+def _commutes(operation: Operation) -> bool:
+    """Whether operands may change places to the last bit: of 0.0 and −0.0 the larger is the one that is asked first."""
+    return operation.commutative and not operation.idempotent
+
+
+def _turned(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: Graph) -> int:
+    """How many copies have the first one's operands in another order."""
+
+    def order(node: Expr) -> list[int]:
+        return [survivor[operand.uid] for operand in graph.inputs[node.uid]]
+
+    return sum([order(copy) != order(first) for copy in copies])

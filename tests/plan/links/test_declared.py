@@ -35,7 +35,7 @@ class Cube(Ufunc):
         ex.maximum(x, x),
         ex.minimum(ex.sin(x), ex.sin(x)),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_an_idempotent_operation_is_taken_once(root: ex.Expr) -> None:
     """f(f(x)) and f(x, x) are f(x) and x for operations that declare it: sign, rounding, clip, maximum."""

@@ -33,7 +33,7 @@ stacked = ex.stack([x, x + 1.5])
         (ex.relu(ex.softmax(x)), "nonnegative_already"),
         (stacked[1], "member_of_stack"),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_an_operation_with_nothing_to_do_is_its_operand(root: ex.Expr, code: str) -> None:
     assert code in applied(simplified(root))
@@ -49,7 +49,7 @@ def test_an_operation_with_nothing_to_do_is_its_operand(root: ex.Expr, code: str
         (row * one, "type"),
         (ex.tensor(np.arange(3)) / 1, "type"),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_a_neutral_number_that_changes_the_type_stays(root: ex.Expr, refusal: str) -> None:
     graph = simplified(root)
@@ -77,7 +77,7 @@ def test_other_numbers_are_not_neutral(root: ex.Expr) -> None:
         (ex.add_n(x, zero, x), "zero_term"),
         (ex.add_n(zero, zero), "zero_term"),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_the_structured_zero_vanishes_from_sums_and_takes_products(root: ex.Expr, code: str) -> None:
     assert code in applied(simplified(root))

@@ -52,7 +52,7 @@ def test_parts_of_parts_are_one_part(data: st.DataObject) -> None:
         (joined[2, 5], c),
         (ex.concatenate([a, b, c], axis=1)[::2, 1], a),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_a_part_of_one_joined_tensor_is_a_part_of_that_one(root: ex.Expr, source: ex.Expr) -> None:
     """What is taken of a concatenation comes from the one tensor that it lies in; nothing is joined."""
@@ -108,7 +108,7 @@ def test_gradients_through_joining_and_parts_stay() -> None:
         ex.stack([x, x]) @ ex.BiasVector(4, 1, -1.0, dtype="float64"),
         ex.BiasVector(5, 4, dtype="float64") @ ex.stack([x, x]),
     ],
-    ids=str,
+    ids=repr,
 )
 def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr) -> None:
     """A one-hot vector times a matrix takes a row of it, whichever side it stands on."""
