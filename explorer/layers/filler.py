@@ -1,0 +1,110 @@
+"""Fillers: how a parameter's elements are drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError
+from explorer.core.types import Array, Shape
+
+
+class Filler:
+    """What draws the elements of a parameter; a user's own one overrides ``draw``."""
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
+        """Numbers of a shape; they are converted to the parameter's dtype."""
+        raise NotImplementedError
+
+    def fill(self, shape: Shape, dtype: np.dtype[Any], generator: np.random.Generator) -> Array:
+        """A new array; raises DeclarationError for a filler that drew another shape."""
+        drawn = np.asarray(self.draw(generator, shape))
+        if drawn.shape != shape:
+            raise DeclarationError(
+                f"{type(self).__name__} drew the shape {drawn.shape}", rule=f"it was asked for {shape}"
+            )
+        return drawn.astype(dtype)
+
+
+@dataclass(frozen=True)
+class Constant(Filler):
+    """Every element is the same number."""
+
+    value: float = 0.0
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
+        """Numbers of a shape."""
+        return np.full(shape, self.value)
+
+
+@dataclass(frozen=True)
+class Uniform(Filler):
+    """Evenly from ``low`` up to, but not, ``high``."""
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise DeclarationError(f"{self!r}", rule="low is at most high")
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
+        """Numbers of a shape."""
+        return generator.uniform(self.low, self.high, shape)
+
+
+@dataclass(frozen=True)
+class Gaussian(Filler):
+    """Normally distributed."""
+
+    mean: float = 0.0
+    deviation: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.deviation >= 0:
+            raise DeclarationError(f"{self!r}", rule="a standard deviation is not negative")
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
+        """Numbers of a shape."""
+        return generator.normal(self.mean, self.deviation, shape)
+
+
+@dataclass(frozen=True)
+class VarScale(Filler):
+    """Zero on average, with the variance ``scale`` over the number of connections (fan) of a weight.
+
+    A matrix (in, out) has those fans; filters (out, in, …) have their window's size beside; with fewer than two
+    dimensions both fans are the number of elements. Glorot's filler is the default, He's is ``scale=2, fan="in"``.
+    """
+
+    scale: float = 1.0
+    distribution: Literal["uniform", "normal"] = "uniform"
+    fan: Literal["in", "out", "avg"] = "avg"
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0 or self.distribution not in ("uniform", "normal") or self.fan not in ("in", "out", "avg"):
+            raise DeclarationError(
+                f"{self!r}", rule='scale is positive, distribution "uniform" or "normal", fan "in", "out" or "avg"'
+            )
+
+    def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
+        """Numbers of a shape."""
+        inward, outward = _fans(shape)
+        connections = {"in": inward, "out": outward, "avg": (inward + outward) / 2}[self.fan]
+        variance = self.scale / max(1.0, connections)
+        if self.distribution == "normal":
+            return generator.normal(0.0, math.sqrt(variance), shape)
+        limit = math.sqrt(3 * variance)
+        return generator.uniform(-limit, limit, shape)
+
+
+def _fans(shape: Shape) -> tuple[float, float]:
+    if len(shape) < 2:
+        return math.prod(shape), math.prod(shape)
+    if len(shape) == 2:
+        return cast("tuple[float, float]", shape)
+    window = math.prod(shape[2:])
+    return shape[1] * window, shape[0] * window

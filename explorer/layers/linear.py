@@ -1,0 +1,91 @@
+"""Composite layers of one weight: linear maps and the perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.layers.combine import Add, Dot
+from explorer.layers.composite import Composite
+from explorer.layers.policies import PerceptronPolicy
+from explorer.layers.source import ParamSource
+from explorer.layers.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+
+
+class Weight(Composite):
+    """input @ weight, whose parameter has the shape (in_features, out_features)."""
+
+    in_features: int
+    out_features: int
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("parameter", ParamSource),
+        Sublayer("product", Dot),
+        InConnect("input", "product", "left"),
+        InternalConnect("parameter", "output", "product", "right"),
+        OutConnect("product", "output", "output"),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parameter's shape."""
+        return {"parameter": {"shape": (self.in_features, self.out_features)}}
+
+
+class Bias(Composite):
+    """input + bias, whose parameter has the shape (features,)."""
+
+    features: int
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("parameter", ParamSource),
+        Sublayer("sum", Add),
+        InConnect("input", "sum", "left"),
+        InternalConnect("parameter", "output", "sum", "right"),
+        OutConnect("sum", "output", "output"),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parameter's shape."""
+        return {"parameter": {"shape": (self.features,)}}
+
+
+class Linear(Composite):
+    """input @ weight + bias."""
+
+    in_features: int
+    out_features: int
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("weight", Weight),
+        Sublayer("bias", Bias),
+        InConnect("input", "weight", "input"),
+        InternalConnect("weight", "output", "bias", "input"),
+        OutConnect("bias", "output", "output"),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Numbers of features."""
+        return {
+            "weight": {"in_features": self.in_features, "out_features": self.out_features},
+            "bias": {"features": self.out_features},
+        }
+
+
+class SingleLayerPerceptron(Composite):
+    """An activation of a linear map; PerceptronPolicy says which one, and whether a bias is added."""
+
+    in_features: int
+    out_features: int
+    inputs: ClassVar[tuple[str, ...]] = ("input",)
+
+    def declare(self) -> Topology:
+        """The linear map, then the activation."""
+        chosen = self.select(PerceptronPolicy)
+        return Topology(
+            Sublayer("linear", Linear if chosen.bias_involved else Weight),
+            Sublayer("activation", chosen.activation),
+            InConnect("input", "linear", "input"),
+            InternalConnect("linear", "output", "activation", "input"),
+            OutConnect("activation", "output", "output"),
+        )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Numbers of features."""
+        return {"linear": {"in_features": self.in_features, "out_features": self.out_features}}

@@ -1,0 +1,188 @@
+"""How a composite layer is wired: clauses in any order, checked, and put into topological order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeAlias
+
+from explorer.core.errors import DeclarationError, UnknownNameError
+
+if TYPE_CHECKING:
+    from explorer.layers.layer import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Sublayer:
+    """A layer inside, by its name and class."""
+
+    name: str
+    kind: type[Layer]
+
+    def __repr__(self) -> str:
+        return f"Sublayer({self.name!r}, {getattr(self.kind, '__name__', self.kind)})"
+
+
+@dataclass(frozen=True, slots=True)
+class InConnect:
+    """An input port of the composite goes to a port of a sublayer."""
+
+    port: str
+    to: str
+    to_port: str
+
+    def __repr__(self) -> str:
+        return f"InConnect({self.port!r}, {self.to!r}, {self.to_port!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalConnect:
+    """An output port of a sublayer goes to an input port of another."""
+
+    source: str
+    source_port: str
+    to: str
+    to_port: str
+
+    def __repr__(self) -> str:
+        return f"InternalConnect({self.source!r}, {self.source_port!r}, {self.to!r}, {self.to_port!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class OutConnect:
+    """An output port of a sublayer is an output port of the composite."""
+
+    source: str
+    source_port: str
+    port: str
+
+    def __repr__(self) -> str:
+        return f"OutConnect({self.source!r}, {self.source_port!r}, {self.port!r})"
+
+
+Clause: TypeAlias = Sublayer | InConnect | InternalConnect | OutConnect
+Source: TypeAlias = tuple[str, str]
+"""a sublayer, "" for the composite itself, and one of its ports"""
+
+
+class Topology:
+    """The clauses of a composite, in any order; raises DeclarationError that names the clause which is wrong."""
+
+    def __init__(self, *clauses: Clause) -> None:
+        for clause in clauses:
+            if not isinstance(clause, Sublayer | InConnect | InternalConnect | OutConnect):
+                raise DeclarationError(
+                    f"{clause!r} in a topology", rule="clauses are Sublayer, InConnect, InternalConnect and OutConnect"
+                )
+        self.clauses = clauses
+        self.sublayers = self._named()
+        self.sources: dict[Source, Source] = {}
+        """what each input port of a sublayer reads"""
+        self.results: dict[str, Source] = {}
+        """what each output port of the composite is"""
+        for clause in clauses:
+            if isinstance(clause, InConnect):
+                self._feed(clause, ("", clause.port))
+            elif isinstance(clause, InternalConnect):
+                self._known(clause, clause.source, clause.source_port, "output")
+                self._feed(clause, (clause.source, clause.source_port))
+            elif isinstance(clause, OutConnect):
+                self._known(clause, clause.source, clause.source_port, "output")
+                if clause.port in self.results:
+                    raise DeclarationError(
+                        f"{clause!r}: the output port {clause.port!r} has two sources",
+                        rule="an output port of a composite is one output of one sublayer",
+                    )
+                self.results[clause.port] = clause.source, clause.source_port
+        self.inputs = _unique(clause.port for clause in clauses if isinstance(clause, InConnect))
+        self.outputs = tuple(self.results)
+        self._connected()
+        self.order = self._sorted()
+
+    def _named(self) -> dict[str, type[Layer]]:
+        found: dict[str, type[Layer]] = {}
+        for clause in self.clauses:
+            if isinstance(clause, Sublayer):
+                if clause.name in found:
+                    raise DeclarationError(
+                        f"{clause!r}: a second sublayer {clause.name!r}", rule="sublayers have different names"
+                    )
+                if not clause.name or "/" in clause.name or not hasattr(clause.kind, "outputs"):
+                    raise DeclarationError(f"{clause!r}", rule="a sublayer has a name, without a slash, and a class")
+                found[clause.name] = clause.kind
+        if not found:
+            raise DeclarationError("a topology without sublayers", rule="a composite is made of sublayers")
+        return found
+
+    def _known(self, clause: Clause, name: str, port: str, what: str) -> None:
+        if name not in self.sublayers:
+            raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
+        kind = self.sublayers[name]
+        ports = kind.inputs if what == "input" else kind.outputs
+        if ports and port not in ports:
+            raise UnknownNameError(port, kind=f"{what} port of {kind.__name__} in {clause!r}", known=ports)
+
+    def _feed(self, clause: InConnect | InternalConnect, source: Source) -> None:
+        self._known(clause, clause.to, clause.to_port, "input")
+        held = self.sources.setdefault((clause.to, clause.to_port), source)
+        if held is not source:
+            raise DeclarationError(
+                f"{clause!r}: the input {clause.to_port!r} of {clause.to!r} has two sources",
+                rule="an input port has one source",
+                fix="join them in a sublayer, an Add for instance",
+            )
+
+    def _connected(self) -> None:
+        touched = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
+        for clause in self.clauses:
+            if not isinstance(clause, Sublayer):
+                continue
+            if clause.name not in touched:
+                raise DeclarationError(
+                    f"{clause!r} is connected to nothing", rule="every sublayer is in a connection clause"
+                )
+            missing = [port for port in clause.kind.inputs if (clause.name, port) not in self.sources]
+            if missing:
+                raise DeclarationError(
+                    f"{clause!r}: nothing is connected to its input {', '.join(missing)}",
+                    rule="every input port of a sublayer has a source",
+                    fix=f"add InConnect(…, {clause.name!r}, {missing[0]!r}) or an InternalConnect to it",
+                )
+        if not self.results:
+            raise DeclarationError("a topology without OutConnect", rule="a composite has an output port")
+
+    def _sorted(self) -> tuple[str, ...]:
+        graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
+        for (name, _), (source, _) in self.sources.items():
+            if source:
+                graph.add(name, source)
+        try:
+            return tuple(graph.static_order())
+        except CycleError as error:
+            cycle = error.args[1]
+            steps = set(pairwise(cycle))  # each reads the one before it
+            clauses = [c for c in self.clauses if isinstance(c, InternalConnect) and (c.source, c.to) in steps]
+            raise DeclarationError(
+                f"a cycle of sublayers: {' → '.join(cycle)}; in {', '.join(map(repr, clauses))}",
+                rule="no sublayer depends on its own output",
+                fix="a value that goes from step to step is a recurrent layer's",
+            ) from None
+
+    def feeding(self, name: str) -> list[str]:
+        """The sublayers, "" for the composite's inputs, that a sublayer reads, each once."""
+        return list(_unique(source for (to, _), (source, _) in self.sources.items() if to == name))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and set(self.clauses) == set(other.clauses)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.clauses))
+
+    def __repr__(self) -> str:
+        return f"Topology({', '.join(map(repr, self.clauses))})"
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
