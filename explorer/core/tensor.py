@@ -102,11 +102,11 @@ class Tensor(Expr):
         element = element_of(kind.dtype)
         host = np.array(storage.device.read(storage.array)) if storage.device is not cpu else storage.array
         try:
-            numbers = np.asarray(given) if element is None else element.array(numbers_of(np.asarray(given)))
-            if numbers.dtype.kind == "c" and kind.dtype.kind != "c":
-                raise TypeError("complex numbers have no place among real ones")
+            found = np.asarray(given)
+            if not is_element(found.dtype) or (found.dtype.kind == "c" and kind.dtype.kind != "c"):
+                raise TypeError(f"{found.dtype} does not convert to {kind.dtype}")
             host.flags.writeable = True
-            host[index] = numbers
+            host[index] = given if element is None else element.array(numbers_of(found))
         except (IndexError, ValueError, TypeError, OverflowError) as error:
             raise OperandError(
                 f"writing {type(value).__name__} to elements {index!r} of {kind}: {error}",
