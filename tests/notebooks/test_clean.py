@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -146,3 +148,19 @@ def test_execute_runs_and_strips(tmp_path: Path) -> None:
     assert [len(cell.outputs) for cell in written.cells[1:]] == [1, 1, 0]
     execute.execute(path)
     assert path.read_bytes() == first
+
+
+@pytest.mark.spec("V-20", "V-22")
+def test_a_bar_is_no_difference(tmp_path: Path) -> None:
+    """A bar that a slow machine shows is no difference to a notebook under strict nbval that was run without one."""
+    source = "from explorer.view.bar import Bar\nbar = Bar()\nbar.show('conv1', 1, 2)\nbar.close()\n1 + 1"
+    output = new_output("execute_result", data={"text/plain": "2"}, execution_count=1)
+    path = tmp_path / "slow.ipynb"
+    cells = [new_markdown_cell("# Slow"), new_code_cell(source, execution_count=1, outputs=[output])]
+    nbformat.write(new_notebook(cells=cells), path)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-n", "0"]
+    done = subprocess.run(
+        [*command, "--nbval", "--nbval-current-env", path], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
