@@ -108,6 +108,7 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
         raise OperandError(f"{operation}: given {x.type}", rule="matrices have two axes")
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:]
+    offset = min(max(offset, -rows), columns + 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
     return where(inside, x, False if x.dtype.kind == "b" else 0)
 

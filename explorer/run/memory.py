@@ -63,7 +63,7 @@ def _allocated(schedule: Schedule) -> Array:
         return np.empty(0, np.uint8)
     try:
         found: Array = cpu.new(schedule.arena)
-    except MemoryError as error:
+    except (MemoryError, ValueError) as error:  # NumPy raises the latter for more than an address can say
         largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
         raise RunError(
             f"an arena of {schedule.arena:,} bytes; the largest result is {largest!r}",

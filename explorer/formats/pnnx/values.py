@@ -1,9 +1,9 @@
 """How a ``.param`` file spells values, shapes and dtypes, and back.
 
 A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (it has a point or an exponent, or is inf or nan),
-a complex number (``1.0+2.0j``), a list of these in round or square brackets, or else a string, written bare. pnnx has
-no way to write a string that holds blanks or looks like another value; such a one is written here as a JSON string in
-which blanks and delimiters are escaped, so that no reader is misled by them.
+a complex number (``1.0+2.0j``), a list of these, or of lists of these, in round or square brackets, or else a string,
+written bare. pnnx has no way to write a string that holds blanks or looks like another value; such a one is written
+here as a JSON string in which blanks and delimiters are escaped, so that no reader is misled by them.
 """
 
 from __future__ import annotations
@@ -105,10 +105,39 @@ def read_value(text: str) -> Plain:
             rule=f"a list that begins with {text[0]!r} ends with {closing!r} and holds no blanks",
             fix="export the model again; the file seems cut off",
         )
+    return _read_items(text)
+
+
+def _read_items(text: str) -> tuple[Plain, ...]:
+    """The items of a list; one that begins with a bracket is a list of its own, up to the closing one."""
+    found: list[Plain] = []
+    inner: list[str] = []
+    for part in text[1:-1].split(","):
+        if not inner and part[:1] not in ("(", "["):
+            found.append(_read_scalar(part))
+            continue
+        inner.append(part)
+        if part.endswith(")" if inner[0][0] == "(" else "]"):
+            found.append(_read_inner(",".join(inner), text))
+            inner.clear()
+    if inner:
+        raise GrammarError(
+            f"the list {shorten(inner[0])} in {shorten(text)} is not closed",
+            rule="a list ends with the bracket that belongs to its first",
+            fix="export the model again; the file seems cut off",
+        )
+    return tuple(found)
+
+
+def _read_inner(text: str, whole: str) -> Plain:
+    """A list in a list."""
+    if text in _WORDS_FOR:
+        return _WORDS_FOR[text]
     items = text[1:-1].split(",")
     if any(item[:1] in ("(", "[") for item in items):
         raise GrammarError(
-            f"the list {shorten(text)} holds a list", rule="the items of a list are numbers, words or None"
+            f"the list {shorten(whole)} holds lists of lists",
+            rule="the items of a list are numbers, words, None, or lists of these",
         )
     return tuple(_read_scalar(item) for item in items)
 
@@ -163,8 +192,14 @@ def _write_scalar(value: Any, *, listed: bool) -> str:
 def write_value(value: Plain) -> str:
     """Spell a value so that :func:`read_value` gives it back; an empty tuple comes back as None."""
     if isinstance(value, (tuple, list)):
-        return f"({','.join(_write_scalar(item, listed=True) for item in value)})"
+        return f"({','.join(_write_item(item) for item in value)})"
     return _write_scalar(value, listed=False)
+
+
+def _write_item(value: Plain) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(_write_scalar(item, listed=True) for item in value)})"
+    return _write_scalar(value, listed=True)
 
 
 def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:

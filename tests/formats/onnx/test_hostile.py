@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import explorer as ex
 from tests.formats.onnx.models import FLOAT, model, node, opened
@@ -164,6 +164,50 @@ def test_huge_shapes_are_refused_before_anything_is_computed(tmp_path: Path) -> 
     net = opened(made, tmp_path)
     with pytest.raises(ex.ExplorerError):
         net.run(np.ones(1, np.float32))
+
+
+BIG = np.iinfo(np.int64).max
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize(
+    ("nodes", "constants", "said"),
+    [
+        ([node("Range", ["a", "b", "c"], ["y"])], {"a": 0, "b": 2**31, "c": 1}, "Range makes at most 16777216 numbers"),
+        ([node("Range", ["a", "b", "c"], ["y"])], {"a": 0, "b": BIG, "c": 1}, "Range makes at most 16777216 numbers"),
+        ([node("Range", ["a", "b", "c"], ["y"])], {"a": 0.0, "b": np.nan, "c": 1.0}, "from 0.0 to nan by 1.0"),
+        ([node("Split", ["x"], ["y", "z"], num_outputs=0)], {}, "num_outputs=0"),
+        ([node("Split", ["x"], ["y", "z"], num_outputs=2**62)], {}, "Split makes 1 to 65536 parts"),
+    ],
+)
+def test_numbers_that_would_take_all_memory_are_refused(
+    tmp_path: Path, nodes: list[NodeProto], constants: dict[str, float], said: str
+) -> None:
+    """Constants that a file's numbers would expand to gigabytes, or to endless lists, are refused by name and rule."""
+    fixed = {name: np.asarray(value) for name, value in constants.items()}
+    net = opened(model(nodes, {"x": (FLOAT, [3])}, ["y"], fixed), tmp_path)
+    assert any(said in line for line in net.check())
+    assert net.look().recording is not None
+    with pytest.raises(ex.FileError, match=said):
+        net.run(x)
+
+
+@pytest.mark.parametrize("diagonal", [BIG, -BIG])
+def test_diagonals_that_no_matrix_has(tmp_path: Path, diagonal: int) -> None:
+    """A diagonal that is far outside leaves all elements or none."""
+    for upper in (0, 1):
+        made = model([node("Trilu", ["x", "k"], ["y"], upper=upper)], {"x": (FLOAT, [2, 3])}, ["y"], {"k": diagonal})
+        kept = (diagonal > 0) != bool(upper)
+        whole = np.ones((2, 3), np.float32)
+        np.testing.assert_array_equal(opened(made, tmp_path).run(whole), whole * kept)
+
+
+def test_more_memory_than_there_are_addresses_is_refused(tmp_path: Path) -> None:
+    """A result of more bytes than an address can say is refused like one that is only too large."""
+    nodes = [node("Pad", ["x", "p"], ["a"]), node("Sin", ["a"], ["b"]), node("ReduceMean", ["b"], ["y"])]
+    net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, ["y"], {"p": np.array([0, 0, 2**31, 2**31])}), tmp_path)
+    with pytest.raises(ex.ExplorerError, match=r"an arena of [\d,]+ bytes; the largest result is"):
+        net.run(np.ones((2, 3), np.float32))
 
 
 seed = (ASSETS / "digits.onnx").read_bytes()

@@ -157,6 +157,25 @@ def test_look_up_and_constants() -> None:
         net_of("nn.Embedding", 1, weights={"weight": table}).run(np.array([6]))
 
 
+@pytest.mark.spec("I-1")
+def test_an_index_with_numbers_of_its_own(tmp_path: Path) -> None:
+    """`x[:, [0, -1, 2]]`, which pnnx writes as a list in a list, chooses the parts of the axis, the last one too."""
+    lines = [
+        "7767517",
+        "3 2",
+        "pnnx.Input i 0 1 0 #0=(2,4,3)f32",
+        "Tensor.index at 1 1 0 1 expr=[None,[0,-1,2]] #0=(2,4,3)f32 #1=(2,3,3)f32",
+        "pnnx.Output o 1 0 1",
+    ]
+    (tmp_path / "m.param").write_text("\n".join(lines) + "\n")
+    net = ex.open(tmp_path / "m.param")
+    x = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    assert net.check() == []
+    np.testing.assert_array_equal(net.run(x), x[:, [0, -1, 2]])
+    net.save(tmp_path / "again.param")
+    np.testing.assert_array_equal(ex.open(tmp_path / "again.param").run(x), x[:, [0, -1, 2]])
+
+
 def test_padding_that_keeps_the_size() -> None:
     """ "same" pads an even filter more at the end, as torch does."""
     filters = np.zeros((1, 3, 2, 3), np.float32)

@@ -20,7 +20,8 @@ scalars = st.one_of(
     st.text(alphabet='ab"%,()[]1.-+eEj \\', max_size=8),
     st.sampled_from(["None", "True", "inf", "-inf", "nan", "1", "1.5", "1+2j", "()", "(1,2)", "%x", '"', '"a"']),
 )
-values = scalars | st.lists(scalars, min_size=1, max_size=5).map(tuple)
+lists = st.lists(scalars, min_size=1, max_size=5).map(tuple)
+values = scalars | lists | st.lists(scalars | lists, min_size=1, max_size=4).map(tuple)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,9 @@ values = scalars | st.lists(scalars, min_size=1, max_size=5).map(tuple)
         ("(1)", (1,)),
         ("(0.5,1)", (0.5, 1)),
         ("(None,7)", (None, 7)),
+        ("[None,[0,-1,2]]", (None, (0, -1, 2))),
+        ("((1,2),[3.5],x)", ((1, 2), (3.5,), "x")),
+        ("([],1)", (None, 1)),
         ("(constant,reflect)", ("constant", "reflect")),
         ("(1.0+2.0j)", (1 + 2j,)),
         ("zeros", "zeros"),
@@ -65,7 +69,9 @@ def test_values_are_read(text: str, value: object) -> None:
     assert (type(found), repr(found)) == (type(value), repr(value))
 
 
-@pytest.mark.parametrize("text", ["(1,2", "[1,2)", "(", "((1,2),(3,4))", "[1,[2]]", "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["(1,2", "[1,2)", "(", "((1,2),(3,4)", "[1,[2)]", "(((1)))", "[1,[2,[3]]]", "9" * 5000]
+)
 def test_malformed_values_state_the_rule(text: str) -> None:
     with pytest.raises(GrammarError) as error:
         read_value(text)

@@ -40,6 +40,10 @@ def concat(op: OperatorContext) -> Expr:
     return concatenate(members(op, "inputs"), op.integer("axis"))
 
 
+MOST = 2**16
+"""parts of one axis"""
+
+
 @operator("Split")
 def split(op: OperatorContext) -> tuple[Expr, ...]:
     """Parts along an axis: of given sizes, else as many as there are outputs, the last one smaller."""
@@ -48,6 +52,8 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
     sizes = optional_integers(op, "split")
     if sizes is None:
         count = op.integer("num_outputs", len(op.definition.outputs))
+        if not 1 <= count <= MOST:
+            raise OperandError(f"num_outputs={count}", rule=f"Split makes 1 to {MOST} parts")
         each = -(-x.shape[axis] // count)
         sizes = tuple([min(each, x.shape[axis] - start * each) for start in range(count)])
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:

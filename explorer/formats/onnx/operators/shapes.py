@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 
@@ -57,6 +57,10 @@ def constant(op: OperatorContext) -> Expr:
     return given(op, "value")
 
 
+MOST = 2**24
+"""numbers of a range, which is stored"""
+
+
 @operator("Range")
 def range_(op: OperatorContext) -> Expr:
     """Numbers from start to before limit."""
@@ -64,7 +68,13 @@ def range_(op: OperatorContext) -> Expr:
     dtype = known(op, "start").dtype
     if delta == 0:
         raise OperandError("delta=0", rule="Range: delta is not 0")
-    count = max(0, int(np.ceil((limit - start) / delta)))
+    length = float(limit - start) / float(delta)
+    if not length <= MOST:
+        raise OperandError(
+            f"from {start} to {limit} by {delta}",
+            rule=f"Range makes at most {MOST} numbers: they are a constant of the net",
+        )
+    count = ceil(max(0.0, length))
     return tensor((start + np.arange(count) * delta).astype(dtype))
 
 

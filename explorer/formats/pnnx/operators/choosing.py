@@ -9,6 +9,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.registry import function
+from explorer.core.tensor import tensor
 from explorer.core.types import normalize_axis
 from explorer.formats.pnnx.operators.arguments import flag, integer, value
 from explorer.formats.pnnx.operators.table import file_operator
@@ -95,13 +96,16 @@ def index(op: OperatorContext) -> Expr:
     given = value(op, 1, "expr")
     items = given if isinstance(given, tuple) else (given,)
     chosen = [axis for axis, item in enumerate(items) if item is not None]
-    if len(chosen) != 1 or not isinstance(items[chosen[0]], Expr) or items[chosen[0]].dtype.kind not in "iu":
+    numbers = items[chosen[0]] if len(chosen) == 1 else None
+    if isinstance(numbers, tuple) and all(type(number) is int and abs(number) < 2**63 for number in numbers):
+        numbers = tensor(np.array(numbers, np.int64))
+    if not isinstance(numbers, Expr) or numbers.dtype.kind not in "iu":
         raise OperandError(
             f"the index {given!r}",
             rule="Tensor.index is read with whole numbers for one axis",
             fix="register Tensor.index yourself with file_operator",
         )
-    return take(op.x, items[chosen[0]], chosen[0])
+    return take(op.x, numbers, chosen[0])
 
 
 @file_operator("Tensor.masked_fill", "torch.masked_fill", "aten::masked_fill")
