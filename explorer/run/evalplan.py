@@ -16,6 +16,7 @@ from explorer.core.structure import flatten, unflatten
 from explorer.core.types import Array
 from explorer.plan.planner import Options, Planned, plan
 from explorer.record import Recording, Summary
+from explorer.record.uncollected import uncollected
 from explorer.run import recorder
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
@@ -122,7 +123,8 @@ class EvalPlan:
             raise StateError(
                 "a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)"
             )
-        self._planned = plan([handle.expr for handle in self._handles], self.options)
+        with uncollected():
+            self._planned = plan([handle.expr for handle in self._handles], self.options)
         self._times, self._values, self._recording = None, {}, None
         self._views = []  # they keep showing the program that they were made for
         self._fresh = True
@@ -186,7 +188,8 @@ class EvalPlan:
             }
             if CHOSEN is not None:
                 options["blas"] = str(CHOSEN)
-            self._recording = recorder.build(planned, self.title, options, run, self._values)
+            with uncollected():
+                self._recording = recorder.build(planned, self.title, options, run, self._values)
         return self._recording
 
     def explain(self, what: Expr | None = None) -> str:

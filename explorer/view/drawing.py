@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from explorer.record import Recording
+from explorer.record.uncollected import uncollected
 from explorer.view.layout import Layouts
 from explorer.view.model import Model, build_model
 
@@ -25,15 +23,3 @@ def draw(recording: Recording) -> Drawing:
     with uncollected():
         model = build_model(recording)
         return Drawing(model, Layouts(model))
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Hold the collector of cycles off while many small objects are made that all stay: it would find nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

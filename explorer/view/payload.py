@@ -78,7 +78,8 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.record import SCHEMA, Recording
-from explorer.view.drawing import Drawing, draw, uncollected
+from explorer.record.uncollected import uncollected
+from explorer.view.drawing import Drawing, draw
 from explorer.view.layout import BoxLayout
 from explorer.view.model import Model
 from explorer.view.pack import pack

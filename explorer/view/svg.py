@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 
 from explorer.record import Recording
+from explorer.record.uncollected import uncollected
 from explorer.view import font
 from explorer.view.boxes import Paths
 from explorer.view.compose import Rect, Scene, Segment, compose
-from explorer.view.drawing import Drawing, draw, uncollected
+from explorer.view.drawing import Drawing, draw
 from explorer.view.frames import closed_around, frames
 from explorer.view.lines import LINE, TITLE, group_title
 from explorer.view.markup import Markup, element
