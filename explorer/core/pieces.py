@@ -55,12 +55,14 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
     for shape, dtype in wanted:
         places.append(end)
         end += -(-math.prod(shape) * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
-    memory = _own.memory
-    if memory.size < end:
+    if _own.memory.size >= end:
+        memory = _own.memory
+    elif end > _KEPT_BYTES:
         memory = np.empty(end, np.uint8)
-        if end <= _KEPT_BYTES:
-            _own.memory = memory
-            _own.made.clear()
+    else:
+        _own.made.clear()
+        _own.memory = np.empty(0, np.uint8)  # the smaller one goes before the larger comes
+        memory = _own.memory = np.empty(end, np.uint8)
     made = build(
         *[np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
     )

@@ -23,6 +23,8 @@ _PIECES = 4
 """so many threads find work, also where all would fit into one piece"""
 _FILTERS = 64
 """a piece makes at least so many channels of the result"""
+_MANY = 128
+"""channels of which a quarter are no longer few: their filters take as long to turn as windows to gather"""
 _BLOCK = 8 * PIECE_BYTES
 
 
@@ -59,7 +61,10 @@ class Convolving(NamedTuple):
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
         pieces = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
-        row_bytes = across * itemsize * (4 * o if self.depthwise else max(depth * self.groups, 2 * o))
+        held = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
+        if self._few:
+            held = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
+        row_bytes = across * itemsize * held
         every = [slice(0, size) for size in (n, o, rows, across)]
         if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
             # the filters are what is large: each piece reads its own
@@ -73,15 +78,19 @@ class Convolving(NamedTuple):
         """Bytes of scratch memory that the largest piece takes; more where the result's pixels lie ``spread``."""
         if not math.prod(self.result):
             return 0
-        images, filters, rows, across = [
+        sizes: list[int] = [
             max([part.stop - part.start for part in parts]) for parts in zip(*self.indices(itemsize), strict=True)
         ]
+        images, filters, rows, across = sizes
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
+        count = images * rows * across
         if self.depthwise:
             return slab * itemsize
-        count = images * rows * across
+        if self._few:
+            products = slab // self.images[1] * math.prod(self.window.size) * filters
+            return (slab + products + count * filters) * itemsize
         columns = count * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
-        elements: int = slab + columns + (count * filters if spread or self.groups > 1 else 0)
+        elements = slab + columns + (count * filters if spread or self.groups > 1 else 0)
         return elements * itemsize
 
     def pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
@@ -92,6 +101,8 @@ class Convolving(NamedTuple):
         if not (images.size and packed.size):  # a sum of nothing
             return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
+        if self._few:
+            make = self._shifted
         if self.depthwise:
             packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
         return [Piece(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
@@ -137,6 +148,39 @@ class Convolving(NamedTuple):
 
         return compute
 
+    def _shifted(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
+        """Every pixel by the filters' every tap, then sums of these moved by as much as their taps lie apart."""
+        n, _, rows, _ = index
+        (h, w), (down, across) = self.window.size, self.window.dilation
+        o, c = self.filters[:2]
+        high, wide = rows.stop - rows.start, self.result[3]
+        points = Unfolding(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
+        reach = slice(rows.start, rows.stop + down * (h - 1))
+        shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
+        matrix = packed.reshape(h * w, c, o).transpose(0, 2, 1).reshape(-1, c)
+        into = out.transpose(1, 0, 2, 3)[:, n, rows]
+        wanted = ((h, w, o, *shape), out.dtype), (into.shape, out.dtype)
+
+        def views(products: Array, total: Array) -> tuple[Array, ...]:
+            moved = [
+                products[i, j, :, :, i * down : i * down + high, j * across : j * across + wide]
+                for i in range(h)
+                for j in range(w)
+            ]
+            return products.reshape(len(matrix), -1), total, *moved
+
+        gather = points.gathering(images, n, reach, (self.window, high), wanted, views)
+
+        def compute() -> None:
+            seen, products, total, first, second, *others = gather()
+            np.matmul(matrix, seen.reshape(-1, c).T, products)
+            np.add(first, second, out=total)
+            for each in others:
+                np.add(total, each, out=total)
+            np.copyto(into, total)
+
+        return compute
+
     def _grouped(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
@@ -172,6 +216,12 @@ class Convolving(NamedTuple):
     @property
     def _pointwise(self) -> bool:
         return self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
+
+    @property
+    def _few(self) -> bool:
+        """So few channels are made of many that windows would take more memory than products do."""
+        several = self.window.strides == (1, 1) and self.window.size != (1, 1)
+        return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
 
     @property
     def _unfolding(self) -> Unfolding:

@@ -27,6 +27,8 @@ CONVOLUTIONS: list[tuple[Conv2d, tuple[int, ...], tuple[int, ...]]] = [
     (Conv2d((2, 2)), (3, 4, 7, 8), (5, 4, 1, 1)),
     (Conv2d((2, 3), ((1, 0), (2, 1))), (3, 4, 11, 10), (6, 4, 4, 3)),
     (Conv2d((3, 2), ((4, 3), (0, 2)), (2, 3)), (2, 3, 13, 14), (4, 3, 3, 2)),
+    (Conv2d((1, 1), ((2, 2), (1, 3)), (2, 1)), (3, 9, 9, 8), (2, 9, 3, 3)),
+    (Conv2d((2, 2), ((3, 3), (3, 3))), (3, 2, 11, 10), (9, 2, 7, 7)),
     (Conv2d((4, 4)), (2, 3, 9, 10), (4, 3, 2, 3)),
     (Conv2d((2, 1), ((1, 1), (1, 1)), (1, 2), 2), (3, 8, 9, 10), (6, 4, 3, 2)),
     (Conv2d((1, 1), ((5, 4), (3, 6)), (1, 1), 3), (2, 3, 6, 5), (6, 1, 3, 3)),
@@ -89,8 +91,10 @@ def convolution(images: Any, filters: Any, operation: Conv2d, upstream: Any) -> 
 def test_gradients_of_convolutions(operation: Conv2d, images: tuple[int, ...], filters: tuple[int, ...]) -> None:
     """Gradients of a convolution in images and filters are those of the definition, however the operands lie."""
     x, w = RNG.standard_normal(images), RNG.standard_normal(filters)
-    g = RNG.standard_normal(operation.compute(x, w).shape)
+    y = operation.compute(x, w)
+    g = RNG.standard_normal(y.shape)
     in_images, in_filters = convolution(x, w, operation, g)
+    np.testing.assert_allclose(np.vdot(g, y), np.vdot(in_images, x), rtol=0, atol=1e-10)  # linear in the images
     for upstream in layouts(g):
         found = Conv2dImageGradient(*operation.options, images).compute(upstream, w)
         np.testing.assert_allclose(found, in_images, rtol=0, atol=1e-11)

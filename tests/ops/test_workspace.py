@@ -17,9 +17,11 @@ from explorer.ops.pool import MaxPool2dGradient
 PADDED = ((1, 1), (2, 1))
 CASES: list[tuple[Operation, tuple[tuple[int, ...], ...]]] = [
     (Conv2d(), ((4, 8, 40, 40), (8, 8, 3, 3))),
+    (Conv2d(padding=PADDED), ((2, 32, 40, 40), (8, 32, 3, 3))),
     (Conv2d((2, 1), PADDED, (1, 2), 2), ((4, 8, 40, 40), (8, 4, 3, 3))),
     (Conv2dImageGradient(padding=((1, 1), (1, 1)), shape=(4, 8, 40, 40)), ((4, 8, 40, 40), (8, 8, 3, 3))),
     (Conv2dImageGradient(shape=(4, 8, 40, 40)), ((4, 8, 38, 38), (8, 8, 3, 3))),
+    (Conv2dImageGradient((2, 2), ((1, 1), (1, 1)), shape=(4, 8, 80, 80)), ((4, 16, 40, 40), (16, 8, 3, 3))),
     (Conv2dFilterGradient(padding=((1, 1), (1, 1)), shape=(8, 8, 3, 3)), ((4, 8, 40, 40), (4, 8, 40, 40))),
     (Conv2dFilterGradient(shape=(256, 64, 1, 1)), ((64, 256, 2, 2), (64, 64, 2, 2))),
     (MaxPool2dGradient((3, 3), (2, 2), ((1, 1), (1, 1))), ((4, 8, 40, 40), (4, 8, 40, 40), (4, 8, 80, 80))),
