@@ -106,7 +106,11 @@ class Tensor(Expr):
             if not is_element(found.dtype) or (found.dtype.kind == "c" and kind.dtype.kind != "c"):
                 raise TypeError(f"{found.dtype} does not convert to {kind.dtype}")
             host.flags.writeable = True
-            host[index] = given if element is None else element.array(numbers_of(found))
+            if element is not None:
+                given = element.array(numbers_of(found))
+            elif element_of(found.dtype) is not None:
+                given = numbers_of(found)
+            host[index] = given
         except (IndexError, ValueError, TypeError, OverflowError) as error:
             raise OperandError(
                 f"writing {type(value).__name__} to elements {index!r} of {kind}: {error}",

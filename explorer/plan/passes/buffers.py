@@ -33,7 +33,10 @@ class Pack:
 
 @dataclass(frozen=True)
 class Buffers:
-    """Place results in an arena by their live ranges; roots, closed calls and other devices have their own memory."""
+    """Place results in an arena by their live ranges; roots and closed calls have memory of their own, views none.
+
+    The arena is cpu's: a result on another device has memory of its own, which is given back when it is read last.
+    """
 
     name = "buffers"
 

@@ -148,10 +148,12 @@ class Fuse:
 
 
 def _keep_whole(node: Expr, graph: Graph) -> None:
-    kind = node.type
+    """Refuse where a node's type, or an operand's, is not plain."""
+    kinds = [other.type for other in (node, *graph.inputs[node.uid])]
+    kind = next(kind for kind in kinds if not kind.plain)
     if kind.device is cpu:
-        reason = "{dtype} is no dtype of NumPy's: its operations run one by one"
-        graph.refuse(_CHAIN, "element_type", reason, {"dtype": repr(kind)}, node)
+        reason = "{type} has elements that are no dtype of NumPy's own: operations on them run one by one"
+        graph.refuse(_CHAIN, "element_type", reason, {"type": repr(kind)}, node)
     else:
         reason = "the blocks fit cpu's caches: on {device} operations run one by one"
         graph.refuse(_CHAIN, "device", reason, {"device": kind.device.name}, node)
