@@ -36,9 +36,13 @@ def test_planning_and_recording_a_large_program_are_not_interrupted(collections)
 
 
 def test_the_collector_is_afterwards_as_it_was_also_on_failure():
-    with pytest.raises(ZeroDivisionError), uncollected():
+    @uncollected()
+    def fail():
         assert not gc.isenabled()
-        _ = 1 / 0
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert gc.isenabled()
     gc.disable()
     try:
