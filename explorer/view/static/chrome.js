@@ -41,6 +41,32 @@ export const KEYS = [
   [["Ctrl", "wheel"], "zoom"],
 ];
 
+/** What stands on the canvas: the class of its outline, and what that means. */
+const MARKS = [
+  ["ex-leaf", "a value that is there already: an input or a weight"],
+  ["ex-new", "made by this decision"],
+  ["ex-gone", "a ghost: taken away by this decision"],
+  ["ex-refused", "what this decision declines"],
+  ["ex-current", "picked, or running now"],
+  ["ex-ready", "could have been picked as well"],
+];
+
+function sample(...shapes) {
+  return svg("svg", { width: 36, height: 20, "aria-hidden": "true" }, ...shapes);
+}
+
+function box(name, x = 2, y = 3) {
+  return svg("rect", { class: name, x, y, width: 30, height: 14, rx: 5 });
+}
+
+/** The outlines of the canvas, each with its meaning. */
+function legend() {
+  const rows = MARKS.map(([name, what]) => [sample(svg("g", { class: name }, box("ex-shape"))), what]);
+  rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
+  rows.push([sample(box("ex-frame")), "around operations: one kernel, fused"]);
+  return html("dl", {}, ...rows.flatMap(([picture, what]) => [html("dt", {}, picture), html("dd", {}, what)]));
+}
+
 /** A button with a picture. @param {keyof typeof ICONS} icon @param {string} label */
 export function iconButton(icon, label, click) {
   const button = html("button", { type: "button", class: "ex-button", title: label, "aria-label": label, click });
@@ -59,7 +85,7 @@ export function changeIcon(button, icon, label) {
 export function helpBox(onClose) {
   const rows = KEYS.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what)]);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
-  return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows));
+  return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
 }
 
 /** What a moment says, in fragments as of reason.js. */

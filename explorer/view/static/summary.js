@@ -3,7 +3,7 @@
 import { html, visible } from "./dom.js";
 import { bytesText, countText, grouped } from "./reason.js";
 
-const [NAMED, KINDS] = [3, 8];
+const [NAMED, KINDS] = [3, 12];
 
 /** Answers from one trace, found once. */
 export class Summary {
@@ -78,7 +78,7 @@ export class Summary {
     }
     const { kinds } = this;
     const said = kinds.slice(0, KINDS).map(([kind, count]) => html("span", {}, `${visible(kind)}${count > 1 ? ` ×${grouped(count)}` : ""}`));
-    if (said.length) table.append(html("dt", {}, "made of"), html("dd", { class: "ex-kinds" }, ...said, kinds.length > KINDS && html("span", { class: "ex-soft" }, `and ${grouped(kinds.length - KINDS)} other kinds`)));
+    if (said.length) table.append(html("dt", {}, "made of"), html("dd", { class: "ex-kinds" }, ...said, kinds.length > KINDS && html("span", { class: "ex-soft" }, `and ${grouped(kinds.length - KINDS)} more`)));
     return table;
   }
 }
