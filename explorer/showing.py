@@ -82,7 +82,7 @@ def explore(
         return GraphView(what, **options)
     if isinstance(what, EvalPlan):
         return ExpressionView(what, **options)
-    leaves, _ = flatten(what)
+    leaves = [leaf.__expr__() if hasattr(type(leaf), "__expr__") else leaf for leaf in flatten(what)[0]]
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from explorer.core.declaration import taking
 from explorer.core.device import Device
+from explorer.core.elements import converted, numbers_of
 from explorer.core.errors import OperandError, StateError
 from explorer.core.hints import hint
 from explorer.core.hooks import hooks
@@ -22,8 +25,6 @@ from explorer.core.types import AnyType, Array, Shape, TensorType
 
 if TYPE_CHECKING:
     from types import CodeType
-
-    import numpy as np
 
     from explorer.core.operation import Operation
 
@@ -149,7 +150,7 @@ class Expr(NumpyProtocol, Operators):
         if copy is False:
             raise StateError("np.asarray(…, copy=False) of an expression", rule="evaluating makes a new array")
         value = cast("Array", hooks.evaluate(self))
-        return value if dtype is None and not copy else value.astype(dtype or value.dtype)
+        return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise StateError(
@@ -188,7 +189,7 @@ class Expr(NumpyProtocol, Operators):
                 fix="use ex.where for a choice by element, or reduce first (.sum(), .max())",
             )
         self._refuse_in_trace(what)
-        return hooks.evaluate(self).item()
+        return numbers_of(hooks.evaluate(self)).item()
 
     def _refuse_in_trace(self, what: str) -> None:
         if state.traces and self.uid >= state.traces[0]:

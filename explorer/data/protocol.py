@@ -23,6 +23,7 @@ a node of its own, drawn by the name of its class, on which links can be written
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,6 +58,21 @@ class Expressed(NumpyProtocol, Operators):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self.__expr__().__array__(dtype, copy)
+
+    def __len__(self) -> int:
+        return len(self.__expr__())
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter(self.__expr__())
+
+    def __bool__(self) -> bool:
+        return bool(self.__expr__())
+
+    def __float__(self) -> float:
+        return float(self.__expr__())
+
+    def __int__(self) -> int:
+        return int(self.__expr__())
 
 
 class Described(Operation, abstract=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from explorer.core.elements import dtype_name
 from explorer.core.expr import Expr
 from explorer.core.expr import Scope as Box
@@ -129,6 +131,8 @@ def _kind(node: Expr) -> Kind:
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, np.dtype):
+        return dtype_name(value)
     return spoken(value) if callable(value) else str(value)
 
 

@@ -228,6 +228,29 @@ def test_rules_can_be_written_for_a_users_data_type() -> None:
 
 
 @pytest.mark.spec("M-D4")
+def test_a_users_data_type_is_used_like_a_tensor() -> None:
+    """Data of a user's type is indexed, iterated, stacked, reduced, given to traced functions and explored."""
+    d = Diagonal([1, 2, 3])
+    want = np.diag(d.diagonal)
+    assert len(d) == 3
+    assert [ex.evaluate(row).tolist() for row in d] == want.tolist()
+    values = [d[1, 1], np.sum(d), d.sum(axis=0), ex.stack([d, want]), ex.where(d > 1, d, 0), ex.exp(d).T, abs(d)]
+    wanted = [2, 6, want.sum(axis=0), np.stack([want, want]), np.where(want > 1, want, 0), np.exp(want).T, want]
+    for value, expected in zip(values, wanted, strict=True):
+        np.testing.assert_allclose(ex.evaluate(value), expected, rtol=1e-6)
+    assert float(Diagonal([4])) == 4.0
+    np.testing.assert_array_equal(np.asarray(d), want)
+
+    @ex.function
+    def twice(x: Any) -> Any:
+        return x + x
+
+    np.testing.assert_array_equal(ex.evaluate(twice(d)), 2 * want)
+    np.testing.assert_array_equal(ex.evaluate(d @ d), want @ want)
+    assert ex.explore(d) is not None
+
+
+@pytest.mark.spec("M-D4")
 def test_any_object_takes_part_by_one_method() -> None:
     """An object of any class is an operand once __expr__() says which expression it stands for."""
 
@@ -554,6 +577,12 @@ def test_a_users_element_type_works() -> None:
     assert ex.evaluate((ex.tensor([100.0], fixed) * 2).astype(float)).tolist() == [32767 / 256]
     with pytest.raises(ex.OperandError, match="x\\.astype\\(fixed8\\)"):
         x + ex.tensor(numbers)
+    assert float(x[0, 0] + 1) == 2.5
+    assert np.asarray(x, np.float32).tolist() == numbers.tolist()
+    into = ex.Matrix(2, 2)
+    into[0] = x[0]
+    into[1] = x.array[1]
+    assert into.array.tolist() == numbers.tolist()
 
 
 @pytest.mark.spec("M-D10")
