@@ -44,7 +44,9 @@ class Absorbed(Link):
         if len(operands) != 2:
             return None
         for y, other in (operands, operands[::-1]):
-            if y.operation is node.operation and other in graph.operands(y) and y.type is node.type:
+            if y.operation is not node.operation or y.type is not node.type:
+                continue
+            if any(taken is other for taken in graph.operands(y)):
                 facts = {"operation": node.operation.name, "y": y, "other": other}
                 reason = "{y} has taken {other} in, and {operation} is idempotent, associative and commutative"
                 return Applied(y, reason, facts, "absorbed")

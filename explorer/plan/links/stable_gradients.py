@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from explorer.core.expr import Expr
-from explorer.ops.arithmetic import Multiply, add_n
-from explorer.ops.elementwise import Exp, Sigmoid, SigmoidGradient
+from explorer.ops.arithmetic import Add, AddN, Multiply, Subtract, add_n
+from explorer.ops.elementwise import Exp, Negative, Sigmoid, SigmoidGradient
 from explorer.ops.loss import NllLossGradient, Softmax, SoftmaxGradient
 from explorer.ops.movement import cast
 from explorer.ops.reduce import Sum
@@ -24,6 +26,9 @@ from explorer.plan.links.quotient import (
 )
 from explorer.plan.links.stable import as_node
 from explorer.plan.rule import Answer, Applied, Declined, Link
+
+_TERMS = 16
+"""terms of a sum, and factors of a product, that are looked at"""
 
 
 class GradientOfNllOfSoftmax(Link):
@@ -116,7 +121,7 @@ class GradientOfLogOfSigmoid(Link):
 
 
 class QuotientTimesProbability(Link):
-    """(n / s)·s is n for the result s of a softmax or sigmoid, which is positive until it underflows."""
+    """(n / s)·s is n for the result s of exp, a softmax or a sigmoid, which is positive until it is rounded."""
 
     roots = (Multiply,)
 
@@ -125,7 +130,7 @@ class QuotientTimesProbability(Link):
         if not is_real(node):
             return None
         for y, quotient in (operands, operands[::-1]):
-            if isinstance(y.operation, (Softmax, Sigmoid)) and quotient.shape == y.shape == node.shape:
+            if isinstance(y.operation, (Exp, Softmax, Sigmoid)) and quotient.shape == y.shape == node.shape:
                 tests = is_value(y, graph), is_complement(y, graph)
                 found: list[Expr] = []
                 rest: list[Expr] = []
@@ -137,7 +142,7 @@ class QuotientTimesProbability(Link):
                     else:
                         found.append(n)
                 if found:
-                    reason = "{y} divides and multiplies: it is positive, but may underflow to 0"
+                    reason = "{y} divides and multiplies: it is positive, but may be rounded to 0 or ∞"
                     facts = {"y": y, "other_terms": len(rest)}
                     return Applied(as_node(_total([*found, *rest]), node), reason, facts, "cancelled")
         return None
@@ -180,6 +185,86 @@ class GradientOfExponentials(Link):
             {"powers": powers, "softmax": softmaxed, "sigmoid": sigmoided, "terms": len(found)},
             "softplus_gradient" if sigmoided else "logsumexp_gradient",
         )
+
+
+class SumWithComplement(Link):
+    """t − t·s is t·(1 − s) for a sigmoid s: where t is n / (1 − s), n is left and nothing is divided."""
+
+    roots = (Add, AddN, Subtract)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        if len(operands) > _TERMS or not is_real(node) or any(operand.type is not node.type for operand in operands):
+            return None
+        products = [_Product.of(operand, graph) for operand in operands]
+        if isinstance(node.operation, Subtract):
+            products[1] = products[1].negated()
+        if not any(isinstance(factor.operation, Sigmoid) for product in products for factor in product.factors):
+            return None
+        for place, whole in enumerate(products):
+            for other, part in enumerate(products):
+                s = part.without(whole, graph) if part.negative != whole.negative else None
+                left = whole.times_complement(s, graph) if s is not None else None
+                if left is None:
+                    continue
+                rest = [term for i, term in enumerate(operands) if i not in (place, other)]
+                return Applied(
+                    as_node(_total([left, *rest]), node),
+                    "t and −t·s together are t·(1 − s), and t is divided by 1 − s: no division by what may be 0",
+                    {"s": s, "t": operands[place], "other_terms": len(rest)},
+                    "complement",
+                )
+        return None
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A value as a product of factors of its own shape."""
+
+    factors: tuple[Expr, ...]
+    negative: bool
+
+    @classmethod
+    def of(cls, value: Expr, graph: Graph) -> _Product:
+        factors: list[Expr] = []
+        pending, negative = [value], False
+        while pending:
+            node = pending.pop()
+            operands = graph.operands(node)
+            if isinstance(node.operation, Negative):
+                negative = not negative
+                pending += operands
+            elif isinstance(node.operation, Multiply) and len(factors) + len(pending) < _TERMS:
+                pending += operands
+            else:
+                factors.append(node)
+        return cls(tuple(factors), negative)
+
+    def negated(self) -> _Product:
+        return _Product(self.factors, not self.negative)
+
+    def without(self, other: _Product, graph: Graph) -> Expr | None:
+        """The sigmoid that the product has beside the other's factors, None where there is more or less."""
+        if len(self.factors) != len(other.factors) + 1:
+            return None
+        left = list(self.factors)
+        for factor in other.factors:
+            place = next((i for i, own in enumerate(left) if same(own, factor, graph)), None)
+            if place is None:
+                return None
+            del left[place]
+        return left[0] if producer(left[0], Sigmoid) is not None else None
+
+    def times_complement(self, s: Expr, graph: Graph) -> Expr | None:
+        """The product times 1 − s, where a factor is divided by 1 − s."""
+        divides = is_one_minus(s, graph)
+        for place, factor in enumerate(self.factors):
+            n = numerator(factor, divides, graph) if factor.shape == s.shape else None
+            if n is not None:
+                for other in (*self.factors[:place], *self.factors[place + 1 :]):
+                    n = n * other
+                return -n if self.negative else n
+        return None
 
 
 def _total(values: list[Expr]) -> Expr:

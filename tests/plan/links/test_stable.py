@@ -128,6 +128,8 @@ def test_log_sigmoid(sigmoid: Callable[[Any], Any]) -> None:
     finite_and_right(ex.log(s), LOG_S)
     finite_and_right(ex.grad(ex.log(s), x, seed=SEED), SEED * C)
     finite_and_right(ex.log(1 - s), LOG_C)
+    finite_and_right(ex.grad(ex.log(1 - s), x, seed=SEED), -SEED * S)
+    finite_and_right(ex.grad(bce(ex.tensor(TRUTH), s), x), (S - TRUTH) / X.size)
 
 
 @pytest.mark.spec("P-12", "M-E7")

@@ -1,0 +1,329 @@
+"""MetaNN's evaluation: chains of responsibility, the fused loss gradient, stability by planning, characteristics."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import explorer as ex
+from explorer.core import registry
+from explorer.core.types import Array
+from explorer.ops.elementwise import Exp, Log
+
+X = np.array([[0.5, -1.0, 2.0], [0.0, 3.0, -0.25]])
+LARGE = (1e4, -1e4, 0.0, 3.0)
+
+
+@pytest.fixture(autouse=True)
+def _tables() -> Iterator[None]:
+    """The chain of links and the registry as they were."""
+    chain, tables = list(ex.Link.chain), (registry.operations, registry.functions, registry.extensions)
+    held = [dict(table) for table in tables]
+    yield
+    ex.Link.chain[:] = chain
+    for table, before in zip(tables, held, strict=True):
+        table.clear()
+        table.update(before)  # type: ignore[arg-type]
+
+
+def planned(*roots: ex.Expr, **options: Any) -> tuple[list[Array], list[Any]]:
+    """The values of a plan, and its decisions."""
+    plan = ex.EvalPlan(**options)
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    return [handle.data() for handle in handles], plan.recording.decisions
+
+
+def codes(decisions: list[Any], verdict: str = "applied") -> list[str]:
+    return [decision.code for decision in decisions if decision.verdict == verdict]
+
+
+@pytest.mark.spec("M-E5")
+def test_log_of_exp_is_computed_by_the_first_link_that_knows_it() -> None:
+    """log(exp(x)) is x: 1000 comes back where exp overflows, the decision names the link, and nothing is computed."""
+    x = ex.tensor(np.array([1000.0, -1000.0, 0.5]))
+    (value,), decisions = planned(ex.log(ex.exp(x)))
+    np.testing.assert_array_equal(value, x.array)
+    assert [(d.link, d.verdict) for d in decisions if d.code == "log_exp"] == [("LogOfExp", "applied")]
+    with np.errstate(over="ignore", divide="ignore"):
+        (general,), _ = planned(ex.log(ex.exp(x)), without=["simplify"])
+    np.testing.assert_array_equal(general, [np.inf, -np.inf, 0.5])
+
+
+@pytest.mark.spec("M-E5")
+def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
+    """Of two links that know a structure the first takes it; each refusal before it is kept, with reason and facts."""
+
+    def declare(name: str, answer: Callable[[ex.Expr, ex.Expr], Any]) -> None:
+        def match(self: Any, node: ex.Expr, graph: Any) -> Any:
+            (y,) = graph.operands(node)
+            return answer(node, graph.operands(y)[0]) if isinstance(y.operation, Exp) else None
+
+        type(name, (ex.Link,), {"__doc__": "A test's link.", "roots": (Log,), "match": match})
+
+    ex.Link.chain[:] = [link for link in ex.Link.chain if link.name != "LogOfExp"]
+    declare("Wary", lambda node, x: ex.Declined("wary", "{x} has {size} elements", {"x": x, "size": x.size}))
+    declare("Taking", lambda node, x: ex.Applied(x, "it is {x}", {"x": x}, "taken"))
+    declare("Late", lambda node, x: ex.Applied(x * 1.0, "too late", {}, "late"))
+    x = ex.tensor(X)
+    (value,), decisions = planned(ex.log(ex.exp(x)))
+    np.testing.assert_array_equal(value, X)
+    asked = [(d.link, d.code, d.verdict) for d in decisions if d.link in ("Wary", "Taking", "Late")]
+    assert asked == [("Wary", "wary", "declined"), ("Taking", "taken", "applied")]
+    (wary,) = [d for d in decisions if d.code == "wary"]
+    assert wary.facts["size"] == 6
+
+
+@pytest.mark.spec("M-E5")
+def test_the_tail_of_the_chain_is_the_general_method() -> None:
+    """Where every link declines or does not know the structure, the operation is computed as it is written."""
+    x = ex.tensor(X)
+    (value,), decisions = planned(ex.exp(ex.log(x)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        np.testing.assert_array_equal(value, np.exp(np.log(X)))
+    assert "domain" in codes(decisions, "declined")
+    (value,), decisions = planned(ex.log(ex.tanh(ex.exp(x))))
+    np.testing.assert_allclose(value, np.log(np.tanh(np.exp(X))), rtol=1e-14)
+    assert not {"log_exp", "log_softmax", "log_sigmoid"} & set(codes(decisions))
+
+
+def log_softmax(x: Array, axes: tuple[int, ...]) -> Any:
+    shifted = x - x.max(axis=axes, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axes, keepdims=True))
+
+
+def loss_gradient(logits: Array, weights: Array, scale: float, axes: tuple[int, ...]) -> Any:
+    """(s·Σ w over the axes − w)·g / Σ w in float64: nothing is divided by s."""
+    s = np.exp(log_softmax(logits, axes))
+    return (s * weights.sum(axis=axes, keepdims=True) - weights) * scale / weights.sum()
+
+
+SOFTMAX_AXES = [(-1,), (0,), (0, 1)]
+
+
+@pytest.mark.spec("M-E6")
+@pytest.mark.parametrize("axes", SOFTMAX_AXES)
+@given(
+    arrays(np.float64, (3, 4), elements=st.floats(-5, 5)),
+    arrays(np.float64, (3, 4), elements=st.floats(0.1, 2)),
+    st.floats(-3, 3),
+)
+def test_the_fused_gradient_of_the_loss_equals_the_general_path(
+    axes: tuple[int, ...], logits: Array, weights: Array, scale: float
+) -> None:
+    """The fused SoftmaxGrad ∘ NLLLossGrad is the general path's value with any weights, scale and axes: Σw is kept."""
+    x = ex.tensor(logits)
+    y = ex.softmax(x, axes)
+    root = ex.softmax_gradient(ex.nll_loss_gradient(scale, ex.tensor(weights), y), y, axes)
+    (fused,), decisions = planned(root)
+    (general,), _ = planned(root, without=["simplify"])
+    assert "softmax_nll_gradient" in codes(decisions)
+    np.testing.assert_allclose(fused, general, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(fused, loss_gradient(logits, weights, scale, axes), rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.spec("M-E6", "M-E7")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("axes", SOFTMAX_AXES)
+def test_the_fused_gradient_is_finite_where_probabilities_are_zero(axes: tuple[int, ...], dtype: Any) -> None:
+    """Logits of ±1e4 make probabilities of 0, by which the general path divides: the fused value is finite and right."""
+    for row in itertools.permutations(LARGE, 4):
+        logits = np.array([row, row[::-1]])
+        weights = np.array([[0.0, 1.0, 2.0, 0.5], [3.0, 0.0, 0.0, 1.0]])
+        x = ex.tensor(logits.astype(dtype))
+        gradient = ex.grad(ex.nll_loss(ex.tensor(weights.astype(dtype)), ex.softmax(x, axes)), x, seed=0.5)
+        expected = loss_gradient(logits, weights, 0.5, axes)
+        (fused,), _ = planned(gradient)
+        assert fused.dtype == dtype
+        np.testing.assert_allclose(fused, expected, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-7)
+    (general,), _ = planned(gradient, without=["simplify"])
+    assert not np.isfinite(general).all()
+
+
+EXTREME = np.array([[1e4, -1e4, 0.0, 3.0], [-1e4, 1e4, 1e4, -3.0], [0.5, 0.0, -1e4, -0.5]])
+TRUTH = np.array([[0.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [0.2, 0.3, 0.4, 0.1]])
+
+
+def cross_entropy(truth: Any, probability: Any) -> Any:
+    return -(truth * ex.log(probability) + (1 - truth) * ex.log(1 - probability)).sum()
+
+
+STABLE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    "log(softmax(x))": (
+        lambda x: ex.log(ex.softmax(x)),
+        log_softmax(EXTREME, (1,)),
+        1 - 4 * np.exp(log_softmax(EXTREME, (1,))),
+    ),
+    "NLL(softmax(x))": (
+        lambda x: ex.nll_loss(ex.tensor(TRUTH.astype(x.dtype)), ex.softmax(x)),
+        -(TRUTH * log_softmax(EXTREME, (1,))).sum() / TRUTH.sum(),
+        loss_gradient(EXTREME, TRUTH, 1.0, (1,)),
+    ),
+    "sigmoid and cross-entropy": (
+        lambda x: cross_entropy(TRUTH.astype(x.dtype), ex.sigmoid(x)),
+        (TRUTH * np.logaddexp(0, -EXTREME) + (1 - TRUTH) * np.logaddexp(0, EXTREME)).sum(),
+        np.exp(-np.logaddexp(0, -EXTREME)) - TRUTH,
+    ),
+    "log(1 + exp(x))": (
+        lambda x: ex.log(1 + ex.exp(x)),
+        np.logaddexp(0, EXTREME),
+        np.exp(-np.logaddexp(0, -EXTREME)),
+    ),
+    "log(Σ exp(x))": (
+        lambda x: ex.log(ex.exp(x).sum(axis=1)),
+        np.logaddexp.reduce(EXTREME, 1),
+        np.exp(log_softmax(EXTREME, (1,))),
+    ),
+    "log(exp(x))": (lambda x: ex.log(ex.exp(x)), EXTREME, np.ones_like(EXTREME)),
+    "exp(x) / Σ exp(x)": (
+        lambda x: ex.exp(x) / ex.exp(x).sum(axis=1, keepdims=True),
+        np.exp(log_softmax(EXTREME, (1,))),
+        np.zeros_like(EXTREME),
+    ),
+    "1 / (1 + exp(−x))": (
+        lambda x: 1 / (1 + ex.exp(-x)),
+        np.exp(-np.logaddexp(0, -EXTREME)),
+        np.exp(-np.logaddexp(0, -EXTREME) - np.logaddexp(0, EXTREME)),
+    ),
+    "log(1 − exp(x) / (1 + exp(x)))": (
+        lambda x: ex.log(1 - ex.exp(x) / (1 + ex.exp(x))),
+        -np.logaddexp(0, EXTREME),
+        -np.exp(-np.logaddexp(0, -EXTREME)),
+    ),
+}
+
+
+@pytest.mark.spec("M-E7", "P-12")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", STABLE)
+def test_compositions_are_stable_by_planning(name: str, dtype: Any) -> None:
+    """Losses need no stable twins: at ±1e4 what is written plainly has finite, right values and gradients."""
+    write, value, slope = STABLE[name]
+    x = ex.tensor(EXTREME.astype(dtype))
+    y = write(x)
+    found, gradient = planned(y, ex.grad(y, x, seed=np.ones(y.shape, dtype)))[0]
+    tolerance = {"rtol": 1e-12, "atol": 1e-14} if dtype == np.float64 else {"rtol": 2e-6, "atol": 2e-6}
+    np.testing.assert_allclose(found, value, **tolerance)
+    np.testing.assert_allclose(gradient, slope, **tolerance)
+    with np.errstate(all="ignore"):
+        plain = planned(y, ex.grad(y, x, seed=np.ones(y.shape, dtype)), without=["simplify"])[0]
+    assert not all(np.isfinite(part).all() for part in plain)
+
+
+@pytest.mark.spec("M-E7")
+def test_roots_of_squares_and_powers_of_logarithms() -> None:
+    """√(x²) is |x| where x² overflows, exp(log x) is x where x is known to be positive; both are told."""
+    x = ex.tensor(np.array([1e200, -1e200, 0.0, -2.5]))
+    (value,), decisions = planned(np.sqrt(np.square(x)))
+    np.testing.assert_array_equal(value, np.abs(x.array))
+    assert "sqrt_square_absolute" in codes(decisions)
+    (value,), decisions = planned(ex.exp(ex.log(ex.exp(x / 1e200))))
+    np.testing.assert_allclose(value, np.exp(x.array / 1e200), rtol=1e-14)
+    assert {"exp_log", "log_exp"} & set(codes(decisions))
+
+
+CELL = """
+import explorer as ex
+import numpy as np
+
+class Complement(ex.Elementwise):
+    "1 − x, as truth values of fuzzy logic have it."
+    involution = True
+    examples = (ex.Example(ex.real(2, 3, low=0.0)),)
+    nondifferentiable = "the cell asks for no gradient"
+    def kernel(self, out, x):
+        return np.subtract(1, x, out=out)
+
+class Bell(ex.Elementwise):
+    "e to the power −x²."
+    even, range, total = True, "positive", True
+    examples = (ex.Example(ex.real(2, 3)),)
+    nondifferentiable = "the cell asks for no gradient"
+    def kernel(self, out, x):
+        return np.exp(-np.square(x), out=out)
+
+class Step(ex.Elementwise):
+    "x in steps of one half."
+    idempotent, monotone, total = True, True, True
+    examples = (ex.Example(ex.real(2, 3)),)
+    nondifferentiable = "a step is constant wherever it has a derivative"
+    def kernel(self, out, x):
+        return np.divide(np.floor(x * 2), 2, out=out)
+
+class Join(ex.Elementwise):
+    "The larger of two truth values."
+    commutative, associative, idempotent = True, True, True
+    examples = (ex.Example(ex.real(2, 3), ex.real(3)),)
+    nondifferentiable = "the cell asks for no gradient"
+    def kernel(self, out, a, b):
+        return np.maximum(a, b, out=out)
+
+class Blend(ex.Elementwise):
+    "a + b − ab."
+    commutative = True
+    examples = (ex.Example(ex.real(2, 3), ex.real(3)),)
+    nondifferentiable = "the cell asks for no gradient"
+    def kernel(self, out, a, b):
+        return np.subtract(a + b, a * b, out=out)
+
+complement, bell, step, join, blend = Complement(), Bell(), Step(), Join(), Blend()
+"""
+USES: list[tuple[str, str, Callable[..., Any]]] = [
+    ("involution", "involution", lambda f, a, b: f["complement"](f["complement"](a))),
+    ("even", "even", lambda f, a, b: f["bell"](-a)),
+    ("even", "even", lambda f, a, b: f["bell"](np.abs(a))),
+    ("range", "exp_log", lambda f, a, b: ex.exp(ex.log(f["bell"](a)))),
+    ("range", "sqrt_square", lambda f, a, b: np.sqrt(np.square(f["bell"](a)))),
+    ("idempotent", "idempotent", lambda f, a, b: f["step"](f["step"](a))),
+    ("monotone", "extreme_before_monotone", lambda f, a, b: f["step"](a).max(axis=1)),
+    ("idempotent", "idempotent", lambda f, a, b: f["join"](a, a)),
+    ("associative", "absorbed", lambda f, a, b: f["join"](f["join"](a, b), b)),
+    ("associative", "absorbed", lambda f, a, b: f["join"](a, f["join"](a, b))),
+    ("commutative", "commuted", lambda f, a, b: ex.stack([f["blend"](a, b), f["blend"](b, a)])),
+    ("elementwise", "chain", lambda f, a, b: f["bell"](f["complement"](a) * 2.0)),
+]
+
+
+@pytest.mark.spec("M-E9", "M-O4")
+@pytest.mark.parametrize(("characteristic", "code", "write"), USES)
+def test_characteristics_that_a_users_operation_declares_are_used(
+    characteristic: str, code: str, write: Callable[..., Any]
+) -> None:
+    """What an operation of a cell declares of itself links and passes use: each use is a decision, values stay."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CELL, "<cell 3>", "exec"), space)
+    a, b = ex.tensor(X), ex.tensor(X[::-1] * 0.75)
+    root = write(space, a, b)
+    (value,), decisions = planned(root)
+    (general,), _ = planned(root, without=["simplify", "dedup", "fuse"])
+    np.testing.assert_allclose(value, general, rtol=1e-14)
+    assert code in codes(decisions)
+    told = next(decision for decision in decisions if decision.code == code)
+    assert told.reason
+    assert told.facts or told.subjects
+
+    for name in ("Complement", "Bell", "Step", "Join", "Blend"):
+        setattr(space[name], characteristic, "real" if characteristic == "range" else False)
+    (value,), decisions = planned(write(space, a, b))
+    np.testing.assert_allclose(value, general, rtol=1e-14)
+    assert code not in codes(decisions)
+
+
+@pytest.mark.spec("M-E9")
+def test_a_characteristic_that_is_not_enough_is_told_as_a_refusal() -> None:
+    """A monotone operation that is not declared total stays before the maximum, and the plan says why."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(CELL, "<cell 3>", "exec"), space)
+    space["Step"].total = False
+    (value,), decisions = planned(space["step"](ex.tensor(X)).max(axis=1))
+    np.testing.assert_array_equal(value, [2.0, 3.0])
+    (refusal,) = [d for d in decisions if d.link == "ExtremeBeforeMonotone"]
+    assert (refusal.verdict, refusal.code) == ("declined", "domain")
+    assert refusal.facts["f"] == "step"
