@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.core.pieces import PIECE_BYTES, Index, Piece, even
 from explorer.core.types import Array, Shape
-from explorer.ops.unfolding import Unfolding, by_group, pixels
+from explorer.ops.unfolding import Unfolding, by_group, met, pixels
 from explorer.ops.window import Window
 
 _FLOPS = 1 << 23
@@ -100,6 +100,10 @@ class Convolving(NamedTuple):
         """
         if not (images.size and packed.size):  # a sum of nothing
             return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
+        window, images = met(self.window, images)
+        return self._replace(window=window, images=images.shape)._pieces(out, images, packed)
+
+    def _pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
         make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
         if self._few:
             make = self._shifted

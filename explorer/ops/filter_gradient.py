@@ -11,7 +11,7 @@ import numpy as np
 
 from explorer.core.pieces import PIECE_BYTES, Index, Piece, even
 from explorer.core.types import Array, Shape
-from explorer.ops.unfolding import Unfolding, by_group, pixels
+from explorer.ops.unfolding import Unfolding, by_group, met, pixels
 from explorer.ops.window import Window
 
 _FLOPS = 1 << 23
@@ -96,8 +96,10 @@ class FilterGradient(NamedTuple):
         """The pieces of the gradient in ``out``."""
         if not (upstream.size and images.size):  # a sum of nothing
             return [Piece(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
-        make = self._depthwise if self.depthwise else self._product
-        return [Piece(index, make(out, upstream, images, index)) for index in self.indices()]
+        window, images = met(self.window, images)
+        plain = self._replace(window=window, images=images.shape)
+        make = plain._depthwise if plain.depthwise else plain._product
+        return [Piece(index, make(out, upstream, images, index)) for index in plain.indices()]
 
     # -- one piece -------------------------------------------------------------------------------------------------
 

@@ -85,6 +85,14 @@ class Unfolding(NamedTuple):
         return gather
 
 
+def met(window: Window, images: Array) -> tuple[Window, Array]:
+    """Images (N, C, H, W) without the pixels that windows of a single pixel step over, and windows that step by one."""
+    if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
+        return window, images
+    down, across = window.strides
+    return window._replace(strides=(1, 1)), images[:, :, ::down, ::across]
+
+
 def by_group(windows: Array, groups: int) -> Array:
     """Windows (N, rows, W′, h, w, C) as (groups, N, rows, W′, h, w, C / groups): a view."""
     depth, step = windows.shape[5] // groups, windows.strides[5]
