@@ -32,17 +32,23 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Fold chains, stacks and repeats, then cut what still holds too much."""
     folder = _Folder(recording, slots, tree)
     edges = lift(tree, slots.edges)
-    folder.structure.enter(tree, tree.inside_out(), lift(tree, slots.recorded))
+    # No box holds the outermost ones: nothing asks how those are built.
+    if inner := [box for box in tree.inside_out() if box >= len(tree.bodies)]:
+        folder.structure.enter(tree, inner, lift(tree, slots.recorded))
     if folder.blocks(edges):
         edges = lift(tree, slots.edges)
+    is_changed = False
     for box in tree.inside_out():
         items = tree.boxes[box].items
         joined = folder.chains(items, edges[box])
         joined += folder.stacks(items, edges[box], joined)
         joined += folder.leaves(items, edges[box], joined)
         joined += folder.repeats(items, edges[box], joined)
-        folder.join(box, joined)
-    edges = lift(tree, slots.edges)
+        if joined:
+            folder.join(box, joined)
+            is_changed = True
+    if is_changed:
+        edges = lift(tree, slots.edges)
     for box in tree.inside_out():
         if len(tree.boxes[box].items) > MOST:
             folder.cut(box, edges[box] if box < len(edges) else [])
@@ -68,6 +74,7 @@ class _Folder:
         kinds = recording.nodes.kind
         self.leaf = [kinds[members[0]] in ("leaf", "input") for members in slots.nodes]
         self.structure = Structure(recording, slots)
+        self._ordered: dict[int, tuple[list[Item], Edges, list[int]]] = {}
 
     def first(self, slot: int) -> int:
         return self.slots.nodes[slot][0]
@@ -87,6 +94,7 @@ class _Folder:
             if len(items) - len(leaves) < LONG:
                 continue
             order = self._order(items, edges[box])
+            self._ordered[box] = items, edges[box], order
             series = repeated(items, edges[box], order, leaves, self.structure)
             found = [blocks for blocks in series if not self._is_chain(items, blocks[0])]
             first = len(self.tree.boxes)
@@ -132,14 +140,20 @@ class _Folder:
     def stacks(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
         """Find equal calls, or equal boxes, that stand on one level: none reads another."""
         taken = {member for group in joined for member in group.members}
+        found = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
+        if len(found) < ALIKE:
+            return []
         level = levels(len(items), edges)
         alike: dict[tuple[int, int], list[int]] = {}
-        for index, item in enumerate(items):
-            is_call = item.kind == "slot" and self.recording.nodes.kind[self.first(item.number)] == "call"
-            if index not in taken and level[index] >= 0 and (is_call or item.kind == "box"):
+        for index in found:
+            item = items[index]
+            if level[index] >= 0:
                 alike.setdefault((level[index], self.structure.of(item)), []).append(index)
-        groups = [found for found in alike.values() if len(found) >= max(ALIKE, self._least(items[found[0]]))]
+        groups = [group for group in alike.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
         return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
+
+    def _is_stackable(self, item: Item) -> bool:
+        return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
         """Find many leaves of one type that the same things read."""
@@ -259,7 +273,9 @@ class _Folder:
     def cut(self, box: int, edges: Edges) -> None:
         """Cut a box into parts, in topological order, so that parts read earlier parts only."""
         items = self.tree.boxes[box].items
-        order = [items[index] for index in self._order(items, edges)]
+        known = self._ordered.get(box)
+        places = known[2] if known and known[:2] == (items, edges) else self._order(items, edges)
+        order = [items[place] for place in places]
         pending = [(box, order, 1)]
         while pending:
             holder, members, first = pending.pop()

@@ -27,7 +27,7 @@ from explorer.record.codec import row_names
 
 LONG = 48
 """values that a list has at least to be packed: shorter ones are easier to read as they are"""
-_WORDS, _FORMS = 64, 16
+_WORDS, _FORMS, _LOOKED = 64, 16, 4096
 _EXACT = 2**52
 """integers whose differences every reader of JSON keeps exactly"""
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -116,9 +116,12 @@ def _pack_words(values: Sequence[Any]) -> Any:
 def _pack_numbers(values: Sequence[int]) -> Any:
     if len(values) < LONG or max(values) >= _EXACT or min(values) <= -_EXACT:
         return values
+    if values.count(values[0]) == len(values):
+        return {"=runs": [[values[0], len(values), 0]]}
     deltas = list(map(sub, values, chain((0,), values)))
-    turns = sum(map(ne, islice(deltas, 1, None), islice(deltas, 2, None)))
-    if 8 * turns < len(values) and len(runs := _runs(values, deltas)) * 6 < len(values):
+    # The beginning tells whether it is worth looking for runs.
+    turns = sum(map(ne, islice(deltas, 1, _LOOKED), islice(deltas, 2, _LOOKED)))
+    if 8 * turns < min(len(values), _LOOKED) and len(runs := _runs(values, deltas)) * 6 < len(values):
         return {"=runs": runs}
     text = "".join(map(_written.__getitem__, deltas))
     if len(text) > 2 * len(values) and len(words := dict.fromkeys(values)) <= _WORDS:
