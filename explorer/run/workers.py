@@ -7,13 +7,14 @@ that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl rule both.
 
 from __future__ import annotations
 
+import _thread
 import functools
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from queue import SimpleQueue
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -32,46 +33,63 @@ def worth_sharing(kernel: Kernel) -> bool:
 class _Blas(AbstractContextManager[None]):
     """The threads of the BLAS that NumPy multiplies with: one inside ``with``, as before after it.
 
-    Its number is the process's, and threadpoolctl lets one thread at a time rule it: the thread that came first
-    sets it and sets it back; for others meanwhile inside it is as that thread has it.
+    Its number is the process's: the thread that came first sets it and sets it back; for others meanwhile inside it
+    is as that thread has it. An interrupt at any place leaves it as before, or so that the next ``with`` mends it.
     """
 
     def __init__(self) -> None:
         np.matmul(np.ones((2, 2)), np.ones((2, 2)))  # loaded by now, whatever loads it late
         self._controller = ThreadpoolController().select(user_api="blas")
-        self._threads = 0
+        self._libraries = self._controller.lib_controllers
+        self._before: list[int] = []
         self._owner: int | None = None
-        self._depth = 0
         self._lock = threading.Lock()
 
     @property
     def threads(self) -> int:
         """How many threads it uses; as many as the process has processors where it does not tell."""
         with self._lock:
-            return self._threads if self._owner is not None else self._count()
-
-    def _count(self) -> int:
-        counts = [library.num_threads or 1 for library in self._controller.lib_controllers]
+            counts = self._counts() if self._owner is None else self._before
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
+    @property
+    def ruled(self) -> bool:
+        """Whether this thread is inside."""
+        return self._owner == threading.get_ident()
+
+    def _counts(self) -> list[int]:
+        return [library.num_threads or 1 for library in self._libraries]
+
     def __enter__(self) -> None:
-        me = threading.get_ident()
+        try:
+            self._take()
+        except BaseException:
+            self._give_back()
+            raise
+
+    def _take(self) -> None:
         with self._lock:
             if self._owner is None:
-                self._threads = self._count()
-                self._limit = self._controller.limit(limits=1)
-                self._limit.__enter__()
-                self._owner = me
-            if self._owner == me:
-                self._depth += 1
+                self._before = self._counts()
+                self._owner = threading.get_ident()
+                for library in self._libraries:
+                    library.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
+        try:
+            self._give_back()
+        except BaseException:
+            self._give_back()
+            raise
+
+    def _give_back(self) -> None:
         with self._lock:
-            if self._owner == threading.get_ident():
-                self._depth -= 1
-                if not self._depth:
-                    self._owner = None
-                    self._limit.__exit__(None, None, None)
+            if self.ruled:
+                for library, count in zip(self._libraries, self._before, strict=True):
+                    library.set_num_threads(count)
+                with self._controller.limit():
+                    pass  # threadpoolctl lets another thread rule when the last limit of this one ends
+                self._owner = None
 
 
 @functools.cache
@@ -79,9 +97,72 @@ def _blas() -> _Blas:
     return _Blas()
 
 
+class _Job:
+    """Tasks that several threads take from ``waiting``; a failure empties it."""
+
+    def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
+        self.waiting = deque(tasks)
+        self.begun: deque[None] = deque()
+        """one for each helper that began"""
+        self.ended: deque[BaseException | None] = deque()
+        """one for each helper that ended: its failure"""
+        self.wake: SimpleQueue[None] = SimpleQueue()
+
+    def work(self) -> None:
+        """Run tasks until none waits."""
+        waiting = self.waiting
+        while True:
+            try:
+                task = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                task()
+            except BaseException:
+                waiting.clear()
+                raise
+
+    def help(self) -> None:
+        """``work``, on a thread that nobody interrupts."""
+        self.begun.append(None)
+        failure = None
+        try:
+            with np.errstate(all="ignore"):  # as on the thread that asked
+                self.work()
+        except BaseException as error:
+            failure = error
+        self.ended.append(failure)
+        self.wake.put(None)
+
+
+class _Pool:
+    """Threads that help with jobs.
+
+    Of queues and threads the plainest: an interrupt inside those of ``threading`` and ``concurrent.futures``, which
+    are written in Python, can leave a lock taken for good.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._threads = 0
+
+    def ask(self, job: _Job, helpers: int) -> None:
+        """Have so many threads help, or as many as can be had, which at the end of the process is none."""
+        with suppress(RuntimeError):
+            while self._threads < helpers:
+                _thread.start_new_thread(self._serve, ())
+                self._threads += 1
+        for _ in range(min(helpers, self._threads)):
+            self._jobs.put(job)
+
+    def _serve(self) -> None:
+        while True:
+            self._jobs.get().help()
+
+
 @functools.cache
-def _pool(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, thread_name_prefix="explorer")
+def _pool() -> _Pool:
+    return _Pool()
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
@@ -100,55 +181,26 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
         for task in tasks:
             task()
         return
-    waiting = deque(tasks)
-    running: list[Future[None]] = []
-    with blas:
-        try:
-            pool = _pool(threads - 1)
-            with suppress(RuntimeError):  # no thread to be had, as at the end of the process: this one does the work
-                for _ in range(min(len(tasks), threads) - 1):
-                    running.append(pool.submit(_help, waiting))  # noqa: PERF401  # kept, though the next may fail
-            _work(waiting)
-        finally:
-            waiting.clear()  # after a failure or an interrupt
-            failures = _ended(running)
-    for failure in failures:
-        if failure is not None:
-            raise failure
-
-
-def _ended(running: Sequence[Future[None]]) -> list[BaseException | None]:
-    """The failures of those that began, when all have ended; an interrupt waits for that too, and is raised then."""
-    found: list[BaseException | None] = []
+    job = _Job(tasks)
     interrupt: KeyboardInterrupt | None = None
-    for future in running:
-        while not future.cancel():
-            try:
-                found.append(future.exception())
-                break
-            except KeyboardInterrupt as error:
-                interrupt = error
+    with nullcontext() if blas.ruled else blas:
+        try:
+            _pool().ask(job, min(len(tasks), threads) - 1)
+            job.work()
+        finally:
+            while True:
+                try:
+                    job.waiting.clear()  # after a failure or an interrupt
+                    while len(job.begun) > len(job.ended):
+                        job.wake.get()
+                    break
+                except KeyboardInterrupt as error:  # until no helper writes into memory of ours
+                    interrupt = error
     if interrupt is not None:
         raise interrupt
-    return found
-
-
-def _work(waiting: deque[Callable[[], None]]) -> None:
-    while True:
-        try:
-            task = waiting.popleft()
-        except IndexError:
-            return
-        try:
-            task()
-        except BaseException:
-            waiting.clear()
-            raise
-
-
-def _help(waiting: deque[Callable[[], None]]) -> None:
-    with np.errstate(all="ignore"):  # as on the thread that asked
-        _work(waiting)
+    for failure in job.ended:
+        if failure is not None:
+            raise failure
 
 
 def _forget() -> None:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -130,10 +129,13 @@ def test_interrupts_are_raised_when_no_task_runs_any_more() -> None:
 
 
 def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without another thread the one that asks does all: a pool that is shut down, as at the end of the process."""
-    pool = ThreadPoolExecutor(1)
-    pool.shutdown()
-    monkeypatch.setattr(workers, "_pool", lambda count: pool)
+    """Without another thread, as at the end of the process, the one that asks does all."""
+
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(workers, "_pool", workers._Pool)
+    monkeypatch.setattr(workers._thread, "start_new_thread", refuse)
     done: list[int] = []
     with threadpool_limits(2, user_api="blas"):
         share([partial(done.append, number) for number in range(9)])
@@ -142,15 +144,16 @@ def test_work_is_done_where_no_thread_can_be_had(monkeypatch: pytest.MonkeyPatch
 
 def test_a_busy_worker_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that has done all its pieces itself does not wait for workers that are at others' pieces."""
-    leave = threading.Event()
-    with ThreadPoolExecutor(1) as pool, threadpool_limits(2, user_api="blas"):
-        monkeypatch.setattr(workers, "_pool", lambda count: pool)
-        other = pool.submit(leave.wait, 10)
-        done: list[int] = []
+    pool, leave = workers._Pool(), threading.Event()
+    monkeypatch.setattr(workers, "_pool", lambda: pool)
+    other = workers._Job([partial(leave.wait, 10)])
+    pool.ask(other, 1)
+    done: list[int] = []
+    with threadpool_limits(2, user_api="blas"):
         share([partial(done.append, number) for number in range(9)])
-        assert done == [*range(9)]
-        assert not other.done()
-        leave.set()
+    assert done == [*range(9)]
+    assert not other.ended
+    leave.set()
 
 
 def test_a_forked_process_has_workers_of_its_own() -> None:
@@ -172,3 +175,31 @@ with threadpool_limits(2, user_api="blas"):
     sys.exit(0 if same and os.waitpid(child, 0)[1] == 0 else 1)
 """
     assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_an_interrupt_leaves_blas_its_threads(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted while BLAS's thread count is set or set back, a run leaves it as it found it."""
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        blas = workers._Blas()
+        (library, *_) = blas._libraries
+        calls: list[int] = []
+        set_threads = library.set_num_threads
+
+        def interrupted(count: int) -> None:
+            calls.append(count)
+            if place < 3:
+                set_threads(count)
+            if len(calls) == min(place, 2):
+                raise KeyboardInterrupt
+            set_threads(count)
+
+        monkeypatch.setattr(library, "set_num_threads", interrupted)
+        with pytest.raises(KeyboardInterrupt), blas:
+            assert blas.ruled
+        assert blas_threads() == before
+        assert not blas.ruled
+        with blas:
+            assert blas_threads() == [1] * len(before)
+        assert blas_threads() == before
