@@ -320,6 +320,10 @@ def test_rules_say_that_a_type_is_hidden() -> None:
     np.testing.assert_array_equal(value, x.array)
     hidden = [decision for decision in taken if decision.code == "hidden_type"]
     assert "SumWithZero" in {decision.link for decision in hidden}
+    softmax = ex.make_dynamic(ex.softmax(x))
+    _, taken = decisions(np.log(softmax), np.log(ex.try_cast(softmax, ex.core.registry.operation("softmax"))))
+    assert ("LogOfSoftmax", "hidden_type") in {(decision.link, decision.code) for decision in taken}
+    assert "LogOfSoftmax" in {decision.link for decision in taken if decision.verdict == "applied"}
     (_,), taken = decisions(x + ex.try_cast(zero, ex.ZeroTensor))
     assert "zero_term" in codes(taken)
 

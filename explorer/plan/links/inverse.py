@@ -16,6 +16,7 @@ class LogOfExp(Link):
     """log(exp(x)) is x."""
 
     roots = (Log,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -33,6 +34,7 @@ class ExpOfLog(Link):
     """exp(log(x)) is x, where x is known to be positive."""
 
     roots = (Exp,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -54,6 +56,7 @@ class SqrtOfSquare(Link):
     """√(x²) is |x|, also where x² overflows."""
 
     roots = (Sqrt,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -73,6 +76,7 @@ class SquareOfSqrt(Link):
     """(√x)² is x, where x is known not to be negative."""
 
     roots = (Square,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -96,6 +100,7 @@ class TransposeOfTranspose(Link):
     """Two transpositions are one, or none."""
 
     roots = (Transpose,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -118,6 +123,7 @@ class ReshapeOfReshape(Link):
     """Of two reshapes only the last matters."""
 
     roots = (Reshape,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -138,6 +144,7 @@ class WideningRoundTrip(Link):
     """A conversion to a wider dtype and back is nothing."""
 
     roots = (Cast,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)

@@ -20,6 +20,7 @@ class PartOfPart(Link):
     """A part of a part is one part."""
 
     roots = (Part,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -38,6 +39,7 @@ class PartOfConcatenation(Link):
     """A part that lies in one of the joined tensors is a part of that one."""
 
     roots = (Part,)
+    concrete = True
     _last: tuple[int, list[int]] = (-1, [])
     """the concatenation asked about last, and where its operands begin"""
 
@@ -75,6 +77,7 @@ class ConcatenationOfParts(Link):
     """All pieces of one tensor, joined in order along the axis that they were cut on, are that tensor."""
 
     roots = (Concatenate,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         concatenate = producer(node, Concatenate)

@@ -25,6 +25,7 @@ class QuotientOfExponentials(Link):
     """exp(x) / Σ exp(x) is softmax(x): the largest element is taken out before it overflows."""
 
     roots = (Divide,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         powers, divisor = graph.operands(node)
@@ -53,6 +54,7 @@ class QuotientOfOnePlusExp(Link):
     """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows."""
 
     roots = (Divide, Reciprocal)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         operands = graph.operands(node)
@@ -77,6 +79,7 @@ class LogOfSoftmax(Link):
     """log(softmax(x)) is log-softmax: finite where softmax underflows to 0."""
 
     roots = (Log,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -96,6 +99,7 @@ class LogOfSigmoid(Link):
     """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x): finite where they underflow to 0."""
 
     roots = (Log,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (y,) = graph.operands(node)
@@ -119,6 +123,7 @@ class LogSumExponentials(Link):
     """log(Σ exp(x)) is logsumexp: the largest element is taken out before it overflows."""
 
     roots = (Log,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (total,) = graph.operands(node)
@@ -143,6 +148,7 @@ class LogOfOnePlusExp(Link):
     """log(1 + exp(x)) is softplus: x itself where exp(x) overflows."""
 
     roots = (Log, Log1p)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (inner,) = graph.operands(node)
@@ -170,6 +176,7 @@ class NllOfSoftmax(Link):
     """NLL of softmax(x) is −Σ t·log-softmax(x) / Σ t: finite where a probability underflows to 0."""
 
     roots = (NllLoss,)
+    concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         truth, prediction = graph.operands(node)
