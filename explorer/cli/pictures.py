@@ -74,8 +74,10 @@ def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[st
     if size is None or any(isinstance(side, int) and side != given for side, given in zip(sides, size, strict=True)):
         raise OperandError(
             f"pictures of {f'{size[0]} × {size[1]}' if size else 'no given size'} for the input {takes}",
-            rule="height and width are those of the net, and given where it leaves them open",
-            fix="say the size that it was trained for: --size 224" if size is None else "leave --size out",
+            rule=f"height and width are those of the net (its axes are {layout}), and given where it leaves them open",
+            fix="say the size that it was trained for: --size 224"
+            if size is None
+            else f"leave {'--size' if options.layout is None else f'--layout {layout} or --size'} out",
         )
     channels = axes["C"] if isinstance(axes["C"], int) else 3
     made = load_image(

@@ -74,6 +74,11 @@ def execute(options: argparse.Namespace) -> int:
     if labels:
         for name, blob in net.outputs.items():
             check_labels(labels, options.labels, name, blob.shape or ())
+    if labels and not options.top:
+        raise FileError(
+            "labels without --top", path=str(options.labels), rule="labels name the places that --top prints",
+            fix="say how many: --top 5",
+        )  # fmt: skip
     given = inputs(net, options)
     found = net.run(given)
     results = found if isinstance(found, dict) else {next(iter(net.outputs)): found}

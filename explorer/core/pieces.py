@@ -73,12 +73,17 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
     return made
 
 
+MOST = 2**20
+"""pieces that one length is cut into"""
+
+
 def even(length: int, most: int) -> list[slice]:
     """A length cut into slices of nearly equal size, none longer than ``most`` (at least 1).
 
-    There are 2ⁿ of them where the length allows, so that 2ᵏ threads finish together.
+    There are 2ⁿ of them where the length allows, so that 2ᵏ threads finish together; never more than ``MOST``, for a
+    file may declare lengths that no memory holds, and is drawn all the same.
     """
-    count = max(1, -(-length // max(1, most)))
+    count = min(max(1, -(-length // max(1, most))), MOST)
     count = min(max(1, length), 1 << (count - 1).bit_length())
     bounds = [length * index // count for index in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]

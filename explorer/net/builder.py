@@ -168,7 +168,9 @@ class NetBuilder:
         kinds = tuple(kind for kind in noted if kind is not None)
         operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
         weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
-        whole = Opaque(operator.type, kinds if len(kinds) == len(noted) else (), error.given)(*operands, *weights)
+        results = kinds if len(kinds) == len(noted) else ()
+        told = error.given, error.rule, error.fix, operator.name, self.table.format
+        whole = Opaque(operator.type, results, *told)(*operands, *weights)
         if not noted:
             build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:

@@ -143,8 +143,9 @@ class Net(EditableNet):
                 self.definition.source,
                 None,
                 f"{len(unknown)} unknown operator types\n    " + "\n    ".join(map(str, unknown)),
-                rule="a net runs when all its operator types are known; ex.layer_types() lists those that are",
-                fix="register each with @ex.file_operator(…); net.explore() shows the net all the same",
+                rule="a net runs when all its operator types are known; net.types() lists those that are",
+                fix=f"register each: {self.table.registration(unknown[0].type)}; "
+                "net.explore() shows the net all the same",
             )
         check = getattr(self.definition.weights, "error", None)
         if check is not None and not self.weights.are_replaced:

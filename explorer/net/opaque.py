@@ -17,6 +17,11 @@ class Opaque(Operation):
     results: tuple[TensorType, ...]
     """one an output, none at all where the file does not note them"""
     reason: str
+    rule: str
+    fix: str
+    operator: str
+    """its name in the file"""
+    format: str
     view = True
     takes_tuples = True
     nondifferentiable = "an operator that cannot be computed has no gradient; register its type with file_operator"
@@ -30,9 +35,10 @@ class Opaque(Operation):
     def kernel(self, out: Any, *operands: Any) -> Any:
         """Refuses to run."""
         raise OperandError(
-            f"operator type {self.kind}: {self.reason}",
-            rule="an operator runs when its type is known and its operands fit",
-            fix=f'register it: @ex.file_operator("{self.kind}")',
+            f"operator {self.operator!r} of type {self.kind} ({self.format}) is drawn, and cannot be computed: "
+            f"{self.reason}",
+            rule=self.rule or "an operator runs when its type is known and its operands fit",
+            fix=self.fix or f"net.check() lists all that keeps {self.operator!r} from running",
         )
 
     def flops(self, result: AnyType, *types: TensorType) -> int:

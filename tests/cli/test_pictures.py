@@ -98,6 +98,8 @@ def test_the_net_says_how_pictures_are_made(folder: Path) -> None:
             [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "two.txt"],
             "two.txt: 2 labels for the 10 classes",
         ),
+        ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", "labels.txt"], "labels.txt: labels without --top"),
+        (["open.param", "--input", THREE, "--size", "8", "--layout", "NHWC"], "fix: leave --layout NHWC or --size out"),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", "none.txt"], "none.txt: No such file or directory"),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", THREE], "labels cannot be read"),
         ([MODEL, "--input", "none.png", *AS_DIGITS], "none.png: the picture cannot be read: No such file"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -324,11 +326,39 @@ def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
 
 def test_an_opaque_operation_neither_runs_nor_has_a_gradient() -> None:
     x = ex.tensor(np.ones(3))
-    y = Opaque("my.Thing", (x.tensor_type,), "unknown")(x)
-    with pytest.raises(ex.RunError, match=r"my\.Thing"):
+    y = Opaque("my.Thing", (x.tensor_type,), "unknown", "", "", "thing", "pnnx")(x)
+    with pytest.raises(ex.ExplorerError, match=r"operator 'thing' of type my\.Thing \(pnnx\) is drawn, .*: unknown"):
         ex.evaluate(y + 1)
     with pytest.raises(ex.OperandError, match="file_operator"):
         ex.grad(y.sum(), x)
+
+
+@pytest.mark.spec("I-5")
+def test_a_drawn_operator_that_a_run_needs_says_what_to_do(tmp_path: Path) -> None:
+    """A run that needs an operator that is only drawn names it, its type and format, why, and the fix that fits."""
+    lines = [
+        "7767517",
+        "5 3",
+        "pnnx.Attribute w 0 1 w @data=(2,3)f32 #w=(2,3)f32",
+        "my.Thing thing 1 1 w t #w=(2,3)f32 #t=(2,3)f32",
+        "torch.flatten flat 1 1 w f start_dim=7 end_dim=9 #w=(2,3)f32 #f=(6)f32",
+        "pnnx.Output o 1 0 t",
+        "pnnx.Output p 1 0 f",
+    ]
+    (tmp_path / "m.param").write_text("\n".join(lines) + "\n")
+    with zipfile.ZipFile(tmp_path / "m.bin", "w") as archive:
+        archive.writestr("w.data", bytes(24))
+    net = ex.open(tmp_path / "m.param")
+    for name, said, fix in (
+        ("t", r"operator 'thing' of type my\.Thing \(pnnx\).*unknown", r'@ex\.file_operator\("my\.Thing"\)'),
+        ("f", r"operator 'flat' of type torch\.flatten \(pnnx\).*axis", r"net\.check\(\)|axis|axes"),
+    ):
+        (node,) = net.nodes(name)[-1:]
+        with pytest.raises(ex.ExplorerError, match=said) as error:
+            ex.evaluate(node)
+        assert re.search(fix, error.value.fix + error.value.rule)
+    with pytest.raises(ex.FileError, match=r'fix: register each: @ex\.file_operator\("my\.Thing"\); net\.explore'):
+        net.run()
 
 
 def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> None:
@@ -339,6 +369,23 @@ def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> 
     with pytest.raises(ex.FileError, match=r"alone\.pnnx\.bin.*absent.*\n.*\n.*put the \.bin"):
         net.run(images[:1])
     assert "absent" in net.check()[0]
+
+
+@pytest.mark.spec("I-15", "V-7")
+def test_a_weight_stands_in_its_operators_box_whoever_touched_it() -> None:
+    """A weight that was read or replaced before the net was built is drawn inside its operator, as any other."""
+    net, other = digits(), digits()
+    other["fc1"].weight = np.array(other["fc1"].weight.array)
+    assert other["conv2"].bias.scope is None
+
+    def boxes(net: Net) -> dict[str, str]:
+        recording = net.plan((1, 1, 8, 8)).recording
+        nodes, scopes = recording.nodes, recording.scopes
+        leaves = [n for n in range(len(nodes)) if nodes.kind[n] == "leaf"]
+        return {nodes.label[n]: scopes[nodes.scope[n]].name for n in leaves}
+
+    assert boxes(other) == boxes(net)
+    assert boxes(net)["fc1.weight"] == "fc1"
 
 
 @pytest.mark.spec("I-15")

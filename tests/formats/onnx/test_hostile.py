@@ -192,6 +192,16 @@ def test_numbers_that_would_take_all_memory_are_refused(
         net.run(x)
 
 
+@pytest.mark.spec("I-9")
+def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
+    """Lengths of 2⁴⁰ that a file declares are drawn and planned without a list of their parts."""
+    made = model([node("Conv", ["x", "w"], ["y"], "conv")], {"x": (FLOAT, [1, 1, 2**40, 9])}, ["y"])
+    made.graph.initializer.append(numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w"))
+    schedule = opened(made, tmp_path).look().recording.schedule
+    assert schedule is not None
+    assert schedule.peak > 4 * 7 * (2**40 - 2)
+
+
 @pytest.mark.parametrize("diagonal", [BIG, -BIG])
 def test_diagonals_that_no_matrix_has(tmp_path: Path, diagonal: int) -> None:
     """A diagonal that is far outside leaves all elements or none."""
