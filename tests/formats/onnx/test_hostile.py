@@ -102,6 +102,7 @@ def _initializer_produced() -> ModelProto:
     return model([node("Neg", ["x"], ["w"])], {"x": (FLOAT, [3])}, ["w"], {"w": x})
 
 
+@pytest.mark.spec("I-9")
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -127,6 +128,7 @@ def test_wrong_models_are_refused(tmp_path: Path, make: Callable[[], ModelProto]
         opened(make(), tmp_path)
 
 
+@pytest.mark.spec("I-9")
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     """A truncated file, and one of another kind, are refused."""
     path = tmp_path / "m.onnx"

@@ -114,6 +114,7 @@ def test_bfloat16_is_widened(tmp_path: Path, raw: bool) -> None:
     np.testing.assert_array_equal(opened(made, tmp_path).run(np.ones(2, np.float32)), [1, -2.5])
 
 
+@pytest.mark.spec("I-9")
 def test_other_dtypes_are_refused_by_name(tmp_path: Path) -> None:
     """A tensor of a dtype that explorer has not is named when a run needs it; the file opens and is drawn."""
     made = model([node("Cast", ["w"], ["y"], "widen", to=FLOAT)], {}, ["y"])
@@ -184,6 +185,7 @@ def test_local_functions_are_boxes(tmp_path: Path) -> None:
     assert [path[0] for path in box_paths(net.definition).values()] == ["first", "first", "second", "second"]
 
 
+@pytest.mark.spec("I-5")
 def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
     """If, Loop and Scan are drawn as one operator that reads what its inner graphs read; check and run name it."""
     inner = helper.make_graph([node("Neg", ["h"], ["z"])], "then", [], [helper.make_empty_tensor_value_info("z")])
@@ -200,6 +202,7 @@ def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
     assert "If (cannot run)" in text(net.look().recording)
 
 
+@pytest.mark.spec("I-5")
 def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
     """An operator of an opset whose meaning is another, and one of an unknown domain, are named; the file opens."""
     nodes = [
@@ -216,6 +219,7 @@ def test_older_opsets_and_other_domains_are_stated(tmp_path: Path) -> None:
     assert "'same'" not in found
 
 
+@pytest.mark.spec("I-16")
 def test_users_register_operator_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell registers a type of ONNX files; the types of each format are listed apart."""
     monkeypatch.setattr(TABLE, "_builders", dict(TABLE._builders))
