@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.core.device import cpu
 from explorer.core.errors import OperandError
-from explorer.core.expr import enter
+from explorer.core.expr import enter, state
 from explorer.core.tensor import Storage, Stored, Tensor, tensor_of
 from explorer.core.types import Array, TensorType
 from explorer.net.definition import NetDefinition, WeightReference
@@ -86,12 +86,18 @@ class NetWeights:
         """grows with every replacement"""
 
     def tensor(self, operator: str, attribute: str) -> Tensor:
-        """The tensor of a declared weight, of the declared shape; nothing is read."""
+        """The tensor of a declared weight, of the declared shape; nothing is read.
+
+        It stands in the box of the operator that is being built, wherever a user looked at it or replaced it before.
+        """
         key = operator, attribute
         if key not in self._tensors:
             reference = self._definition.operator(operator).weights[attribute]
             self._tensors[key] = self._stored(operator, attribute, reference)
-        return self._tensors[key]
+        held = self._tensors[key]
+        if state.scope is not None and state.scope.kind == "file":
+            held.scope = state.scope
+        return held
 
     def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
         definition = self._definition
