@@ -611,15 +611,22 @@ def test_kernels_of_an_element_type() -> None:
 
     element = Saturating("saturating8")
     seen = []
+    x = ex.tensor([1.5, 120.0], element)
+    assert element.read(ex.evaluate(x + x)).tolist() == [3.0, 32767 / 256]
 
     @ex.kernel("add", on=element)
     def add(operation: ex.Operation, out: Any, a: Any, b: Any) -> None:
         seen.append(a.dtype)
         np.copyto(out, np.clip(a.astype(np.int32) + b, -32768, 32767), casting="unsafe")
 
-    x = ex.tensor([1.5, 120.0], element)
     assert element.read(ex.evaluate(x + x)).tolist() == [3.0, 32767 / 256]
     assert seen == [np.int16]
+
+    @ex.kernel("add", on=element)
+    def again(operation: ex.Operation, out: Any, a: Any, b: Any) -> None:
+        np.subtract(a, b, out=out)
+
+    assert element.read(ex.evaluate(x + x)).tolist() == [0.0, 0.0]  # the newest kernel, in every plan
     assert Saturating("saturating8") == element  # the cell is run again
     with pytest.raises(ex.DeclarationError, match="a second element type 'saturating8'"):
         FixedPoint("saturating8")
