@@ -250,6 +250,22 @@ def test_a_users_data_type_is_used_like_a_tensor() -> None:
     assert ex.explore(d) is not None
 
 
+@pytest.mark.spec("M-D4", "M-D10")
+def test_a_users_data_type_lives_on_a_users_device() -> None:
+    """Data of a user's type may live on a user's device: its value is written there."""
+
+    class Elsewhere(Diagonal):
+        """A diagonal on another device."""
+
+        @property
+        def type(self) -> ex.TensorType:
+            return ex.TensorType(super().type.shape, np.float32, there)
+
+    d = Elsewhere([1, 2])
+    assert d.device is there
+    assert ex.evaluate(d @ d + d).tolist() == [[2, 0], [0, 6]]
+
+
 @pytest.mark.spec("M-D4")
 def test_any_object_takes_part_by_one_method() -> None:
     """An object of any class is an operand once __expr__() says which expression it stands for."""
@@ -679,6 +695,11 @@ def test_copies_between_devices_are_seen() -> None:
     (value,), taken = decisions(here.to_device(there).to_device(ex.cpu) + 1)
     assert value.tolist() == [2.0, 3.0]
     assert "CopiedBack" in {decision.link for decision in taken}
+    for described in (ex.ZeroTensor((2,)), ex.TrivialTensor(3.0, (2,)), ex.BiasVector(2, 1)):
+        copied = described.to_device(there)
+        (value,), taken = decisions(copied + copied)
+        assert value.tolist() == (2 * ex.evaluate(described)).tolist()
+        assert "DescribedThere" in {decision.link for decision in taken}
 
 
 @pytest.mark.spec("M-E10")
