@@ -57,19 +57,23 @@ class Function(Generic[_Parameters, _Result]):
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
-        leaves, structure = flatten((args, kwargs))
         operands: list[Expr] = []
         kinds: list[Any] = []
-        for leaf in leaves:
-            if isinstance(leaf, Expr):
-                operands.append(leaf)
-                kinds.append(leaf.type)
-            elif _is_array(leaf):
-                (operand,) = as_operands((leaf,))
-                operands.append(operand)
-                kinds.append(operand.type)
-            else:
-                kinds.append(exact(leaf))
+        if not kwargs and all(isinstance(argument, Expr) for argument in args):
+            structure, operands = _positional(len(args)), [*args]  # type: ignore[list-item]  # they are expressions
+            kinds = [operand.type for operand in operands]
+        else:
+            leaves, structure = flatten((args, kwargs))
+            for leaf in leaves:
+                if isinstance(leaf, Expr):
+                    operands.append(leaf)
+                    kinds.append(leaf.type)
+                elif _is_array(leaf):
+                    (operand,) = as_operands((leaf,))
+                    operands.append(operand)
+                    kinds.append(operand.type)
+                else:
+                    kinds.append(exact(leaf))
         key = (structure, tuple(kinds))
         trace = self._find(key) or self._record(key, operands, args, kwargs)
         result = record(trace.call, (*operands, *trace.body.captured))
@@ -174,6 +178,12 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
             fix="write @ex.function above its def",
         )
     return Function(body)
+
+
+@functools.cache
+def _positional(count: int) -> Any:
+    """The structure of a call's arguments that are all expressions, by position."""
+    return flatten(((None,) * count, {}))[1]
 
 
 def _is_array(leaf: Any) -> bool:

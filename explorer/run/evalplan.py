@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.blas import CHOSEN
 from explorer.core.device import Device, cpu
-from explorer.core.errors import OperandError, StateError, UnknownNameError
+from explorer.core.errors import OperandError, RunError, StateError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
 from explorer.core.progress import work
@@ -18,6 +18,7 @@ from explorer.plan.planner import Options, Planned, plan
 from explorer.record import Recording, Summary
 from explorer.record.uncollected import uncollected
 from explorer.run import recorder
+from explorer.run.cache import Held, cache, structure
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
 from explorer.run.summary import summarize
@@ -86,6 +87,8 @@ class EvalPlan:
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
         self._fresh = False
+        self._roots: list[Expr] = []
+        """what was evaluated by a program that was planned for another graph of its structure"""
         self._times: list[int] | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
@@ -125,7 +128,7 @@ class EvalPlan:
             )
         with uncollected():
             self._planned = plan([handle.expr for handle in self._handles], self.options)
-        self._times, self._values, self._recording = None, {}, None
+        self._roots, self._times, self._values, self._recording = [], None, {}, None
         self._views = []  # they keep showing the program that they were made for
         self._fresh = True
         return self
@@ -141,15 +144,8 @@ class EvalPlan:
             return self
         handles = self._handles
         try:
-            if not self._fresh:
-                self.prepare()
-            program = Program(self.planned)  # it ends with the run: its memory is as large as the plan's peak
-            program.bind(inputs or {})
-            watch = _Watch(program) if self.record == "values" else None
-            times = EXECUTORS[self.executor](program, watch)
-            if watch is not None:
-                self._values = watch.finish()
-            for handle, value in zip(handles, program.take(), strict=True):
+            results, times = self._run(inputs or {})
+            for handle, value in zip(handles, results, strict=True):
                 handle._value = _from_device(handle.expr, value)
             self._times = times
         except BaseException as error:
@@ -163,9 +159,46 @@ class EvalPlan:
                     view.update(self.recording)
         return self
 
+    def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], list[int]]:
+        """Results and times: of a program for this structure that is there, else of a new one."""
+        known = None
+        if not self._fresh and self.record != "values":
+            roots = [handle.expr for handle in self._handles]
+            known = structure(roots, self.options)
+            held = cache.take(known) if known is not None else None
+            if known is not None and held is not None:
+                try:
+                    times = EXECUTORS[self.executor](held.program, None)
+                except RunError:  # planned anew it fails again, and names this graph's own lines
+                    self.prepare()
+                else:
+                    results = held.program.take()
+                    cache.put(known.key, held)
+                    self._planned, self._roots, self._views, self._values = None, roots, [], {}
+                    return results, times
+        if not self._fresh:
+            self.prepare()
+        program = Program(self.planned, lent=known is not None)
+        program.bind(inputs)
+        watch = _Watch(program) if self.record == "values" else None
+        times = EXECUTORS[self.executor](program, watch)
+        if watch is not None:
+            self._values = watch.finish()
+        results = program.take()
+        if known is not None:
+            cache.put(known.key, Held(program, known.tensors))
+        return results, times
+
+    @property
+    def reused(self) -> bool:
+        """Whether the last run was that of a program planned before, for a graph of the same structure."""
+        return bool(self._roots)
+
     @property
     def planned(self) -> Planned:
         """The plan itself: schedule and story; raises StateError before prepare() or eval()."""
+        if self._planned is None and self._roots:
+            self._planned = plan(self._roots, self.options)
         if self._planned is None:
             raise StateError(
                 "a plan that was not made yet", rule="a plan is made by prepare() or eval()", fix="plan.prepare()"
@@ -189,7 +222,7 @@ class EvalPlan:
             if CHOSEN is not None:
                 options["blas"] = str(CHOSEN)
             with uncollected():
-                self._recording = recorder.build(planned, self.title, options, run, self._values)
+                self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused)
         return self._recording
 
     def explain(self, what: Expr | None = None) -> str:

@@ -25,9 +25,12 @@ from explorer.run.memory import Memory
 
 
 class Program:
-    """Runners in scheduled order over a table of values; one thread at a time may run it."""
+    """Runners in scheduled order over a table of values; one thread at a time may run it.
 
-    def __init__(self, planned: Planned, within: Array | None = None) -> None:
+    With ``lent`` it can be run again for other tensors (see run/cache.py): what is made of leaves is made at each run.
+    """
+
+    def __init__(self, planned: Planned, within: Array | None = None, lent: bool = False) -> None:
         self.planned = planned
         schedule = planned.schedule
         self.slots: dict[int, int] = {}
@@ -35,12 +38,17 @@ class Program:
         self.parameters: list[Expr] = []
         self._closed: dict[tuple[int, int], Program] = {}
         """programs of the bodies of closed calls, by body and the place of their memory in ours"""
+        self._views: list[tuple[int, Runner]] = []
+        """leaves that are views of leaves"""
         for leaf in schedule.leaves:
             self._add(leaf, self._leaf(leaf))
         for kernel in schedule.kernels:
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
-        self._lasting = {leaf.uid for leaf in schedule.leaves if not isinstance(leaf.operation, Parameter)}
+        passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)}
+        if lent:
+            passing = {leaf.uid for leaf in schedule.leaves}
+        self._lasting = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """values that lie in the same memory at every run"""
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
@@ -69,7 +77,22 @@ class Program:
             return None
         operands = self.planned.graph.inputs[leaf.uid]
         run = single(leaf.operation, [self.slots[o.uid] for o in operands], leaf.type, None, [o.type for o in operands])
+        self._views.append((len(self.values), run))
         return run(self.values)
+
+    def lend(self, tensors: Mapping[int, Tensor]) -> None:
+        """Other tensors for its own, by the uids of these, until they are given back."""
+        for uid, tensor in tensors.items():
+            if uid in self.slots:
+                tensor.use()
+                self.values[self.slots[uid]] = tensor.storage.array
+        for slot, run in self._views:
+            self.values[slot] = run(self.values)
+
+    def give_back(self) -> None:
+        """Hold no leaf's value."""
+        for leaf in self.planned.schedule.leaves:
+            self.values[self.slots[leaf.uid]] = None
 
     def _drop_elsewhere(self) -> None:
         """Values on other devices, and views of them, go when they were read last: no arena holds them."""

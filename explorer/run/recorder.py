@@ -142,8 +142,12 @@ def build(
     options: Mapping[str, Any],
     run: Run | None = None,
     values: Mapping[int, Summary] | None = None,
+    reused: bool = False,
 ) -> Recording:
-    """The recording of a plan, with its run where there was one; ``values`` are summaries by uid."""
+    """The recording of a plan, with its run where there was one; ``values`` are summaries by uid.
+
+    ``reused`` says that the run was that of a program planned before, for a graph of the same structure.
+    """
     tables = _Tables()
     recording, graph = tables.recording, planned.graph
     _enter_nodes(tables, graph)
@@ -185,7 +189,8 @@ def build(
                 recording.end,
                 recording.end,
                 {"steps": len(run.steps)},
-                "The schedule, executed and measured.",
+                "The schedule, executed and measured"
+                + (" by a program that was made before, for a graph of the same structure." if reused else "."),
                 run.micros,
             )
         )

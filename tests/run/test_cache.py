@@ -1,0 +1,157 @@
+"""The plan cache: graphs of one structure are planned once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.run.cache import PlanCache, cache, structure
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def empty() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def array(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def evaluated(*roots: Any, **options: Any) -> tuple[ex.EvalPlan, list[Any]]:
+    plan = ex.EvalPlan(**options)
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    return plan, [handle.data() for handle in handles]
+
+
+def perceptron(x: Any, w: Any) -> Any:
+    return np.tanh(ex.tensor(x) @ ex.tensor(w) + 1.0)
+
+
+@pytest.mark.spec("P-10", "P-14")
+def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
+    """A second graph of one structure is not planned again, gives its own values, and its plan tells its own nodes."""
+    x, w, y, v = array(2, 3), array(3, 4), array(2, 3), array(3, 4)
+    first, (one,) = evaluated(perceptron(x, w))
+    kept = one.copy()
+    root = perceptron(y, v)
+    second, (two,) = evaluated(root)
+    assert (first.reused, second.reused) == (False, True)
+    np.testing.assert_allclose(two, np.tanh(y @ v + 1), rtol=1e-6)
+    np.testing.assert_array_equal(one, kept)
+    assert second.planned.graph.recorded_roots == (root,)
+    assert second.explain() == first.explain()
+    assert len(second.recording.run.steps) == len(second.planned.schedule.kernels)
+    assert second.recording.stages[-1].purpose != first.recording.stages[-1].purpose
+
+
+@pytest.mark.spec("P-10")
+def test_what_a_plan_depends_on_is_part_of_the_structure() -> None:
+    """Other types, operations, attributes, edges, roots, options, and tensors that share a storage are planned anew."""
+    a, b = ex.tensor(array(3, 3)), ex.tensor(array(3, 3))
+    evaluated(a @ b + 1.0)
+    for root in (a @ a + 1.0, a @ b + 2.0, a @ b - 1.0, b @ b.T + 1.0, ex.tensor(np.eye(3)) @ b + 1.0):
+        assert not evaluated(root)[0].reused
+    assert not evaluated(a @ b + 1.0, a @ b)[0].reused
+    assert not evaluated(a @ b + 1.0, without=["simplify"])[0].reused
+    assert evaluated(ex.tensor(array(3, 3)) @ ex.tensor(array(3, 3)) + 1.0)[0].reused
+
+
+@pytest.mark.spec("P-10", "M-E4")
+def test_a_loop_over_samples_is_planned_once_for_all_epochs() -> None:
+    """A training loop of a hundred calls a step is planned in its first step; each step has its own values."""
+    w = array(4, 2)
+
+    @ex.function
+    def model(x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
+    for epoch in range(3):
+        weights = ex.tensor(w)
+        samples = [array(4) for _ in range(100)]
+        loss = ex.add_n(*[(model(ex.tensor(sample), weights) ** 2).sum() for sample in samples])
+        plan, (value, gradient) = evaluated(loss, ex.grad(loss, weights))
+        assert plan.reused == (epoch > 0)
+        y = np.tanh(np.stack(samples) @ w)
+        np.testing.assert_allclose(value, (y**2).sum(), rtol=1e-4)
+        np.testing.assert_allclose(gradient, np.stack(samples).T @ (2 * y * (1 - y**2)), rtol=1e-3, atol=1e-4)
+        w = w - 0.1 * gradient
+
+
+def test_views_and_results_that_are_tensors_are_those_of_the_run() -> None:
+    for _ in range(3):
+        x = array(4, 6)
+        t = ex.tensor(x)
+        _, (same, turned, part) = evaluated(t, t.T.reshape(4, 6)[1:] + 1.0, t[1:, ::2])
+        np.testing.assert_array_equal(same, x)
+        np.testing.assert_array_equal(turned, x.T.reshape(4, 6)[1:] + 1)
+        np.testing.assert_array_equal(part, x[1:, ::2])
+
+
+def test_a_failure_names_the_lines_of_its_own_graph() -> None:
+    """A kernel that fails in a program that was there is told of as if it had just been planned."""
+    failing = [False]
+
+    class Fussy(ex.Elementwise):
+        """x, or a failure."""
+
+        weight, total = 1, True
+        examples = (ex.Example(ex.real(2)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            if failing[0]:
+                raise ValueError("not today")
+            np.copyto(out, x)
+            return out
+
+        def gradient(self, g: Any, y: Any, x: Any) -> Any:
+            return (g,)
+
+    evaluated(Fussy()(ex.tensor(array(2))) + 1.0)
+    failing[0] = True
+    second = Fussy()(ex.tensor(array(2))) + 1.0  # the line that is named
+    with pytest.raises(ex.RunError, match="the line that is named"):
+        evaluated(second)
+    failing[0] = False
+    assert not evaluated(Fussy()(ex.tensor(array(2))) + 1.0)[0].reused
+    assert evaluated(Fussy()(ex.tensor(array(2))) + 1.0)[0].reused
+
+
+def test_threads_do_not_share_a_program_at_a_time() -> None:
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(30):
+            x, w = rng.standard_normal((64, 64)), rng.standard_normal((64, 64))
+            if not np.allclose(evaluated(perceptron(x, w))[1][0], np.tanh(x @ w + 1)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_cache_is_bounded_and_holds_no_value() -> None:
+    """Old programs go; tensors that were only lent are not kept alive."""
+    for length in range(1, 100):
+        evaluated(ex.tensor(np.zeros(length)) + 1.0)
+    assert len(cache) <= 64
+    held = PlanCache()
+    known = structure([ex.tensor(np.zeros(3)) + 1.0], ex.EvalPlan().options)
+    assert known is not None
+    assert held.take(known) is None
+    evaluated(ex.tensor(np.zeros(1 << 24)) + 1.0)
+    assert not evaluated(ex.tensor(np.zeros(1 << 24)) + 1.0)[0].reused
