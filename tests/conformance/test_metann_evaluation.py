@@ -48,12 +48,12 @@ def codes(decisions: list[Any], verdict: str = "applied") -> list[str]:
 @pytest.mark.spec("M-E5")
 def test_log_of_exp_is_computed_by_the_first_link_that_knows_it() -> None:
     """log(exp(x)) is x: 1000 comes back where exp overflows, the decision names the link, and nothing is computed."""
-    x = ex.tensor(np.array([1000.0, -1000.0, 0.5]))
-    (value,), decisions = planned(ex.log(ex.exp(x)))
-    np.testing.assert_array_equal(value, x.array)
+    given = np.array([1000.0, -1000.0, 0.5])
+    (value,), decisions = planned(ex.log(ex.exp(ex.tensor(given))))
+    np.testing.assert_array_equal(value, given)
     assert [(d.link, d.verdict) for d in decisions if d.code == "log_exp"] == [("LogOfExp", "applied")]
     with np.errstate(over="ignore", divide="ignore"):
-        (general,), _ = planned(ex.log(ex.exp(x)), without=["simplify"])
+        (general,), _ = planned(ex.log(ex.exp(ex.tensor(given))), without=["simplify"])
     np.testing.assert_array_equal(general, [np.inf, -np.inf, 0.5])
 
 
@@ -119,11 +119,13 @@ def test_the_fused_gradient_of_the_loss_equals_the_general_path(
     axes: tuple[int, ...], logits: Array, weights: Array, scale: float
 ) -> None:
     """The fused SoftmaxGrad ∘ NLLLossGrad is the general path's value with any weights, scale and axes: Σw is kept."""
-    x = ex.tensor(logits)
-    y = ex.softmax(x, axes)
-    root = ex.softmax_gradient(ex.nll_loss_gradient(scale, ex.tensor(weights), y), y, axes)
-    (fused,), decisions = planned(root)
-    (general,), _ = planned(root, without=["simplify"])
+
+    def write() -> ex.Expr:
+        y = ex.softmax(ex.tensor(logits), axes)
+        return ex.softmax_gradient(ex.nll_loss_gradient(scale, ex.tensor(weights), y), y, axes)
+
+    (fused,), decisions = planned(write())
+    (general,), _ = planned(write(), without=["simplify"])
     assert "softmax_nll_gradient" in codes(decisions)
     np.testing.assert_allclose(fused, general, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fused, loss_gradient(logits, weights, scale, axes), rtol=1e-9, atol=1e-13)
@@ -133,17 +135,20 @@ def test_the_fused_gradient_of_the_loss_equals_the_general_path(
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("axes", SOFTMAX_AXES)
 def test_the_fused_gradient_is_finite_where_probabilities_are_zero(axes: tuple[int, ...], dtype: Any) -> None:
-    """Logits of ±1e4 make probabilities of 0, by which the general path divides: the fused value is finite and right."""
+    """Logits of ±1e4 make probabilities of 0, by which the general path divides: the fused one is right."""
     for row in itertools.permutations(LARGE, 4):
         logits = np.array([row, row[::-1]])
         weights = np.array([[0.0, 1.0, 2.0, 0.5], [3.0, 0.0, 0.0, 1.0]])
-        x = ex.tensor(logits.astype(dtype))
-        gradient = ex.grad(ex.nll_loss(ex.tensor(weights.astype(dtype)), ex.softmax(x, axes)), x, seed=0.5)
+
+        def write(logits: Array = logits, weights: Array = weights) -> ex.Expr:
+            x = ex.tensor(logits.astype(dtype))
+            return ex.grad(ex.nll_loss(ex.tensor(weights.astype(dtype)), ex.softmax(x, axes)), x, seed=0.5)
+
         expected = loss_gradient(logits, weights, 0.5, axes)
-        (fused,), _ = planned(gradient)
+        (fused,), _ = planned(write())
         assert fused.dtype == dtype
         np.testing.assert_allclose(fused, expected, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-7)
-    (general,), _ = planned(gradient, without=["simplify"])
+    (general,), _ = planned(write(), without=["simplify"])
     assert not np.isfinite(general).all()
 
 
@@ -206,14 +211,18 @@ STABLE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
 def test_compositions_are_stable_by_planning(name: str, dtype: Any) -> None:
     """Losses need no stable twins: at ±1e4 what is written plainly has finite, right values and gradients."""
     write, value, slope = STABLE[name]
-    x = ex.tensor(EXTREME.astype(dtype))
-    y = write(x)
-    found, gradient = planned(y, ex.grad(y, x, seed=np.ones(y.shape, dtype)))[0]
+
+    def both() -> tuple[ex.Expr, ex.Expr]:
+        x = ex.tensor(EXTREME.astype(dtype))
+        y = write(x)
+        return y, ex.grad(y, x, seed=np.ones(y.shape, dtype))
+
+    found, gradient = planned(*both())[0]
     tolerance = {"rtol": 1e-12, "atol": 1e-14} if dtype == np.float64 else {"rtol": 2e-6, "atol": 2e-6}
     np.testing.assert_allclose(found, value, **tolerance)
     np.testing.assert_allclose(gradient, slope, **tolerance)
     with np.errstate(all="ignore"):
-        plain = planned(y, ex.grad(y, x, seed=np.ones(y.shape, dtype)), without=["simplify"])[0]
+        plain = planned(*both(), without=["simplify"])[0]
     assert not all(np.isfinite(part).all() for part in plain)
 
 
@@ -299,10 +308,12 @@ def test_characteristics_that_a_users_operation_declares_are_used(
     """What an operation of a cell declares of itself links and passes use: each use is a decision, values stay."""
     space: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(CELL, "<cell 3>", "exec"), space)
-    a, b = ex.tensor(X), ex.tensor(X[::-1] * 0.75)
-    root = write(space, a, b)
-    (value,), decisions = planned(root)
-    (general,), _ = planned(root, without=["simplify", "dedup", "fuse"])
+
+    def fresh() -> ex.Expr:
+        return write(space, ex.tensor(X), ex.tensor(X[::-1] * 0.75))
+
+    (value,), decisions = planned(fresh())
+    (general,), _ = planned(fresh(), without=["simplify", "dedup", "fuse"])
     np.testing.assert_allclose(value, general, rtol=1e-14)
     assert code in codes(decisions)
     told = next(decision for decision in decisions if decision.code == code)
@@ -311,7 +322,7 @@ def test_characteristics_that_a_users_operation_declares_are_used(
 
     for name in ("Complement", "Bell", "Step", "Join", "Blend"):
         setattr(space[name], characteristic, "real" if characteristic == "range" else False)
-    (value,), decisions = planned(write(space, a, b))
+    (value,), decisions = planned(fresh())
     np.testing.assert_allclose(value, general, rtol=1e-14)
     assert code not in codes(decisions)
 

@@ -188,7 +188,7 @@ class GradientOfExponentials(Link):
 
 
 class SumWithComplement(Link):
-    """t − t·s is t·(1 − s) for a sigmoid s: where t is n / (1 − s), n is left and nothing is divided."""
+    """t − t·s is t·(1 − s) for a sigmoid s: a gradient of it, or n where t is n / (1 − s), and nothing is divided."""
 
     roots = (Add, AddN, Subtract)
 
@@ -196,22 +196,25 @@ class SumWithComplement(Link):
         operands = graph.operands(node)
         if len(operands) > _TERMS or not is_real(node) or any(operand.type is not node.type for operand in operands):
             return None
-        products = [_Product.of(operand, graph) for operand in operands]
-        if isinstance(node.operation, Subtract):
-            products[1] = products[1].negated()
-        if not any(isinstance(factor.operation, Sigmoid) for product in products for factor in product.factors):
+        if not any(_has_sigmoid(operand, graph) for operand in operands):
             return None
+        negative = isinstance(node.operation, Subtract)
+        products = [
+            product.negated() if negative and place else product
+            for place, operand in enumerate(operands)
+            for product in _expanded(operand, graph)
+        ]
         for place, whole in enumerate(products):
             for other, part in enumerate(products):
                 s = part.without(whole, graph) if part.negative != whole.negative else None
                 left = whole.times_complement(s, graph) if s is not None else None
                 if left is None:
                     continue
-                rest = [term for i, term in enumerate(operands) if i not in (place, other)]
+                rest = [product.value() for i, product in enumerate(products) if i not in (place, other)]
                 return Applied(
                     as_node(_total([left, *rest]), node),
-                    "t and −t·s together are t·(1 − s), and t is divided by 1 − s: no division by what may be 0",
-                    {"s": s, "t": operands[place], "other_terms": len(rest)},
+                    "t and −t·s together are t·(1 − s), which is taken at once: no division by 1 − s, which may be 0",
+                    {"s": s, "other_terms": len(rest)},
                     "complement",
                 )
         return None
@@ -243,6 +246,9 @@ class _Product:
     def negated(self) -> _Product:
         return _Product(self.factors, not self.negative)
 
+    def value(self) -> Expr:
+        return self._signed(list(self.factors))
+
     def without(self, other: _Product, graph: Graph) -> Expr | None:
         """The sigmoid that the product has beside the other's factors, None where there is more or less."""
         if len(self.factors) != len(other.factors) + 1:
@@ -256,15 +262,50 @@ class _Product:
         return left[0] if producer(left[0], Sigmoid) is not None else None
 
     def times_complement(self, s: Expr, graph: Graph) -> Expr | None:
-        """The product times 1 − s, where a factor is divided by 1 − s."""
+        """The product times 1 − s: a gradient of the sigmoid where s is a factor, n where one is n / (1 − s)."""
         divides = is_one_minus(s, graph)
         for place, factor in enumerate(self.factors):
+            others = [*self.factors[:place], *self.factors[place + 1 :]]
+            if others and same(factor, s, graph):
+                return SigmoidGradient()(self._signed(others), s)
             n = numerator(factor, divides, graph) if factor.shape == s.shape else None
             if n is not None:
-                for other in (*self.factors[:place], *self.factors[place + 1 :]):
-                    n = n * other
-                return -n if self.negative else n
+                return self._signed([n, *others])
         return None
+
+    def _signed(self, factors: list[Expr]) -> Expr:
+        value = factors[0]
+        for factor in factors[1:]:
+            value = value * factor
+        return -value if self.negative else value
+
+
+def _has_sigmoid(value: Expr, graph: Graph) -> bool:
+    """Whether a value is a product with a sigmoid, or the negative of one."""
+    while isinstance(value.operation, Negative):
+        (value,) = graph.operands(value)
+    return isinstance(value.operation, Multiply) and any(
+        isinstance(factor.operation, Sigmoid) for factor in graph.operands(value)
+    )
+
+
+def _expanded(value: Expr, graph: Graph) -> list[_Product]:
+    """The products whose sum a value is, also where a sum is multiplied out; few of them, or the value as it is."""
+    found = [_Product.of(value, graph)]
+    place = 0
+    while place < len(found):
+        while len(found) < _TERMS:
+            product = found[place]
+            index = next((i for i, factor in enumerate(product.factors) if len(terms(factor, graph)) > 1), None)
+            if index is None:
+                break
+            others = (*product.factors[:index], *product.factors[index + 1 :])
+            each = [_Product.of(term, graph) for term in terms(product.factors[index], graph)]
+            found[place : place + 1] = [
+                _Product((*others, *term.factors), product.negative != term.negative) for term in each
+            ]
+        place += 1
+    return found
 
 
 def _total(values: list[Expr]) -> Expr:
