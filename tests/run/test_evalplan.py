@@ -12,6 +12,7 @@ import pytest
 import explorer as ex
 from explorer.core.function import Parameter
 from explorer.plan.passes import Open
+from explorer.run.cache import cache
 
 
 class Broken(ex.Elementwise):
@@ -138,6 +139,7 @@ def test_a_plan_that_cannot_be_made_empties_the_registrations_too(monkeypatch: p
     plan = ex.EvalPlan()
     plan.register(a + 1.0)
     with monkeypatch.context() as patch:
+        cache.clear()
         patch.setattr("explorer.run.evalplan.plan", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             plan.eval()
