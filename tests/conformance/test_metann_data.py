@@ -172,6 +172,16 @@ def test_structure_is_used(write: Callable[[Any], Any], code: str) -> None:
 
 
 @pytest.mark.spec("M-D2")
+def test_refusals_of_one_hot_rows_say_why() -> None:
+    """Products with one-hot rows that stay products say why: a batch of matrices, another dtype."""
+    rows = ex.one_hot(LABELS, 4, np.float64)
+    batch, narrow = ex.tensor(np.ones((2, 4, 3))), ex.tensor(np.ones((4, 3), np.float32))
+    (several, converted), taken = decisions(rows @ batch, rows @ narrow)
+    assert (several.shape, converted.dtype) == ((2, 5, 3), np.float64)
+    assert {"batched", "dtype"} <= codes(taken, applied=False)
+
+
+@pytest.mark.spec("M-D2")
 def test_wrong_class_numbers_stay_an_error() -> None:
     """A one-hot row of a class that is not there stays an error where rows are picked."""
     with pytest.raises(ex.RunError, match="label 4 with 4 classes"):

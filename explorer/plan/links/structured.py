@@ -82,9 +82,9 @@ class ProductWithOneHotRows(Link):
                 return Declined("dtype", "{other} is {given}, the product {wanted}", facts)
             picks = turned == (place == 1)
             if (place == 0 and other.ndim > 2) or labels.ndim != 1:
-                return Declined("batched", "rows are picked of one matrix: {other} is {given_type}, and there is "
-                    "{rank:axis|axes} of class numbers",
-                    {"other": other, "given_type": repr(other.type), "rank": labels.ndim})  # fmt: skip
+                reason = "rows of one matrix are picked by a vector: {other} is {type}, class numbers are {labels}"
+                facts = {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
+                return Declined("batched", reason, facts)
             axis = 0 if place == 0 else other.ndim - 1
             checked = ClassNumbers(rows.classes)(labels)
             shape = (*other.shape[:axis], rows.classes, *other.shape[axis + 1 :])
