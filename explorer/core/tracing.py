@@ -19,7 +19,7 @@ from explorer.core.graph import reachable
 from explorer.core.operation import as_operands
 from explorer.core.structure import flatten, unflatten
 from explorer.core.tensor import Tensor
-from explorer.core.watch import Watched, unchanged, watch
+from explorer.core.watch import Watched, reading, unchanged, watch
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -36,6 +36,8 @@ class _Trace:
     body: Body
     watched: Watched
     call: Call
+    noted: Watched
+    """the part of ``watched`` that what it called depends on too"""
 
 
 class Function(Generic[_Parameters, _Result]):
@@ -76,6 +78,8 @@ class Function(Generic[_Parameters, _Result]):
                     kinds.append(exact(leaf))
         key = (structure, tuple(kinds))
         trace = self._find(key) or self._record(key, operands, args, kwargs)
+        if reading.noted is not None:
+            reading.noted += trace.noted
         result = record(trace.call, (*operands, *trace.body.captured))
         return cast("_Result", _unpack(trace.body, result))
 
@@ -108,6 +112,7 @@ class Function(Generic[_Parameters, _Result]):
         start = next_uid()
         names = self._names(args, kwargs, operands)
         outer, state.scope = state.scope, None
+        around, reading.noted = reading.noted, []
         state.traces = (*state.traces, start)
         self._active.add(recording)
         try:
@@ -129,6 +134,7 @@ class Function(Generic[_Parameters, _Result]):
             self._active.discard(recording)
             state.traces = state.traces[:-1]
             state.scope = outer
+            noted, reading.noted = tuple(reading.noted or ()), around
         statics = [leaf for leaf in flatten((args, kwargs))[0] if not _is_operand(leaf)]
         leaves, structure = flatten(result)
         if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
@@ -147,7 +153,7 @@ class Function(Generic[_Parameters, _Result]):
 
         captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
         body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
-        trace = _Trace(body, watch(self._function, statics), Call(body))
+        trace = _Trace(body, (*watch(self._function, statics), *noted), Call(body), noted)
         self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, TypeAlias
@@ -12,6 +13,21 @@ from explorer.core.origin import INTERNAL
 
 Watched: TypeAlias = tuple[tuple[Callable[[], Any], Any], ...]
 """readers of variables, each with what its variable held"""
+
+
+class _Reading(threading.local):
+    """What the function that is being traced was told that it depends on, for each thread."""
+
+    noted: list[tuple[Callable[[], Any], Any]] | None = None
+
+
+reading = _Reading()
+
+
+def note(read: Callable[[], Any]) -> None:
+    """Say that the function which is being traced depends on what ``read`` gives: another object, another trace."""
+    if reading.noted is not None:
+        reading.noted.append((read, read()))
 
 
 def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watched:
@@ -72,7 +88,10 @@ class _Survey:
                 if name in vars(held):
                     self._note(functools.partial(vars(held).get, name), values)
                 else:
-                    method = inspect.getattr_static(type(held), name, None)
+                    read = functools.partial(_class_attribute, type(held), name)
+                    method = read()
+                    if method is not None:
+                        self.found.append((read, method))
                     values.append(method.fget if isinstance(method, property) else method)
                 for value in values:
                     self.visit(value)
@@ -82,6 +101,13 @@ class _Survey:
         if not isinstance(value, ModuleType):
             self.found.append((read, value))
             pending.append(value)
+
+
+def _class_attribute(kind: type, name: str) -> Any:
+    for base in kind.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return None
 
 
 def _has_attributes(value: Any) -> bool:
