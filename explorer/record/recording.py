@@ -66,7 +66,7 @@ class Recording:
         if kind.dtype == "tuple":
             return "(" + ", ".join(self._type_text(part) for part in kind.parts) + ")"
         shape = "×".join(map(str, kind.shape)) if kind.shape else "scalar"
-        return f"{shape} {kind.dtype}"
+        return f"{shape} {kind.dtype}" + (f" on {kind.device}" if kind.device != "cpu" else "")
 
     def label(self, node: int) -> str:
         """What a node is called in a sentence: its label, with the numbers written inside it (``multiply 2``)."""

@@ -31,7 +31,8 @@ def short_type(recording: Recording, row: int) -> str:
         parts = [short_type(recording, part) for part in kind.parts[:4]]
         return "(" + ", ".join(parts) + (", …)" if len(kind.parts) > 4 else ")")
     shape = "×".join(map(str, kind.shape)) if kind.shape else "scalar"
-    return f"{shape} {short_dtype(kind.dtype)}"
+    place = "" if kind.device == "cpu" else f" on {kind.device}"
+    return f"{shape} {short_dtype(kind.dtype)}{place}"
 
 
 def source_text(recording: Recording, node: int) -> str:

@@ -701,6 +701,8 @@ def test_copies_between_devices_are_seen() -> None:
     plan.register(loss)
     plan.eval()
     assert "to cpu" in plan.recording.nodes.label
+    told = {plan.recording.type_text(node) for node in range(len(plan.recording.nodes))}
+    assert {"2 float64 on conformance", "2 float64"} <= told
     assert here.to_device(ex.cpu) is here
     (value,), taken = decisions(here.to_device(there).to_device(ex.cpu) + 1)
     assert value.tolist() == [2.0, 3.0]

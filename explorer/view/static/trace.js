@@ -84,7 +84,8 @@ export class Trace {
   typeText(row) {
     const type = this.recording.types[row];
     if (type.dtype === "tuple") return `(${type.parts.map((part) => this.typeText(part)).join(", ")})`;
-    return `${type.shape.length ? type.shape.join("×") : "scalar"} ${visible(type.dtype)}`;
+    const place = type.device === "cpu" ? "" : ` on ${visible(type.device)}`;
+    return `${type.shape.length ? type.shape.join("×") : "scalar"} ${visible(type.dtype)}${place}`;
   }
 
   /** "In[3] line 2", or "" where unknown. */
