@@ -32,7 +32,7 @@ class FileStorage(Storage):
         self.device, self.shared = cpu, "the net's file holds it"
 
     @property
-    def array(self) -> Array:  # type: ignore[override]  # the base holds an array, this one knows where it is
+    def array(self) -> Array:
         """The value, read-only."""
         if self._held is None:
             held = self._read()
