@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.record.provenance import Provenance, provenance
 from explorer.record.reason import render
 from explorer.record.rows import (
     Body,
@@ -52,6 +53,11 @@ class Recording:
     def end(self) -> int:
         """The last position: all decisions taken."""
         return len(self.decisions)
+
+    @property
+    def provenance(self) -> Provenance:
+        """Which kernel computes which recorded node and line, both ways; made anew each time it is asked for."""
+        return provenance(self)
 
     def type_of(self, node: int) -> Type:
         """The type row of a node."""

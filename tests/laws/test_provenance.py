@@ -1,0 +1,112 @@
+"""Provenance is complete: of golden and of random programs, with passes on and off, both ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.plan.passes import Open
+from tests.golden.programs import PROGRAMS, recorded
+from tests.plan.programs import programs
+
+LEFT_OUT = ((), ("simplify",), ("dedup", "prune"), ("group",), ("fuse",), ("prune", "fuse", "constants"))
+
+
+def planned(roots: list[ex.Expr], **options: object) -> ex.Recording:
+    plan = ex.EvalPlan(**options)  # type: ignore[arg-type]
+    for root in roots:
+        plan.register(root)
+    return plan.prepare().recording
+
+
+def check(recording: ex.Recording) -> None:
+    found, rows = recording.provenance, recording.nodes
+    assert recording.schedule is not None
+    assert len(found.kernels) == len(recording.schedule.kernels)
+    for number, origin in enumerate(found.kernels):
+        assert origin.nodes
+        assert found.lines(number)
+        for node in origin.nodes:
+            assert rows.born[node] < 0
+            assert not rows.operands[node] or number in found.nodes[node].kernels
+    needed, pending = set(recording.roots), list(recording.roots)
+    while pending:
+        for operand in rows.operands[pending.pop()]:
+            if operand not in needed:
+                needed.add(operand)
+                pending.append(operand)
+    assert needed <= set(found.nodes)
+    for node, account in found.nodes.items():
+        for number in account.kernels:
+            assert node in found.kernels[number].nodes
+        if account.fate in ("computed", "there"):
+            assert account.stands >= 0
+        else:
+            assert account.decisions, (node, account)
+        if account.fate == "unneeded":
+            assert not account.kernels
+        elif account.fate != "there":
+            assert account.kernels
+    for root in recording.roots:
+        assert found.nodes[root].fate != "unneeded"
+
+
+@pytest.mark.spec("P-16")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_golden_programs_are_accounted_for(name: str) -> None:
+    """Every kernel names the recorded nodes that it computes and their lines, every recorded node its kernels or end."""
+    check(recorded(name))
+
+
+@pytest.mark.spec("P-16")
+@settings(max_examples=60)
+@given(programs(), st.sampled_from(LEFT_OUT), st.booleans())
+def test_random_programs_are_accounted_for(roots: list[ex.Expr], without: tuple[str, ...], closed: bool) -> None:
+    """Whatever the program and the passes left out: no kernel without a line, no recorded node without an account."""
+    check(planned(roots, without=without, open=Open(6 if closed else 500_000)))
+
+
+@pytest.mark.spec("P-16")
+def test_each_fate_and_both_directions() -> None:
+    """What was computed, merged, replaced, absorbed, there or not needed is told with its kernels and decisions."""
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    inner = ex.softmax(x)
+    outer = ex.log(inner)
+    first, second = ex.sin(x), ex.sin(x)
+    dropped = ex.exp(x) * ex.ZeroTensor((3, 4))
+    plan = ex.EvalPlan()
+    for root in (outer, first + second, dropped + x):
+        plan.register(root)
+    recording = plan.prepare().recording
+    found = recording.provenance
+    node = {label: number for number, label in reversed(list(enumerate(recording.nodes.label)))}
+    told = {label: found.nodes[node[label]] for label in ("x", "softmax", "log", "sin", "exp")}
+    assert {label: account.fate for label, account in told.items()} == {
+        "x": "there",
+        "softmax": "absorbed",
+        "log": "replaced",
+        "sin": "computed",
+        "exp": "unneeded",
+    }
+    merged = [account for account in found.nodes.values() if account.fate == "merged"]
+    assert [account.kernels for account in merged] == [told["sin"].kernels]
+    assert told["softmax"].kernels == told["log"].kernels
+    (kernel,) = told["log"].kernels
+    assert [source.text.strip() for source in found.lines(kernel)] == ["inner = ex.softmax(x)", "outer = ex.log(inner)"]
+    assert found.at("inner = ex.softmax(x)") == (kernel,)
+    assert found.at(found.lines(kernel)[1].line, "test_provenance.py") == (kernel,)
+
+
+@pytest.mark.spec("P-16")
+def test_the_calls_of_a_batch_share_its_kernels() -> None:
+    """A kernel over stacked rows stands for every call of the batch and for the function's own line."""
+    recording = recorded("batch")
+    found = recording.provenance
+    calls = [number for number, label in enumerate(recording.nodes.label) if label == "layer"]
+    shared = set(found.nodes[calls[0]].kernels).intersection(*[found.nodes[call].kernels for call in calls])
+    assert recording.schedule is not None
+    labels = {recording.nodes.label[node] for number in shared for node in recording.schedule.kernels[number].nodes}
+    assert {"matmul", "tanh"} <= labels
