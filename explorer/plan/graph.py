@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.core.expr import Expr
-from explorer.core.function import Call, Parameter
+from explorer.core.function import Body, Call, Parameter
 from explorer.core.types import TupleType
 from explorer.data.dynamic import Dynamic
 from explorer.plan.rule import Facts, location
@@ -77,6 +77,8 @@ class Graph:
         self.users: dict[int, int] = {}
         """uid → how many operand places of live nodes, and roots, read the node"""
         self.known: set[int] = set()
+        self.opened: dict[int, tuple[Body, list[Expr]]] = {}
+        """uid of a call → the body that was opened in its place, and the copies of the body's own nodes"""
         self.ranks: dict[int, int] = {}
         """uid of a produced node → uid of the recorded node in whose place it stands"""
         self.constancy: dict[int, bool] = {}
@@ -86,6 +88,7 @@ class Graph:
         self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
+        self._changed = True
         self.refresh()
         self.recorded = tuple(self.live)
         self.known.update(self.inputs)
@@ -142,7 +145,12 @@ class Graph:
         return found
 
     def refresh(self) -> None:
-        """Walk the live graph again: topological order (operands in order, first root first), operands, users."""
+        """Walk the live graph again: topological order (operands in order, first root first), operands, users.
+
+        Nothing is done where nothing was replaced since.
+        """
+        if not self._changed:
+            return
         inputs: dict[int, tuple[Expr, ...]] = {}
         users: dict[int, int] = {}
         live: list[Expr] = []
@@ -177,6 +185,7 @@ class Graph:
                         stack.append(operand)
         self.inputs, self.users, self.live = inputs, users, live
         self._dead.clear()
+        self._changed = False
 
     # -- writing -------------------------------------------------------------------------------------------------
 
@@ -233,6 +242,7 @@ class Graph:
 
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
         """From this decision on, every reader of ``old`` reads ``new``."""
+        self._changed = True
         self.replaced[old.uid] = new
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
@@ -253,8 +263,27 @@ class Graph:
                     dead.add(operand.uid)
                     pending.append(operand)
 
+    def exchange(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
+        """Nodes that a decision produced, each in the place of an old one, for many at once.
+
+        How many places read the old ones' operands is told anew by the next refresh only.
+        """
+        self._changed = True
+        replaced, users, ranks = self.replaced, self.users, self.ranks
+        for old, new in pairs:
+            uid = old.uid
+            self.known.add(new.uid)
+            self.added.append((decision, new))
+            ranks[new.uid] = ranks.get(uid, uid)
+            replaced[uid] = new
+            self.substitutions.append((decision, old, new))
+            self.removed.append((decision, old))
+            users[new.uid] = users.pop(uid, 0)
+            self._dead.add(uid)
+
     def introduce(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Nodes that a decision produced for a subject, at whose rank they stand."""
+        self._changed = True
         rank = self.ranks.get(subject.uid, subject.uid)
         for node in nodes:
             if node.uid not in self.known:

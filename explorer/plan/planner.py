@@ -162,10 +162,9 @@ def _tell(name: str, graph: Graph) -> None:
 
 def _run(each: Any, graph: Graph, again: bool = False) -> None:
     _tell(each.name, graph)
-    began, first, substituted = time.perf_counter(), len(graph.choices), len(graph.substitutions)
+    began, first = time.perf_counter(), len(graph.choices)
     each.run(graph)
-    if len(graph.substitutions) > substituted or len(graph.choices) > first:
-        graph.refresh()
+    graph.refresh()
     graph.chapter(each.name + " again" * again, "pass", _purpose(each), first, began)
 
 

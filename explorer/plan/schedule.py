@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from explorer.core.expr import Expr
 from explorer.plan.blocks import Blocks
@@ -15,6 +16,10 @@ def rounded(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+Pick: TypeAlias = tuple[bool, int, int, int]
+"""no constant, rank, uid of the result, and number: what is smaller is picked earlier"""
+
+
 @dataclass(eq=False, slots=True)
 class Kernel:
     """Nodes that run as one step; the last one's value is the result."""
@@ -24,7 +29,8 @@ class Kernel:
     """operands from outside, each once, in order of first use"""
     level: int = 0
     chain: int = 0
-    ready: tuple[Expr, ...] = ()
+    ready: tuple[Pick, ...] = ()
+    """some of what could have been picked in its place, itself first"""
     ready_count: int = 1
     why: str = ""
     flops: int = 0

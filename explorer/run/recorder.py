@@ -288,7 +288,7 @@ def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
             round(kernel.estimate, 3),
             kernel.buffer,
             kernel.reuses is not None,
-            numbers(kernel.ready),
+            tuple([ids[pick[2]] for pick in sorted(kernel.ready)]),
             kernel.ready_count,
             kernel.why,
             numbers(kernel.frees),

@@ -197,7 +197,7 @@ def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_
         (3, "earliest"), (2, "earliest"), (2, "earliest"), (1, "only"), (1, "only")
     ]  # fmt: skip
     assert [len(kernel.ready) for kernel in kernels] == [3, 2, 2, 1, 1]
-    assert all(any(kernel.result is node for node in kernel.ready) for kernel in kernels)
+    assert all(min(kernel.ready)[2] == kernel.result.uid for kernel in kernels)
 
 
 @pytest.mark.spec("P-7")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from explorer.core.device import cpu
-from explorer.core.expr import Expr, record, surrounded
+from explorer.core.expr import Expr, derive, record, surrounded
 from explorer.core.function import Body, Call, Item
 from explorer.core.graph import reachable
 from explorer.core.types import TupleType
@@ -14,6 +15,12 @@ from explorer.ops.parts import Member
 from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Cluster, Graph
+
+
+@functools.lru_cache(16)
+def _rows(count: int) -> list[Member]:
+    """What reads each of so many members."""
+    return [Member(index) for index in range(count)]
 
 
 @dataclass(frozen=True)
@@ -117,17 +124,16 @@ class Group:
         graph.clusters.append(Cluster(decision, "batch", body.name, list(members)))
         stacks = [operand for operand, yes in zip(operands, batched, strict=True) if yes]
         graph.introduce(decision, [*stacks, result, *(wholes if several else ())], first)
-        for index, member in enumerate(members):
-            operation = Member(index)
-            readers = items.get(member.uid, ()) if isinstance(member.type, TupleType) else (member,)
-            for reader in readers:
-                place = reader.operation.index if isinstance(reader.operation, Item) and reader is not member else 0
-                with surrounded(reader.scope, reader.code, reader.instruction):
-                    row = operation(wholes[place])
-                graph.introduce(decision, [row], reader)
-                graph.substitute(decision, reader, row)
-            if isinstance(member.type, TupleType):
-                graph.removed.append((decision, member))
+        rows: list[tuple[Expr, Expr]] = []
+        for member, row in zip(members, _rows(len(members)), strict=True):
+            if not several:
+                rows.append((member, derive(row, (result,), member, member.scope)))
+                continue
+            for item in items.get(member.uid, ()):
+                whole = wholes[item.operation.index]  # type: ignore[attr-defined]  # it is an Item
+                rows.append((item, derive(row, (whole,), item, item.scope)))
+            graph.removed.append((decision, member))
+        graph.exchange(decision, rows)
 
     def _price(self, body: Body) -> float:
         key = ("price", self.prices)

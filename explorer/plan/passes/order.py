@@ -10,7 +10,7 @@ from explorer.core.function import Call
 from explorer.plan.blocks import blocks_of
 from explorer.plan.cost import PRODUCTS, REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph, flops_of
-from explorer.plan.schedule import Kernel, Schedule
+from explorer.plan.schedule import Kernel, Pick, Schedule
 
 _SHOWN = 8
 
@@ -36,21 +36,27 @@ class Order:
                     producers[index].append(producer)
                     needs[index] += 1
         ranks = graph.ranks
-        keys = [(not k.constant, ranks.get(k.result.uid, k.result.uid), k.result.uid) for k in kernels]
-        ready = [(key, index) for index, key in enumerate(keys) if needs[index] == 0]
+        picks: list[Pick] = []
+        for index, kernel in enumerate(kernels):
+            uid = kernel.nodes[-1].uid
+            picks.append((not kernel.constant, ranks.get(uid, uid), uid, index))
+        ready = [pick for pick, need in zip(picks, needs, strict=True) if need == 0]
         heapq.heapify(ready)
         ordered: list[Kernel] = []
         chains = 0
         while ready:
-            shown = sorted(ready[:_SHOWN])
-            _, index = ready[0]
+            index = ready[0][-1]
             kernel = kernels[index]
-            kernel.ready = tuple([kernels[other].result for _, other in shown])
+            kernel.ready = tuple(ready[:_SHOWN])
             kernel.ready_count = len(ready)
             kernel.why = "only" if len(ready) == 1 else "constant" if kernel.constant else "earliest"
             heapq.heappop(ready)
             before = producers[index]
-            kernel.level = 1 + max([kernels[p].level for p in before], default=0)
+            if len(before) == 1:
+                (producer,) = before
+                kernel.level = kernels[producer].level + 1
+            else:
+                kernel.level = 1 + max([kernels[p].level for p in before], default=0)
             if len(before) == 1 and len(users[before[0]]) == 1:
                 kernel.chain = kernels[before[0]].chain
             else:
@@ -60,7 +66,7 @@ class Order:
             for user in users[index]:
                 needs[user] -= 1
                 if needs[user] == 0:
-                    heapq.heappush(ready, (keys[user], user))
+                    heapq.heappush(ready, picks[user])
         return Schedule(graph.roots, tuple(leaves), tuple(ordered))
 
     def _kernels(self, graph: Graph) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
@@ -91,6 +97,9 @@ class Order:
             operands = inputs[node.uid]
             reads = operands if len(operands) < 2 else tuple(dict.fromkeys(operands))
             kernel = Kernel((node,), reads)
+            if node.operation.view and operands:
+                kernel.estimate, kernel.constant = self.prices.view, node.uid in graph.prepared
+                return kernel
             kernel.flops = flops_of(node, operands)
             kernel.estimate = kernel_cost(node, operands, self.prices)
             kernel.workspace = _workspace(node, graph)
