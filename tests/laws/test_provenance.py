@@ -57,7 +57,7 @@ def check(recording: ex.Recording) -> None:
 @pytest.mark.spec("P-16")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_golden_programs_are_accounted_for(name: str) -> None:
-    """Every kernel names the recorded nodes that it computes and their lines, every recorded node its kernels or end."""
+    """Every kernel names the recorded nodes that it computes and lines, every recorded node its kernels or end."""
     check(recorded(name))
 
 
