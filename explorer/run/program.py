@@ -258,8 +258,8 @@ def failure(program: Program, index: int, error: Exception) -> RunError:
     where += f": {place.text}" if place is not None and place.text else ""
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
-    told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    rule, fix = (error.rule, error.fix) if isinstance(error, ExplorerError) else ("", "")
+    said, rule, fix = (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
+    told = f"{type(error).__name__}: {said}" if said else type(error).__name__
     return RunError(f"{node.operation.label} of ({given}){fused}{where}: {told}", rule=rule, fix=fix)
 
 

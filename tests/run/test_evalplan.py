@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core import registry
 from explorer.core.function import Parameter
 from explorer.plan.passes import Open
 from explorer.run.cache import cache
@@ -106,6 +107,31 @@ def test_a_failing_kernel_is_named_with_types_and_line_and_leaves_the_plan_usabl
     again = plan.register(broken(a))
     plan.eval()
     assert np.array_equal(again.data(), a.array)
+
+
+@pytest.mark.spec("P-11", "M-E1")
+def test_a_failing_kernel_tells_rule_and_fix_once() -> None:
+    """What a kernel refuses is told with the operation and the user's line before it, its rule and its fix once."""
+
+    class Picky(ex.Elementwise):
+        """x, unless it holds a negative number."""
+
+        name = "picky"
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(3, low=0.0)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            raise ex.OperandError("a negative number", rule="numbers are positive", fix="take abs(x)")
+
+    try:
+        with pytest.raises(ex.RunError) as caught:
+            ex.evaluate(Picky()(a))
+    finally:
+        del registry.operations["picky"]
+    lines = str(caught.value).split("\n")
+    assert lines[0].startswith("picky of (2×3 float64) recorded at ")
+    assert lines[0].endswith("OperandError: a negative number")
+    assert lines[1:] == ["  rule: numbers are positive", "  fix: take abs(x)"]
 
 
 @pytest.mark.spec("P-11")
