@@ -10,6 +10,7 @@ import pytest
 import explorer as ex
 from explorer.core.function import Parameter
 from explorer.plan.planner import Options, Planned, plan
+from explorer.record.reason import render
 from explorer.run.executors.simple import run_simple
 from explorer.run.program import Program
 
@@ -62,6 +63,16 @@ def test_a_convolution_that_stays_direct_says_why(shape: Any, kernel: Any, optio
     """A 3×3 convolution that is not computed in tiles has a coded reason."""
     planned = plan([ex.conv2d(images(*shape), filters(*kernel), **options)])
     assert codes(planned, "Winograd") == [(False, code)]
+
+
+@pytest.mark.spec("P-15", "V-2")
+def test_what_tiles_save_is_told_in_one_unit() -> None:
+    """The sentence about tiles gives what is saved and what it was in flops, both shortened."""
+    (choice,) = [c for c in plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)]).graph.choices
+                 if c.link == "Winograd"]  # fmt: skip
+    assert render(choice.reason, choice.facts, str) == (
+        "1 convolution of 3×3 filters in tiles of 2×2 pixels: 126 M flops of 231 M flops each are saved"
+    )
 
 
 def test_filters_that_change_are_not_transformed() -> None:

@@ -91,8 +91,8 @@ class Algorithms:
         decision = graph.decide(
             _LINK,
             "tiles",
-            "{count:convolution} of 3×3 filters in tiles of 2×2 pixels: {saved_flops} of {flops} each are saved",
-            {"count": len(nodes), "saved_flops": before - after, "flops": before},
+            "{count:convolution} of 3×3 filters in tiles of 2×2 pixels: {saved_flops} of {direct_flops} each are saved",
+            {"count": len(nodes), "saved_flops": before - after, "direct_flops": before},
             nodes,
             tuple(made),
         )
