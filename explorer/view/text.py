@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -114,7 +115,9 @@ def _count(name: str, value: int) -> str:
 
 def _decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
     stage = recording.stages[decision.stage].name
-    where = f" ({decision.location})" if located and decision.location else ""
+    # Without the line: an edit above a link would change every text that tells of it.
+    module = re.sub(r":\d+$", "", decision.location)
+    where = f" ({module})" if located and module else ""
     many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
     sentence = recording.reason(decision)
     return f"  {_MARK[decision.verdict]} {stage} · {decision.link}{where}: {sentence}{many} [{decision.code}]"
