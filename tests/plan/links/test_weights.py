@@ -15,7 +15,7 @@ from explorer.core.types import TensorType
 from explorer.plan import Options, plan
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.formats.pnnx.test_models import expected, inputs, seeded_net
+from tests.formats.pnnx.test_models import expected, inputs, opened
 from tests.plan.links.asking import applied, decision, declined, simplified, values
 from tests.plan.reference import reference
 from tests.plan.test_values import subsets
@@ -171,7 +171,7 @@ def test_products_of_inputs_and_full_factors_are_not_looked_at() -> None:
 @pytest.mark.parametrize("name", ["convbn_opt0", "convbn_opt1"])
 def test_the_batch_norm_of_a_model_file_is_folded(name: str) -> None:
     """A file with convolution, bias and batch norm runs as convolution and one term; the rest is prepared once."""
-    net = seeded_net(name)
+    net = opened(name)
     planned = net.look().planned
     assert [code for code in applied(planned.graph) if "weights" in code] == [
         "terms_of_weights",
