@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr
 from explorer.layers.layer import Layer
 from explorer.ops.elementwise import absolute, cos, relu, sigmoid, sin, square, tan, tanh
@@ -14,11 +15,18 @@ from explorer.ops.transcendental import arccos, arccosh, arcsin, arcsinh
 class Elementwise(Layer):
     """The elements of ``input``, each by itself."""
 
-    operation: ClassVar[Callable[[Any], Expr]]
+    operation: ClassVar[Callable[[Any], Expr] | None] = None
 
     def forward(self, input: Expr) -> Expr:
         """The operation's result, of the input's shape."""
-        return type(self).operation(input)
+        operation = type(self).operation
+        if operation is None:
+            raise DeclarationError(
+                f"the elementwise layer class {type(self).__name__} without an operation",
+                rule="it applies one operation",
+                fix="operation = ex.tanh, for instance",
+            )
+        return operation(input)
 
 
 class Absolute(Elementwise):

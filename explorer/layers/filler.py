@@ -17,16 +17,22 @@ class Filler:
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
         """Numbers of a shape; they are converted to the parameter's dtype."""
-        raise NotImplementedError
+        raise DeclarationError(
+            f"the filler {type(self).__name__} without draw",
+            rule="a filler says what it draws",
+            fix="def draw(self, generator, shape): return generator.normal(size=shape)",
+        )
 
-    def fill(self, shape: Shape, dtype: np.dtype[Any], generator: np.random.Generator) -> Array:
-        """A new array; raises DeclarationError for a filler that drew another shape."""
+    def fill(self, shape: Shape, generator: np.random.Generator) -> Array:
+        """What it draws; raises DeclarationError for a filler that drew another shape, or no numbers."""
         drawn = np.asarray(self.draw(generator, shape))
-        if drawn.shape != shape:
+        if drawn.shape != shape or drawn.dtype.kind not in "biuf":
             raise DeclarationError(
-                f"{type(self).__name__} drew the shape {drawn.shape}", rule=f"it was asked for {shape}"
+                f"{type(self).__name__} drew {drawn.dtype.name} of the shape {drawn.shape}",
+                rule=f"it was asked for numbers of the shape {shape}",
+                fix="return generator.normal(size=shape), for instance",
             )
-        return drawn.astype(dtype)
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Uniform(Filler):
 
     def __post_init__(self) -> None:
         if not self.low <= self.high:
-            raise DeclarationError(f"{self!r}", rule="low is at most high")
+            raise DeclarationError(f"{self!r}", rule="low is at most high", fix="turn them round")
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
         """Numbers of a shape."""

@@ -24,6 +24,7 @@ class GRUStep(Composite):
     in_features: int
     out_features: int
     inputs: ClassVar[tuple[str, ...]] = ("input", "previous")
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
         """Two gates, the candidate, and the value between it and the state."""

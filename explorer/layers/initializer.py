@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, MutableMapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from explorer.core.device import Device
-from explorer.core.errors import OperandError, StateError
-from explorer.core.tensor import Tensor, tensor
-from explorer.core.types import Shape
+from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.types import TensorType
 from explorer.layers.filler import Filler
-from explorer.layers.parameter import Parameter
+from explorer.layers.parameter import Parameter, tensor_for
 
 Buffer: TypeAlias = MutableMapping[str, Any]
 """parameters, or arrays, by name; what is initialised with it enters it and is shared by what comes later"""
@@ -34,6 +31,10 @@ class Initializer:
         seed: int = 0,
         names: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise DeclarationError(f"the seed {seed!r}", rule="a seed is a whole number, zero or more")
+        if filler is not None and not isinstance(filler, Filler):
+            raise DeclarationError(f"the filler {filler!r}", rule="a filler is an object of a class of Filler")
         self.values = dict(values or {})
         self.filler, self.seed, self.names = filler, seed, dict(names or {})
 
@@ -41,45 +42,28 @@ class Initializer:
         """The name that a parameter goes by."""
         return self.names.get(own, own)
 
-    def make(
-        self, own: str, shape: Shape, dtype: np.dtype[Any], device: Device, filler: Filler | None, buffer: Buffer
-    ) -> Parameter:
+    def make(self, own: str, kind: TensorType, filler: Filler | None, buffer: Buffer) -> Parameter:
         """The parameter of a name: from the buffer, from the values, from the filler; raises StateError otherwise."""
         name = self.name(own)
         held = buffer.get(name)
         if isinstance(held, Parameter):
-            _check(name, held.array, shape, "in the load buffer")
+            if held.value.type != kind:
+                raise OperandError(
+                    f"the parameter {own!r} shares {held!r}, which is in the load buffer",
+                    rule=f"its shape, dtype and device are {kind}",
+                    fix="check the layer's arguments and policies, or the map of names",
+                )
             return held
         if held is not None:
-            return Parameter(name, _tensor(name, held, shape, dtype, device, "in the load buffer"))
+            return Parameter(name, tensor_for(name, held, kind, "in the load buffer for"))
         if name in self.values:
-            return Parameter(name, _tensor(name, self.values[name], shape, dtype, device, "of the initializer"))
+            return Parameter(name, tensor_for(name, self.values[name], kind, "of the initializer for"))
         filler = filler or self.filler
         if filler is None:
             raise StateError(
-                f"the parameter {name!r} {shape} has nothing to begin with",
+                f"the parameter {name!r} ({kind}) has nothing to begin with",
                 rule="it is looked for in the load buffer, then among the initializer's values, then a filler draws it",
                 fix=f"init(Initializer({{{name!r}: array}})), or Initializer(filler=VarScale()), or a filler policy",
             )
-        generator = np.random.default_rng([self.seed, zlib.crc32(name.encode())])
-        return Parameter(name, _tensor(name, filler.fill(shape, dtype, generator), shape, dtype, device, "drawn"))
-
-
-def _tensor(name: str, value: Any, shape: Shape, dtype: np.dtype[Any], device: Device, where: str) -> Tensor:
-    array = value.array if isinstance(value, Tensor) else np.asarray(value)
-    _check(name, array, shape, where)
-    if not np.can_cast(array.dtype, dtype, "same_kind") and array.dtype.kind not in "iub":
-        raise OperandError(
-            f"the value {where} of the parameter {name!r} is {array.dtype.name}",
-            rule=f"it converts to the parameter's dtype, {dtype.name}",
-        )
-    return tensor(array.astype(dtype), name=name, device=device)
-
-
-def _check(name: str, array: Any, shape: Shape, where: str) -> None:
-    if np.shape(array) != shape:
-        raise OperandError(
-            f"the value {where} of the parameter {name!r} has the shape {np.shape(array)}",
-            rule=f"the parameter's shape is {shape}",
-            fix="check the layer's arguments, or the name",
-        )
+        generator = np.random.default_rng([self.seed, *name.encode()])
+        return Parameter(name, tensor_for(name, filler.fill(kind.shape, generator), kind, "drawn for"))

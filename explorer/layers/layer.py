@@ -1,65 +1,52 @@
 """A layer: named ports, parameters, policies. It computes nothing, it writes expressions.
 
-Feeding forward records one call of a traced function, which layers of equal class, fields and policies share; feeding
-backward records the call that gives its gradients. A training layer keeps on a stack what backward needs of forward,
-so that it can run several times before it is fed backward as often.
+Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
+feeding backward records the call that gives its gradients. A training layer keeps on a stack what backward needs of
+forward, so that it can run several times before it is fed backward as often.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_origin
-from weakref import WeakValueDictionary
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
-from explorer.core.exact import exact
-from explorer.core.expr import Expr, scope
-from explorer.core.operation import as_operands
+from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
+from explorer.core.expr import Expr, scope, state
 from explorer.core.tracing import Function
 from explorer.core.types import TensorType
+from explorer.layers.declaration import Field, bind, check_class, check_hashable, fields_of
 from explorer.layers.policies import GradPolicy
 from explorer.layers.policy import Items, Policies, PolicyClass
 from explorer.layers.port import Ports
-from explorer.layers.stack import Pass, feed_backward
+from explorer.layers.sharing import identity, own, shared
+from explorer.layers.stack import Pass, Waiting, feed_backward, operands
 
 if TYPE_CHECKING:
     from explorer.layers.initializer import Buffer, Initializer
     from explorer.layers.parameter import GradCollector, Parameter
+    from explorer.layers.source import Source
 
 Major = TypeVar("Major", bound=PolicyClass)
-_functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
-"""what layers record, by all that it depends on"""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A constructor argument of a layer class."""
-
-    name: str
-    default: Any = inspect.Parameter.empty
 
 
 class Layer:
     """The base of layers. A subclass names its ports, annotates its constructor's arguments, and defines ``forward``.
 
     ``Layer(name, …, policies=[PUpdate])`` is for inference; with ``train=True``, or the types of its ``inputs``, it
-    is for training.
+    is for training. Attributes are fixed once it is made: what others derive from the arguments, ``prepare`` sets.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("input",)
     outputs: ClassVar[tuple[str, ...]] = ("output",)
     fields: ClassVar[tuple[Field, ...]] = ()
+    _running: ClassVar[frozenset[str]] = frozenset(
+        {"_name", "_train", "policies", "types", "stack", "waiting", "blueprint", "_function"}
+    )
+    """attributes of its own that a layer has beside those that its class declares; no part of a blueprint"""
 
     def __init_subclass__(cls) -> None:
-        own = {
-            name: Field(name, vars(cls).get(name, inspect.Parameter.empty))
-            for name, kind in inspect.get_annotations(cls).items()
-            if not _class_variable(kind)
-        }
-        cls.fields = tuple({**{field.name: field for field in cls.fields}, **own}.values())
-        check_ports(cls)
+        cls.fields = fields_of(cls, cls._running)
+        check_class(cls, Layer)
 
     def __init__(
         self,
@@ -71,43 +58,63 @@ class Layer:
         **named: Any,
     ) -> None:
         if not isinstance(name, str) or not name:
-            raise DeclarationError(f"a {type(self).__name__} layer named {name!r}", rule="a name is not empty")
-        self.name = name
+            raise DeclarationError(
+                f"a {type(self).__name__} layer named {name!r}",
+                rule="the first argument is its name, which is not empty",
+                fix=f'{type(self).__name__}("name", …)',
+            )
+        self._name = name
         self.policies = policies if isinstance(policies, Policies) else Policies(policies, name)
-        self._bind(arguments, named)
-        self.train = train or inputs is not None
+        vars(self).update(bind(self, arguments, named))
+        self._train = train or inputs is not None
         self.stack: list[Pass] = []
-        self.gradients: list[tuple[Parameter, Expr]] = []
+        self.waiting: list[Waiting] = []
         """gradients of parameters that wait to be collected"""
         self.prepare()
-        self.types = dict(Ports(self.inputs, repr(self), inputs or {}))
-
-    def _bind(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        kinds = inspect.Parameter
-        signature = inspect.Signature(
-            [kinds(field.name, kinds.POSITIONAL_OR_KEYWORD, default=field.default) for field in self.fields]
-        )
-        try:
-            bound = signature.bind(*arguments, **named)
-        except TypeError as error:
-            raise DeclarationError(
-                f"the {type(self).__name__} layer {self.name!r}: {error}",
-                rule=f"its arguments are {signature}, and policies, train, inputs",
-            ) from None
-        bound.apply_defaults()
-        vars(self).update(bound.arguments)
+        self.types = {} if inputs is None else _types(self, inputs)
+        self.blueprint = self.make_blueprint()
+        """All that what the layer records depends on; equal for layers that share one function."""
 
     def prepare(self) -> None:
-        """What is left to do once fields and policies are there; a subclass checks them here."""
+        """What is left to do once arguments and policies are there; a subclass checks them here."""
         self.policies.check((), self.name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "blueprint" in vars(self):
+            raise StateError(
+                f"the attribute {name!r} of {self!r} set to {value!r}",
+                rule="a layer's attributes are fixed once it is made: other layers share what it records",
+                fix="make another layer, or set the attribute in prepare()",
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def name(self) -> str:
+        """The layer's name; a sublayer's begins with those that it is inside of."""
+        own(self, "name")
+        return self._name
+
+    @property
+    def train(self) -> bool:
+        """Whether the layer keeps what it needs to be fed backward."""
+        own(self, "train")
+        return self._train
 
     # -- what a subclass defines -----------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **_: Any) -> Any:
         """The outputs as expressions of the inputs, which are passed by port: one, or a mapping by port."""
-        raise NotImplementedError
+        raise DeclarationError(
+            f"the layer class {type(self).__name__} without forward",
+            rule="a layer says what it writes",
+            fix=f"def forward(self, {', '.join(self.inputs)}): return an expression",
+        )
 
     # -- parameters ------------------------------------------------------------------------------------------------
+
+    def sources(self) -> Iterator[Source]:
+        """The sources inside it, which hold its parameters."""
+        return iter(())
 
     def paths(self) -> tuple[str, ...]:
         """Where its parameters are inside it; "" is the layer itself."""
@@ -122,20 +129,26 @@ class Layer:
         return frozenset()
 
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Give every parameter what it begins with (see Initializer); a layer without any does nothing."""
+        """Give every parameter what it begins with (see Initializer), or none where one has nothing.
+
+        Parameters enter the buffer, and those that are in it are shared. A layer without any does nothing.
+        """
+        buffer = {} if buffer is None else buffer
+        entered = dict(buffer)
+        made = [(source, source.begin(initializer, entered)) for source in self.sources()]
+        for source, parameter in made:
+            source.hold(parameter)
+        buffer.update(entered)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Assign arrays by parameter name; all are checked before any is assigned.
+        """Assign arrays by parameter name, of which there may be more; all are checked before any is assigned.
 
         Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
         """
         held = {parameter.name: parameter for parameter in self.parameters().values()}
+        made = {name: parameter.made(weights) for name, parameter in held.items()}
         for name, parameter in held.items():
-            if name not in weights:
-                raise UnknownNameError(name, kind=f"weight, for {self!r}", known=weights)
-            parameter.check(weights[name])
-        for name, parameter in held.items():
-            parameter.assign(weights[name])
+            parameter.value = made[name]
 
     def save_weights(self) -> dict[str, Any]:
         """The parameters' arrays by name."""
@@ -143,9 +156,11 @@ class Layer:
 
     def grad_collect(self, collector: GradCollector) -> None:
         """Hand the gradients of parameters that feed-backwards have built to a collector."""
-        collected, self.gradients = self.gradients, []
-        for parameter, gradient in collected:
-            collector.collect(parameter, gradient)
+        for each in self.waiting:
+            each.check(self)
+        for each in self.waiting:
+            collector.collect(each.parameter, each.gradient)
+        self.waiting.clear()
 
     def neutral_invariant(self) -> None:
         """Raise StateError unless the layer was fed backward as often as forward."""
@@ -160,16 +175,18 @@ class Layer:
 
     def select(self, major: type[Major]) -> Major:
         """The layer's values of a major policy class."""
-        return self.policies.select(major, self.name)
+        return self.policies.select(major, self._name, lambda minor: own(self, f"policy {minor!r}"))
 
     @property
     def feeds_back(self) -> bool:
         """Whether feed-backward gives the gradients of the inputs."""
         return bool(self.select(GradPolicy).feedback_output)
 
-    def blueprint(self) -> Any:
-        """All that what the layer records depends on; equal for layers that can share one function."""
-        return type(self), tuple([exact(getattr(self, f.name)) for f in self.fields]), self.policies.recorded()
+    def make_blueprint(self) -> Any:
+        """A key of its class, attributes and policies; raises DeclarationError for an argument that may change."""
+        check_hashable(self)
+        attributes = {name: value for name, value in vars(self).items() if name not in self._running}
+        return type(self), identity(attributes), self.policies.recorded()
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -180,13 +197,24 @@ class Layer:
         OperandError for one that is set twice or missing or of another type than the layer was made for.
         """
         given = self._given(self.inputs, "input", positional, named)
-        values = dict(zip(self.inputs, as_operands(tuple([given[port] for port in self.inputs])), strict=True))
-        self._check_types(values)
+        values = operands(self, given)
+        for port, kind in self.types.items():
+            if values[port].type != kind:
+                raise OperandError(
+                    f"the port {port!r} of {self!r} given {values[port].type}",
+                    rule=f"the layer was made for {kind}",
+                    fix="make the layer with train=True for inputs of any type",
+                )
         parameters = self.parameters()
-        with scope(self.name, "layer", type(self).__name__):
-            outputs = self.call(values, {path: held.value for path, held in parameters.items()})
-        if self.train:
-            self.stack.append(Pass(values, parameters, outputs))
+        try:
+            with scope(self._name, "layer", type(self).__name__):
+                outputs = self.call(values, {path: held.read() for path, held in parameters.items()})
+        except ExplorerError as error:
+            told = ", ".join([f"{port} {value.type}" for port, value in values.items()]) or "nothing"
+            error.add_note(f"while {self!r} was fed {told}")
+            raise
+        if self._train:
+            self.stack.append(Pass(values, parameters, outputs, state.traces))
         return outputs[self.outputs[0]] if len(self.outputs) == 1 else Ports(self.outputs, repr(self), outputs)
 
     __call__ = feed_forward
@@ -195,7 +223,7 @@ class Layer:
         """The gradients of the inputs from those of the outputs: one, or Ports; None where none is fed back.
 
         Raises StateError for an inference layer, or one that was not fed forward. The gradients of parameters wait for
-        ``grad_collect``.
+        ``grad_collect``. Arrays and numbers are converted to the output's dtype.
         """
         given = self._given(self.outputs, "output", positional, named)
         found = feed_backward(self, given)
@@ -205,45 +233,43 @@ class Layer:
         """Record the call: outputs by port."""
         if not values and not parameters:
             return self.outputs_of(self.write({}, {}))
-        found: Any = self.function(**values, **{path or "value": value for path, value in parameters.items()})
-        return found if isinstance(found, dict) else {self.outputs[0]: found}
+        titles = [path or "value" for path in parameters]  # a port may have the name of a parameter
+        titles = [f"{title} (parameter)" if title in values else title for title in titles]
+        found: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
+        return found
 
     @property
     def function(self) -> Function[..., Any]:
-        """What the call records."""
+        """What the call records: a traced function, shared with layers of the same blueprint."""
         held = vars(self).get("_function")
         if held is None:
-            key = self.blueprint()
-            held = _functions.get(key)
-            if held is None:
-                held = _functions[key] = Function(self._body(), type(self).__name__, "layer")
-            self._function = held
+            held = vars(self)["_function"] = shared(self)
         return held
-
-    def _body(self) -> Callable[..., Any]:
-        ports = self.inputs
-
-        def body(**operands: Expr) -> Any:
-            values = {port: operands.pop(port) for port in ports}
-            return self.outputs_of(self.write(values, operands))
-
-        body.__wrapped__ = type(self).forward  # type: ignore[attr-defined]  # what it reads from outside is watched
-        return body
 
     def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
         """The outputs as expressions of inputs by port, and of parameters by path."""
         return self.forward(**values)
 
     def outputs_of(self, written: Any) -> dict[str, Expr]:
-        """What ``forward`` returned, by port; raises DeclarationError where a port is missing."""
-        if isinstance(written, Mapping):
-            return {**Ports(self.outputs, repr(self), written).complete()}
-        if len(self.outputs) != 1 or not isinstance(written, Expr):
+        """What ``forward`` returned, by port; raises DeclarationError where that is not an expression for each."""
+        if isinstance(written, Expr) and len(self.outputs) == 1:
+            return {self.outputs[0]: written}
+        if not isinstance(written, Mapping) or set(written) != set(self.outputs):
+            told = f"a mapping of {', '.join(map(repr, written))}" if isinstance(written, Mapping) else None
+            ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its one output"
             raise DeclarationError(
-                f"forward of {self!r} returned a {type(written).__name__}",
-                rule=f"it returns an expression for each of the ports {', '.join(self.outputs)}, by name if several",
+                f"forward of {self!r} returned {told or type(written).__name__}",
+                rule=f"it returns an expression for {ports}",
+                fix="return {" + ", ".join([f'"{port}": …' for port in self.outputs]) + "}",
             )
-        return {self.outputs[0]: written}
+        for port in self.outputs:
+            if not isinstance(written[port], Expr):
+                raise DeclarationError(
+                    f"forward of {self!r} returned a {type(written[port]).__name__} for the port {port!r}",
+                    rule="outputs are expressions",
+                    fix="wrap a constant: ex.tensor(…)",
+                )
+        return {port: written[port] for port in self.outputs}
 
     def _given(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
         empty = Ports(ports, f"{self!r}")
@@ -251,42 +277,36 @@ class Layer:
             return empty.set(**positional[0]).set(**named).complete()
         if len(positional) > len(ports):
             raise OperandError(
-                f"{len(positional)} {what}s for {self!r}", rule=f"its {what} ports are {', '.join(ports) or 'none'}"
+                f"{len(positional)} {what}s for {self!r}",
+                rule=f"its {what} ports are {', '.join(ports) or 'none'}",
+                fix="give each of them once, by position or by name",
             )
         return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
 
-    def _check_types(self, values: Mapping[str, Expr]) -> None:
-        for port, kind in self.types.items():
-            if values[port].type != kind:
-                raise OperandError(
-                    f"the port {port!r} of {self!r} given {values[port].type}",
-                    rule=f"the layer was made for {kind}",
-                    fix="make the layer with train=True for inputs of any type",
-                )
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has: parameters (shared, unless the copy is deep or pickled), and stacks of its own."""
+        held = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
+        return {**held, "stack": [*self.stack], "waiting": [*self.waiting]}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        vars(self).update(held)
+        self.blueprint = self.make_blueprint()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
+        return f"{type(self).__name__}({self._name!r})"
 
 
-def check_ports(cls: type[Layer]) -> None:
-    """Raise DeclarationError where the ports and ``forward`` of a class do not fit together."""
-    for what, names in (("inputs", cls.inputs), ("outputs", cls.outputs)):
-        whole = isinstance(names, tuple) and all(isinstance(name, str) and name.isidentifier() for name in names)
-        if not whole or len(set(names)) != len(names):
+def _types(layer: Layer, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    if not isinstance(given, Mapping):
+        raise DeclarationError(
+            f"inputs={given!r} of {layer!r}", rule="the types of its inputs by port", fix="inputs={port: ex.TensorType}"
+        )
+    found = Ports(layer.inputs, repr(layer), given).complete()
+    for port, kind in found.items():
+        if not isinstance(kind, TensorType):
             raise DeclarationError(
-                f"{what} of the layer class {cls.__name__}: {names!r}", rule="a tuple of different port names"
+                f"the port {port!r} of {layer!r} made for {kind!r}",
+                rule="what a port takes is a TensorType",
+                fix="ex.TensorType(shape, dtype), or the type of an expression: x.type",
             )
-    if not cls.outputs:
-        raise DeclarationError(f"the layer class {cls.__name__} has no output", rule="a layer has an output port")
-    if "forward" in vars(cls):
-        parameters = list(inspect.signature(cls.forward).parameters.values())[1:]
-        taken = tuple([p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)])
-        if not any(p.kind is p.VAR_KEYWORD for p in parameters) and set(taken) != set(cls.inputs):
-            raise DeclarationError(
-                f"forward of the layer class {cls.__name__} takes ({', '.join(taken)})",
-                rule=f"it takes its input ports, by name: {', '.join(cls.inputs) or 'none'}",
-            )
-
-
-def _class_variable(kind: Any) -> bool:
-    return kind is ClassVar or get_origin(kind) is ClassVar or (isinstance(kind, str) and "ClassVar" in kind)
+    return dict(found)

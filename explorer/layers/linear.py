@@ -74,6 +74,7 @@ class SingleLayerPerceptron(Composite):
     in_features: int
     out_features: int
     inputs: ClassVar[tuple[str, ...]] = ("input",)
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
         """The linear map, then the activation."""

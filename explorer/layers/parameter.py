@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from explorer.core.errors import OperandError
+from explorer.core.elements import converted, dtype_name, numbers_of
+from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor, tensor
-from explorer.core.types import Array
+from explorer.core.types import Array, TensorType
+from explorer.core.watch import note
 from explorer.ops.arithmetic import add_n
 
 
@@ -22,32 +25,61 @@ class Parameter:
     def __init__(self, name: str, value: Tensor) -> None:
         self.name, self.value = name, value
 
+    def read(self) -> Tensor:
+        """The tensor, for an expression; a function that is being traced is traced again when it is another."""
+        note(partial(getattr, self, "value"))
+        return self.value
+
     def assign(self, array: Any) -> None:
         """Give it new elements, copied; what was recorded before keeps the old ones.
 
         Raises OperandError for another shape, or numbers that its dtype cannot hold.
         """
-        given = self.check(array)
-        self.value = tensor(given.astype(self.value.dtype), name=self.name, device=self.value.device)
+        self.value = self.made({self.name: array})
 
-    def check(self, array: Any) -> Array:
-        """The array; raises OperandError where it cannot be assigned."""
-        given = np.asarray(array)
-        kind = self.value.tensor_type
-        if given.shape != kind.shape or not np.can_cast(given.dtype, kind.dtype, "same_kind"):
-            raise OperandError(
-                f"the parameter {self.name!r} ({kind}) assigned {given.dtype.name} {given.shape}",
-                rule="a parameter keeps its shape and its kind of number",
-            )
-        return given
+    def made(self, arrays: Mapping[str, Any]) -> Tensor:
+        """A tensor of the array of its name; raises UnknownNameError without one, OperandError for a wrong one."""
+        if self.name not in arrays:
+            raise UnknownNameError(self.name, kind="weight", known=arrays, fix="give an array for every parameter")
+        return tensor_for(self.name, arrays[self.name], self.value.tensor_type, "assigned to")
 
     @property
     def array(self) -> Array:
         """Its elements, read-only."""
         return self.value.array
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = self.value.tensor_type
+        return _parameter, (self.name, np.array(self.array), kind)
+
     def __repr__(self) -> str:
         return f"Parameter({self.name!r}, {self.value.type})"
+
+
+def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
+    """A tensor of a copied value for the parameter of a name; raises OperandError where its type does not hold it."""
+    array = value.array if isinstance(value, Tensor) else np.asarray(value)
+    if array.shape != kind.shape:
+        raise OperandError(
+            f"the value {where} the parameter {name!r} has the shape {array.shape}",
+            rule=f"the parameter's shape is {kind.shape}",
+            fix="check the layer's arguments, or the name",
+        )
+    numbers = numbers_of(array)
+    wanted = numbers_of(np.empty((), kind.dtype)).dtype
+    if numbers.dtype.kind not in "biuf" or not (
+        np.can_cast(numbers.dtype, wanted, "same_kind") or numbers.dtype.kind in "biu"
+    ):
+        raise OperandError(
+            f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",
+            rule=f"it converts to the parameter's dtype, {dtype_name(kind.dtype)}",
+            fix=f"convert it first, or make the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
+        )
+    return tensor(converted(array, kind.dtype), name=name, device=kind.device)
+
+
+def _parameter(name: str, array: Array, kind: TensorType) -> Parameter:
+    return Parameter(name, tensor_for(name, array, kind, "of"))
 
 
 class GradCollector:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from explorer.core.device import Device, cpu
 from explorer.layers.filler import Filler
-from explorer.layers.policy import Minor, PolicyClass
+from explorer.layers.policy import Minor, Policy, PolicyClass
 
 
 class GradPolicy(PolicyClass):
@@ -21,9 +19,9 @@ class GradPolicy(PolicyClass):
 class ParameterPolicy(PolicyClass):
     """What parameters are made of, and what fills them where no value is named."""
 
-    dtype = Minor(np.dtype(np.float32), kind=np.dtype, recorded=False)
+    dtype = Minor(np.dtype(np.float32), kind=np.dtype, convert=np.dtype, recorded=False)
     device = Minor(cpu, kind=Device, recorded=False)
-    filler = Minor(None, kind=Filler, recorded=False)
+    filler = Minor(None, kind=(Filler, type(None)), recorded=False)
 
 
 class PerceptronPolicy(PolicyClass):
@@ -38,7 +36,7 @@ class DimensionPolicy(PolicyClass):
 
     keep = Minor(False, among=(False, True))
     count = Minor(1, kind=int)
-    axes = Minor(None, kind=tuple)
+    axes = Minor(None, kind=(tuple, type(None)))
 
 
 class RecurrentPolicy(PolicyClass):
@@ -62,7 +60,7 @@ class GRUPolicy(PolicyClass):
     reset = Minor("before", among=("before", "after"))
 
 
-def PUpdateIs(value: bool) -> Any:  # noqa: N802  # MetaNN's name of a parametrised policy
+def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name of a parametrised policy
     """``PUpdate`` or ``PNoUpdate``."""
     return GradPolicy.update(value)
 

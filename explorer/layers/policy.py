@@ -7,7 +7,7 @@ overrides for one sublayer, and nests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
@@ -29,8 +29,9 @@ class Minor:
     """A minor class: values that exclude each other, declared in the body of a major class.
 
     ``among`` lists the values, or ``kind`` is their type (a value policy, a type policy), else any hashable value
-    does. Without a ``default`` a layer that reads it must be given one. ``recorded`` is False where the value is no
-    part of what a feed-forward records, so that layers which differ in it alone are still one function.
+    does; ``convert`` makes a value of what is given. Without a ``default`` a layer that reads it must be given one.
+    ``recorded`` is False where the value is no part of what a feed-forward records, so that layers which differ in it
+    alone are still one function.
     """
 
     def __init__(
@@ -39,11 +40,14 @@ class Minor:
         *,
         among: tuple[Any, ...] = (),
         kind: type | tuple[type, ...] | None = None,
+        convert: Callable[[Any], Any] | None = None,
         recorded: bool = True,
     ) -> None:
-        self.default, self.among, self.kind, self.recorded = default, among, kind, recorded
+        self.default, self.among, self.kind, self.convert, self.recorded = default, among, kind, convert, recorded
         self.major: type[PolicyClass] | None = None
         self.name = ""
+        if default is not MISSING and default is not None:
+            self.default = self(default).value
 
     def __set_name__(self, owner: type[PolicyClass], name: str) -> None:
         self.major, self.name = owner, name
@@ -58,13 +62,26 @@ class Minor:
     def __call__(self, value: Any) -> Policy:
         """The policy object of a value; raises DeclarationError for one that the class does not have."""
         allowed = ""
+        if self.convert is not None:
+            try:
+                value = self.convert(value)
+            except (TypeError, ValueError) as error:
+                raise DeclarationError(
+                    f"the policy {self!r} of {value!r}: {error}", rule=f"it is converted by {_named(self.convert)}"
+                ) from None
         if self.among and not any(exact(value) == exact(choice) for choice in self.among):
             allowed = "one of " + ", ".join(map(repr, self.among))
-        elif self.kind is not None and not isinstance(value, self.kind):
-            kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
-            allowed = "of type " + " or ".join([kind.__name__ for kind in kinds])
+        kinds = self.kind if isinstance(self.kind, tuple) else (self.kind,)
+        if self.kind is not None and (
+            not isinstance(value, self.kind) or (value is True or value is False) > (bool in kinds)
+        ):
+            allowed = "of type " + " or ".join([kind.__name__ for kind in kinds if kind is not None])
         if allowed:
-            raise DeclarationError(f"the policy {self!r} of {value!r}", rule=f"its value is {allowed}")
+            raise DeclarationError(
+                f"the policy {self!r} of {value!r}",
+                rule=f"its value is {allowed}",
+                fix=f"{self!r}(…), of such a value",
+            )
         try:
             hash(exact(value))
         except TypeError:
@@ -76,6 +93,29 @@ class Minor:
     def __repr__(self) -> str:
         return f"{self.major.__name__}.{self.name}" if self.major is not None else "a minor class without a major one"
 
+    def _key(self) -> tuple[str, str, str] | None:
+        return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
+
+    def __eq__(self, other: object) -> bool:
+        """A major class that is declared again, in a notebook's cell, has the same minor ones."""
+        return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __copy__(self) -> Minor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Minor:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (self.major, self.name)
+
+
+def _named(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
@@ -85,13 +125,13 @@ class Policy:
     value: Any
 
     def __repr__(self) -> str:
-        return f"{self.minor!r} = {getattr(self.value, '__name__', None) or repr(self.value)}"
+        return f"{self.minor!r} = {_named(self.value)}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Policy) and self.minor is other.minor and exact(self.value) == exact(other.value)
+        return isinstance(other, Policy) and self.minor == other.minor and exact(self.value) == exact(other.value)
 
     def __hash__(self) -> int:
-        return hash((id(self.minor), exact(self.value)))
+        return hash((self.minor, exact(self.value)))
 
 
 class PolicyClass:
@@ -105,11 +145,13 @@ class PolicyClass:
     def __init_subclass__(cls) -> None:
         cls.minors = {**cls.minors, **{name: m for name, m in vars(cls).items() if isinstance(m, Minor)}}
 
-    def __init__(self, policies: Policies, layer: str = "") -> None:
-        self._policies, self._layer = policies, layer
+    def __init__(self, policies: Policies, layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> None:
+        self._policies, self._layer, self._unrecorded = policies, layer, unrecorded
 
     def read(self, minor: Minor) -> Any:
         """The value of a minor class; raises DeclarationError where none is given and there is no default."""
+        if not minor.recorded and self._unrecorded is not None:
+            self._unrecorded(minor)
         given = self._policies.given.get(minor)
         if given is not None:
             return given.value
@@ -138,6 +180,10 @@ class Sub:
     items: tuple[Policy | Sub, ...]
 
     def __init__(self, name: str, *items: Policy | Sub) -> None:
+        if not isinstance(name, str) or not name:
+            raise DeclarationError(
+                f"Sub({name!r}, …)", rule="it names a sublayer first", fix='Sub("weight", PNoUpdate), for instance'
+            )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "items", items)
         Policies(items)  # refused where it is written
@@ -162,6 +208,12 @@ class Policies:
     def __init__(self, items: Items = (), by: str = "", inherited: dict[Minor, Given] | None = None) -> None:
         own: dict[Minor, Policy] = {}
         self.subs = {}
+        if not isinstance(items, list | tuple):
+            raise DeclarationError(
+                f"the policies {items!r}" + (f" of {by!r}" if by else ""),
+                rule="policies are given in a list or a tuple",
+                fix="policies=[PUpdate], for instance",
+            )
         for item in items:
             if isinstance(item, Sub):
                 if item.name in self.subs:
@@ -175,6 +227,7 @@ class Policies:
                 raise DeclarationError(
                     f"{item!r} among the policies" + (f" of {by!r}" if by else ""),
                     rule="policies are policy objects, such as PUpdate or GradPolicy.update(True), and Sub(name, …)",
+                    fix=f"call it with a value: {item!r}(…)" if isinstance(item, Minor) else "pass one",
                 )
             elif own.setdefault(item.minor, item) != item:
                 raise DeclarationError(
@@ -201,9 +254,15 @@ class Policies:
             if name not in known:
                 raise UnknownNameError(name, kind=f"sublayer of {layer!r} in its policies", known=known)
 
-    def select(self, major: type[Major], layer: str = "") -> Major:
-        """The values of a major class."""
-        return major(self, layer)
+    def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
+        """The values of a major class; ``unrecorded`` is called before one is read that is no part of a recording."""
+        if not isinstance(major, type) or not issubclass(major, PolicyClass):
+            raise DeclarationError(
+                f"select({major!r}) of {layer!r}",
+                rule="values are read by their major class",
+                fix="select(GradPolicy).update, for instance",
+            )
+        return major(self, layer, unrecorded)
 
     def recorded(self) -> frozenset[Policy]:
         """What a feed-forward may depend on."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.expr import Expr, scope
 from explorer.layers.composite import Composite
+from explorer.layers.layer import Layer
 from explorer.layers.policies import RecurrentPolicy
 from explorer.layers.topology import InConnect, OutConnect, Sublayer, Topology
 from explorer.ops.joining import stack
@@ -25,12 +26,12 @@ class Recurrent(Composite):
     """
 
     step: Mapping[str, Any]
-    inputs: ClassVar[tuple[str, ...]] = ("input", "previous")
+    _running: ClassVar[frozenset[str]] = Composite._running | {"states", "axes"}
 
     def declare(self) -> Topology:
         """The step, with all its ports."""
         kind = self.select(RecurrentPolicy).step
-        self.states = _states(kind)
+        self.states = _states(self, kind)
         return Topology(
             Sublayer(_STEP, kind),
             *[InConnect(port, _STEP, port) for port in kind.inputs],
@@ -43,27 +44,40 @@ class Recurrent(Composite):
 
     def prepare(self) -> None:
         """Check the axes of time."""
+        if not isinstance(self.step, Mapping):
+            raise DeclarationError(
+                f"the argument 'step' of {self!r}: {self.step!r}",
+                rule="it maps the names of the step layer's arguments to their values",
+                fix='{"in_features": 3, "out_features": 4}, or {} for none',
+            )
         super().prepare()
         axis = self.select(RecurrentPolicy).axis
         sequences = [port for port in self.inputs if port not in self.states]
-        pairs = dict(axis) if isinstance(axis, tuple) else dict.fromkeys(sequences, axis)
-        for port in pairs:
+        pairs = axis if isinstance(axis, tuple) else tuple([(port, axis) for port in sequences])
+        if not all(isinstance(pair, tuple) and len(pair) == 2 and type(pair[1]) is int for pair in pairs):
+            raise DeclarationError(
+                f"{RecurrentPolicy.axis!r} of {self!r}: {axis!r}",
+                rule="it is a number, or pairs of a sequence's port and a number",
+                fix=f"RecurrentPolicy.axis({tuple([(port, 0) for port in sequences])!r})",
+            )
+        for port, _ in pairs:
             if port not in sequences:
                 raise UnknownNameError(str(port), kind=f"sequence port of {self!r}", known=sequences)
         if not pairs:
-            raise DeclarationError(f"{self!r} has no sequence", rule="one input has an axis of time")
-        self.axes: dict[str, int] = pairs
+            raise DeclarationError(
+                f"{self!r} has no sequence",
+                rule="one input has an axis of time",
+                fix="give the step an input port that is not the step before's output",
+            )
+        self.axes: dict[str, int] = dict(pairs)
 
-    def reasons(self, name: str, active: Mapping[str, bool]) -> list[str]:
-        """Beside what the step reads: its own output comes back, with gradients through time."""
-        found = super().reasons(name, active)
-        if self.train and self.select(RecurrentPolicy).through_time:
-            found.append("its output comes back through time")
-        return found
+    def returns(self, name: str) -> bool:
+        """Its step's output is the next one's input: with gradients through time they come back."""
+        return self.train and bool(self.select(RecurrentPolicy).through_time)
 
-    def blueprint(self) -> Any:
+    def make_blueprint(self) -> Any:
         """The step's, and how it is run."""
-        return super().blueprint(), tuple(self.axes.items()), self.select(RecurrentPolicy).through_time
+        return super().make_blueprint(), tuple(self.axes.items()), self.select(RecurrentPolicy).through_time
 
     def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """A call of the step for each place."""
@@ -87,19 +101,29 @@ class Recurrent(Composite):
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(
-                    f"the port {port!r} of {self!r} given {values[port].type}", rule=f"axis {axis} is that of time"
+                    f"the port {port!r} of {self!r} given {values[port].type}",
+                    rule=f"axis {axis} is that of time",
+                    fix="give a sequence, or choose another axis: RecurrentPolicy.axis",
                 )
         lengths = {port: values[port].shape[axis] for port, axis in self.axes.items()}
         if len(set(lengths.values())) != 1 or 0 in lengths.values():
             told = ", ".join([f"{port} {length}" for port, length in lengths.items()])
             raise OperandError(
-                f"sequences of the lengths {told} for {self!r}", rule="all sequences have one length, one step or more"
+                f"sequences of the lengths {told} for {self!r}",
+                rule="all sequences have one length, one step or more",
+                fix="check the axis of time: RecurrentPolicy.axis",
             )
         return next(iter(lengths.values()))
 
 
-def _states(kind: type[Any]) -> dict[str, str]:
+def _states(layer: Layer, kind: type[Any]) -> dict[str, str]:
     """The input ports of a step that get outputs of the step before."""
+    if not issubclass(kind, Layer) or not kind.outputs:
+        raise DeclarationError(
+            f"the step {kind.__name__} of {layer!r}",
+            rule="a step is a layer class that says its inputs and outputs",
+            fix="RecurrentPolicy.step(GRUStep), for instance",
+        )
     outputs = kind.outputs
     named = {f"previous_{port}": port for port in outputs}
     if len(outputs) == 1:
@@ -109,5 +133,6 @@ def _states(kind: type[Any]) -> dict[str, str]:
         raise DeclarationError(
             f"the step layer {kind.__name__} has no input port {' or '.join(map(repr, named))}",
             rule="a step reads what the step before gave",
+            fix=f"name an input of {kind.__name__} so",
         )
     return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.expr import Expr
+from explorer.core.types import TensorType
+from explorer.core.watch import note
 from explorer.layers.initializer import Buffer, Initializer
 from explorer.layers.layer import Layer
 from explorer.layers.parameter import Parameter
@@ -18,21 +20,38 @@ class Source(Layer):
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()
+    _running: ClassVar[frozenset[str]] = Layer._running | {"held"}
 
     def prepare(self) -> None:
         """Check the shape."""
         super().prepare()
         lengths = self.shape
-        if not isinstance(lengths, tuple) or not all(isinstance(n, int) and n >= 0 for n in lengths):
-            raise DeclarationError(f"the shape {lengths!r} of {self!r}", rule="a shape is a tuple of lengths")
+        if not isinstance(lengths, tuple) or not all(type(n) is int and n >= 0 for n in lengths):
+            raise DeclarationError(
+                f"the shape {lengths!r} of {self!r}",
+                rule="a shape is a tuple of lengths, which are whole numbers, zero or more",
+                fix="write (3,) for three elements, () for one",
+            )
         self.held: Parameter | None = None
 
-    def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Look in the load buffer, then among the initializer's values, then use a filler; else raise StateError."""
-        initializer, buffer = initializer or Initializer(), {} if buffer is None else buffer
+    def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
+        """What it begins with: in the load buffer, else among the initializer's values, else drawn by a filler.
+
+        The parameter enters the buffer. Raises StateError where there is nothing, OperandError where it does not fit.
+        """
         chosen = self.select(ParameterPolicy)
-        self.held = initializer.make(self.name, self.shape, chosen.dtype, chosen.device, chosen.filler, buffer)
-        buffer[self.held.name] = self.held
+        kind = TensorType(self.shape, chosen.dtype, chosen.device)
+        made = (initializer or Initializer()).make(self.name, kind, chosen.filler, buffer)
+        buffer[made.name] = made
+        return made
+
+    def hold(self, parameter: Parameter) -> None:
+        """Take a parameter."""
+        vars(self)["held"] = parameter
+
+    def sources(self) -> Iterator[Source]:
+        """Itself."""
+        yield self
 
     def paths(self) -> tuple[str, ...]:
         """Its own."""
@@ -46,6 +65,7 @@ class Source(Layer):
                 rule="a layer is initialised before it is fed forward",
                 fix="call init(…) of the outermost layer",
             )
+        note(lambda: self.held)
         return {"": self.held}
 
     def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Expr:

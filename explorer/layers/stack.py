@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from explorer.core.errors import OperandError, StateError
-from explorer.core.expr import Expr, scope
+import numpy as np
+
+from explorer.core.elements import converted, is_floating
+from explorer.core.errors import ExplorerError, OperandError, StateError
+from explorer.core.expr import Expr, scope, state
 from explorer.core.function import Call, Item
-from explorer.core.operation import as_operands
+from explorer.core.operation import WEAK, as_operands
+from explorer.core.tensor import tensor
 from explorer.core.types import AnyType, TensorType
 from explorer.grad import call_gradient
 from explorer.layers.port import Ports
@@ -22,17 +26,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One feed-forward: operands and results of its call."""
+    """One feed-forward: operands and results of its call, and the functions that were being traced."""
 
     inputs: Mapping[str, Expr]
     parameters: Mapping[str, Parameter]
     outputs: Mapping[str, Expr]
+    traces: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The gradient of a parameter that a feed-backward has built, and the functions that were being traced."""
+
+    parameter: Parameter
+    gradient: Expr
+    traces: tuple[int, ...]
+
+    def check(self, layer: Layer) -> None:
+        """Raise StateError where the gradient belongs to another function's body than what is written now."""
+        _same_body(layer, self.traces, "collecting the gradients")
+
+
+def operands(layer: Layer, given: Ports) -> dict[str, Expr]:
+    """The inputs of a layer as expressions, by port; an error names the port."""
+    made: list[Any] = []
+    for port in layer.inputs:
+        value = given[port]
+        if not isinstance(value, Expr) and type(value) not in WEAK:
+            try:
+                (value,) = as_operands((value,))
+            except ExplorerError as error:
+                error.add_note(f"given for the port {port!r} of {layer!r}")
+                raise
+        made.append(value)
+    return dict(zip(layer.inputs, as_operands(tuple(made)), strict=True))
 
 
 def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
     """The gradients of the last feed-forward's inputs, None where the layer feeds none back.
 
-    Those of parameters that update are kept in ``layer.gradients``.
+    Those of parameters that update are kept in ``layer.waiting``.
     """
     if not layer.train:
         raise StateError(
@@ -47,11 +80,13 @@ def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
             fix="feed it forward first",
         )
     last = layer.stack[-1]
+    _same_body(layer, last.traces, "feed_backward")
     seeds = [_seed(layer, port, output, given[port]) for port, output in last.outputs.items()]
     if all(seed is None for seed in seeds):
         raise OperandError(
             f"feed_backward of {layer!r} without any gradient",
-            rule=f"a gradient is given for one of the outputs {', '.join(layer.outputs)}; None says that there is none",
+            rule="one of its outputs has a gradient; None for a port says that this one has none",
+            fix=f"give a gradient for {' or '.join(layer.outputs)}",
         )
     updates = layer.updates()
     wanted = [layer.feeds_back and has_gradient(value.type) for value in last.inputs.values()]
@@ -59,11 +94,11 @@ def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
     with scope(layer.name, "layer", type(layer).__name__), scope("gradient", "gradient"):
         found = _gradients(next(iter(last.outputs.values())), seeds, wanted)
     layer.stack.pop()
-    layer.gradients += [
-        (parameter, gradient)
+    layer.waiting.extend(
+        Waiting(parameter, gradient, state.traces)
         for parameter, gradient in zip(last.parameters.values(), found[len(last.inputs) :], strict=True)
         if gradient is not None
-    ]
+    )
     return dict(zip(last.inputs, found[: len(last.inputs)], strict=True))
 
 
@@ -78,24 +113,49 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
     single = not isinstance(output.operation, Item)
     found = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, made, operands, asked)
     return [
-        None if not yes else gradient if gradient is not None else Zero(operand.shape, operand.dtype, "unreached")()
+        None
+        if not yes
+        else gradient
+        if gradient is not None
+        else Zero(operand.shape, operand.dtype, "unreached", operand.device)()
         for yes, gradient, operand in zip(wanted, found, operands, strict=False)
     ]
 
 
 def has_gradient(kind: AnyType) -> bool:
     """Whether values of a type have gradients."""
-    return isinstance(kind, TensorType) and kind.dtype.kind == "f"
+    return isinstance(kind, TensorType) and is_floating(kind.dtype)
+
+
+def _same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
+    if traces != state.traces:
+        raise StateError(
+            f"{what} of {layer!r}, which was fed in another function's body than this",
+            rule="a body is recorded once and called often: what a training layer keeps inside it stays inside it",
+            fix="feed forward, feed backward and collect in one function, or none; ex.grad goes through functions",
+        )
 
 
 def _seed(layer: Layer, port: str, output: Expr, given: Any) -> Expr | None:
-    """A gradient of an output; raises OperandError for one of another shape."""
+    """A gradient of an output; raises OperandError for one of another type. Arrays and numbers are converted."""
     if given is None:
         return None
-    (seed,) = (given,) if isinstance(given, Expr) else as_operands((given,))
-    if seed.shape != output.shape or seed.dtype != output.dtype:
+    kind = output.tensor_type
+    if isinstance(given, Expr):
+        seed = given
+    else:
+        array = np.asarray(given)
+        if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_floating(kind.dtype)):
+            raise OperandError(
+                f"the gradient {given!r} of the output {port!r} of {layer!r}",
+                rule=f"it converts to its output's type, {kind}",
+                fix="give numbers of this kind; integers and booleans have no gradient",
+            )
+        seed = tensor(converted(array, kind.dtype), device=kind.device)
+    if seed.type != kind:
         raise OperandError(
             f"the gradient {seed.type} of the output {port!r} of {layer!r}",
-            rule=f"a gradient has its output's type, {output.type}",
+            rule=f"a gradient has its output's type, {kind}",
+            fix="sum or reshape it to this shape, or convert it with .astype",
         )
     return seed

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from explorer.core.errors import DeclarationError, UnknownNameError
-
-if TYPE_CHECKING:
-    from explorer.layers.layer import Layer
+from explorer.layers.declaration import check_ports
+from explorer.layers.layer import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,18 @@ Source: TypeAlias = tuple[str, str]
 
 
 class Topology:
-    """The clauses of a composite, in any order; raises DeclarationError that names the clause which is wrong."""
+    """The clauses of a composite, in any order; raises DeclarationError that names the clause which is wrong.
+
+    ``inputs`` and ``outputs`` are its ports as the clauses name them first, ``order`` its sublayers as they run.
+    """
 
     def __init__(self, *clauses: Clause) -> None:
         for clause in clauses:
             if not isinstance(clause, Sublayer | InConnect | InternalConnect | OutConnect):
                 raise DeclarationError(
-                    f"{clause!r} in a topology", rule="clauses are Sublayer, InConnect, InternalConnect and OutConnect"
+                    f"{clause!r} in a topology",
+                    rule="clauses are Sublayer, InConnect, InternalConnect and OutConnect",
+                    fix="Topology(Sublayer(…), …): each clause is an argument",
                 )
         self.clauses = clauses
         self.sublayers = self._named()
@@ -94,11 +98,13 @@ class Topology:
                     raise DeclarationError(
                         f"{clause!r}: the output port {clause.port!r} has two sources",
                         rule="an output port of a composite is one output of one sublayer",
+                        fix="name the ports otherwise, or join the outputs in a sublayer",
                     )
                 self.results[clause.port] = clause.source, clause.source_port
         self.inputs = _unique(clause.port for clause in clauses if isinstance(clause, InConnect))
         self.outputs = tuple(self.results)
         self._connected()
+        check_ports("a topology", self.inputs, self.outputs)
         self.order = self._sorted()
 
     def _named(self) -> dict[str, type[Layer]]:
@@ -107,13 +113,27 @@ class Topology:
             if isinstance(clause, Sublayer):
                 if clause.name in found:
                     raise DeclarationError(
-                        f"{clause!r}: a second sublayer {clause.name!r}", rule="sublayers have different names"
+                        f"{clause!r}: a second sublayer {clause.name!r}",
+                        rule="sublayers have different names",
+                        fix="name it otherwise",
                     )
-                if not clause.name or "/" in clause.name or not hasattr(clause.kind, "outputs"):
-                    raise DeclarationError(f"{clause!r}", rule="a sublayer has a name, without a slash, and a class")
+                if not isinstance(clause.name, str) or not clause.name or "/" in clause.name:
+                    raise DeclarationError(
+                        f"{clause!r}", rule="a sublayer has a name, without a slash", fix="write one: 'weight'"
+                    )
+                if not isinstance(clause.kind, type) or not issubclass(clause.kind, Layer):
+                    raise DeclarationError(
+                        f"{clause!r}",
+                        rule="a sublayer's kind is a layer class; the composite makes the layer",
+                        fix="pass the class, and what it is made with in arguments()",
+                    )
                 found[clause.name] = clause.kind
         if not found:
-            raise DeclarationError("a topology without sublayers", rule="a composite is made of sublayers")
+            raise DeclarationError(
+                f"a topology without sublayers: {list(self.clauses)}",
+                rule="a composite is made of sublayers",
+                fix='add Sublayer("name", a layer class)',
+            )
         return found
 
     def _known(self, clause: Clause, name: str, port: str, what: str) -> None:
@@ -121,7 +141,7 @@ class Topology:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         kind = self.sublayers[name]
         ports = kind.inputs if what == "input" else kind.outputs
-        if ports and port not in ports:
+        if kind.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {kind.__name__} in {clause!r}", known=ports)
 
     def _feed(self, clause: InConnect | InternalConnect, source: Source) -> None:
@@ -141,17 +161,47 @@ class Topology:
                 continue
             if clause.name not in touched:
                 raise DeclarationError(
-                    f"{clause!r} is connected to nothing", rule="every sublayer is in a connection clause"
+                    f"{clause!r} is connected to nothing",
+                    rule="every sublayer is in a connection clause",
+                    fix="connect it, or leave it out",
                 )
-            missing = [port for port in clause.kind.inputs if (clause.name, port) not in self.sources]
-            if missing:
-                raise DeclarationError(
-                    f"{clause!r}: nothing is connected to its input {', '.join(missing)}",
-                    rule="every input port of a sublayer has a source",
-                    fix=f"add InConnect(…, {clause.name!r}, {missing[0]!r}) or an InternalConnect to it",
-                )
+            self._fed(clause.name, clause.kind.inputs)
         if not self.results:
-            raise DeclarationError("a topology without OutConnect", rule="a composite has an output port")
+            raise DeclarationError(
+                f"a topology without OutConnect: {list(self.clauses)}",
+                rule="a composite has an output port",
+                fix='add OutConnect(sublayer, its port, "output")',
+            )
+
+    def _fed(self, name: str, ports: Iterable[str]) -> None:
+        missing = [port for port in ports if (name, port) not in self.sources]
+        if missing:
+            raise DeclarationError(
+                f"{Sublayer(name, self.sublayers[name])!r}: nothing is connected to its input {', '.join(missing)}",
+                rule="every input port of a sublayer has a source",
+                fix=f"add InConnect(…, {name!r}, {missing[0]!r}) or an InternalConnect to it",
+            )
+
+    def check_made(self, name: str, layer: Layer) -> None:
+        """Raise for clauses that do not fit the ports of a sublayer, which some only have once they are made."""
+        for clause in self.clauses:
+            if (
+                isinstance(clause, InConnect | InternalConnect)
+                and clause.to == name
+                and clause.to_port not in layer.inputs
+            ):
+                raise UnknownNameError(
+                    clause.to_port, kind=f"input port of {layer!r} in {clause!r}", known=layer.inputs
+                )
+            if (
+                isinstance(clause, InternalConnect | OutConnect)
+                and clause.source == name
+                and clause.source_port not in layer.outputs
+            ):
+                raise UnknownNameError(
+                    clause.source_port, kind=f"output port of {layer!r} in {clause!r}", known=layer.outputs
+                )
+        self._fed(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
         graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
