@@ -53,10 +53,14 @@ class Options:
     """What a plan may do: passes left out, and the options of each pass."""
 
     without: tuple[str, ...] = ()
+    lanes: int = 1
+    """how many kernels may run at a time: memory that one of them still reads is not used again by another"""
     group: Group = field(default_factory=Group)
     open: Open = field(default_factory=Open)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.lanes, int) or self.lanes < 1:
+            raise OperandError(f"lanes={self.lanes!r}", rule="one kernel or more runs at a time", fix="lanes=1")
         for name in self.without:
             if name not in PASSES:
                 raise UnknownNameError(name, kind="pass", known=PASSES)
@@ -110,7 +114,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
         _run(Fuse(), graph)
     _tell(Order.name, graph)
     began, first = time.perf_counter(), len(graph.choices)
-    order = Order()
+    order = Order(lanes=options.lanes)
     schedule = order.run(graph)
     _plan_bodies(schedule, options)
     counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}

@@ -51,11 +51,16 @@ class Kernel:
     """the place in the arena that the result takes, by number; −1 for a view and for memory of its own"""
     offset: int = -1
     """bytes into the arena at which the buffer begins"""
+    scratch_place: int = -1
+    """which of the places for scratch memory it takes, where these lie side by side behind the buffers"""
     scratch_offset: int = -1
     """bytes into the arena at which its scratch memory begins"""
     reuses: Expr | None = None
     """the operand whose place the result takes"""
+    until: int = -1
+    """the last kernel, by number, that begins before this one has ended; itself where kernels run one at a time"""
     frees: list[Expr] = field(default_factory=list)
+    """values that are dead when this kernel, and all that run with it, have ended"""
     live: int = 0
 
     @property

@@ -6,6 +6,7 @@ import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
@@ -44,10 +45,12 @@ class Buffers:
         """In order, the smallest free buffer that fits, else a new one; packed by offsets where that takes less."""
         owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
         sizes, needs = _assign(schedule, owner)
-        held, scratch, own, handed = _measure(schedule, owner, needs)
+        scratches = _assign_scratch(schedule)
+        held, own, handed = _measure(schedule, owner, needs)
+        scratch = sum(scratches)
         beside = sum(sizes) + scratch
         if beside == held or not _pack(schedule, needs, beside):
-            _lay_side_by_side(schedule, sizes, beside)
+            _lay_side_by_side(schedule, sizes, scratches)
         schedule.peak = schedule.arena + own
         schedule.peak_without_reuse = sum(needs.values()) + scratch + handed
         _tell(graph, schedule, beside, owner)
@@ -58,20 +61,20 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
 
     Returns the size of each buffer, and by uid what a result needs of its own.
     """
-    base, last, kept = _live_ranges(schedule)
-    ending: dict[int, list[Expr]] = {}
-    for uid, index in last.items():
+    base, ends, kept = _live_ranges(schedule)
+    ending: dict[int, list[tuple[Expr, _End]]] = {}
+    for uid, end in ends.items():
         if uid in owner and uid not in kept:
-            ending.setdefault(index, []).append(owner[uid].result)
+            ending.setdefault(end.reader, []).append((owner[uid].result, end))
+    dying: dict[int, list[Expr]] = {}
     sizes: list[int] = []
     needs: dict[int, int] = {}
     free: list[tuple[int, int]] = []
     for index, kernel in enumerate(schedule.kernels):
-        dying = ending.get(index, ())
-        kernel.frees = [*dying]
-        result = kernel.result
+        result, last = kernel.result, ending.get(index, ())
+        operand = None
         if result.uid in owner and result.uid not in kept:
-            operand = _in_place(kernel, dying, base, owner)
+            operand = _in_place(kernel, [read for read, end in last if end.before < index], base, owner)
             if operand is not None:
                 kernel.reuses = operand
                 kernel.buffer = owner[operand.uid].buffer
@@ -79,8 +82,11 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
                 size = needs[result.uid] = _size(result)
                 kernel.buffer = _take(size, sizes, free)
-            if result.uid not in last:
-                kernel.frees.append(result)
+        for read, end in last:
+            dying.setdefault(index if read is operand else end.dead, []).append(read)
+        if result.uid in owner and result.uid not in kept and result.uid not in ends:
+            dying.setdefault(kernel.until, []).append(result)
+        kernel.frees = dying.pop(index, [])
         for node in kernel.frees:
             buffer = owner[node.uid].buffer
             if node is not kernel.reuses and buffer >= 0:
@@ -88,15 +94,31 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
     return sizes, needs
 
 
-def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int, int]) -> tuple[int, int, int, int]:
+def _assign_scratch(schedule: Schedule) -> list[int]:
+    """Give kernels that run at one time different places for scratch memory, by number; returns their sizes."""
+    sizes: list[int] = []
+    until: list[int] = []
+    for index, kernel in enumerate(schedule.kernels):
+        if kernel.scratch:
+            place = next((place for place, end in enumerate(until) if end < index), len(sizes))
+            if place == len(sizes):
+                sizes.append(0)
+                until.append(0)
+            sizes[place], until[place] = max(sizes[place], rounded(kernel.scratch)), kernel.until
+            kernel.scratch_place = place
+    return sizes
+
+
+def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int, int]) -> tuple[int, int, int]:
     """Note the bytes alive at each kernel and their bound.
 
-    Returns the most bytes alive in the arena, the largest scratch memory, the most bytes alive outside the arena, and
-    these if nothing were freed.
+    Returns the most bytes alive in the arena, the most bytes alive outside the arena, and these if nothing were freed.
     """
     live = held = own = handed = 0
-    most = most_held = most_own = most_handed = scratch = 0
-    for kernel in schedule.kernels:
+    most = most_held = most_own = most_handed = 0
+    ending: dict[int, list[Kernel]] = {}
+    """kernels with temporaries, by the last kernel that begins before they end"""
+    for index, kernel in enumerate(schedule.kernels):
         uid = kernel.result.uid
         if kernel.reuses is None and uid in owner:
             live += kernel.bytes
@@ -105,13 +127,18 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
             else:
                 own += kernel.bytes
                 handed += kernel.bytes
-        kernel.live = live + kernel.workspace
-        most = max(most, kernel.live)
-        most_held = max(most_held, held)
-        if kernel.workspace or kernel.buffer < 0:
-            allocated, given = kernel.workspace - kernel.scratch, rounded(kernel.scratch)
-            scratch, most_held = max(scratch, given), max(most_held, held + given)
-            most_own, most_handed = max(most_own, own + allocated), max(most_handed, handed + allocated)
+        if kernel.workspace or kernel.scratch:
+            ending.setdefault(kernel.until, []).append(kernel)
+            live += kernel.workspace
+            held += rounded(kernel.scratch)
+            own += kernel.workspace - kernel.scratch
+        kernel.live = live
+        most, most_held, most_own = max(most, live), max(most_held, held), max(most_own, own)
+        most_handed = max(most_handed, handed + kernel.workspace - kernel.scratch)
+        for ended in ending.pop(index, ()):
+            live -= ended.workspace
+            held -= rounded(ended.scratch)
+            own -= ended.workspace - ended.scratch
         for node in kernel.frees:
             if node is not kernel.reuses:
                 freed = owner[node.uid]
@@ -121,21 +148,38 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
                 else:
                     own -= freed.bytes
     schedule.bound = most
-    return most_held, scratch, most_own, most_handed
+    return most_held, most_own, most_handed
 
 
-def _live_ranges(schedule: Schedule) -> tuple[dict[int, Expr], dict[int, int], set[int]]:
-    """By uid: whose memory a value lies in, and when that is read last; the memory that is handed to the user."""
+class _End(NamedTuple):
+    """How memory dies, as numbers of kernels."""
+
+    reader: int
+    """the last that reads it"""
+    dead: int
+    """the last that begins before all that read it have ended"""
+    before: int
+    """the last that begins before all that read it, but for ``reader``, have ended; −1 where nobody else reads it"""
+
+
+def _live_ranges(schedule: Schedule) -> tuple[dict[int, Expr], dict[int, _End], set[int]]:
+    """By uid: whose memory a value lies in, and how that dies; the memory that is handed to the user."""
     base: dict[int, Expr] = {}
-    last: dict[int, int] = {}
+    ends: dict[int, _End] = {}
     for index, kernel in enumerate(schedule.kernels):
         result = kernel.result
         base[result.uid] = (
             base.get(kernel.reads[0].uid, kernel.reads[0]) if result.operation.view and kernel.reads else result
         )
         for read in kernel.reads:
-            last[base.get(read.uid, read).uid] = index
-    return base, last, {base[root.uid].uid for root in schedule.roots if root.uid in base}
+            uid = base.get(read.uid, read).uid
+            end = ends.get(uid)
+            if end is None:
+                ends[uid] = _End(index, kernel.until, -1)
+            else:
+                before = end.before if end.reader == index else end.dead
+                ends[uid] = _End(index, max(end.dead, kernel.until), before)
+    return base, ends, {base[root.uid].uid for root in schedule.roots if root.uid in base}
 
 
 def _in_place(
@@ -163,15 +207,15 @@ def _take(size: int, sizes: list[int], free: list[tuple[int, int]]) -> int:
     return len(sizes) - 1
 
 
-def _lay_side_by_side(schedule: Schedule, sizes: Sequence[int], arena: int) -> None:
+def _lay_side_by_side(schedule: Schedule, sizes: Sequence[int], scratches: Sequence[int]) -> None:
     """Buffers one after the other, the scratch memory behind them."""
-    starts = [0, *itertools.accumulate(sizes)]
+    starts = [0, *itertools.accumulate([*sizes, *scratches])]
     for kernel in schedule.kernels:
         if kernel.buffer >= 0:
             kernel.offset = starts[kernel.buffer]
         if kernel.scratch:
-            kernel.scratch_offset = starts[-1]
-    schedule.buffers, schedule.arena = tuple(sizes), arena
+            kernel.scratch_offset = starts[len(sizes) + kernel.scratch_place]
+    schedule.buffers, schedule.arena = tuple(sizes), starts[-1]
 
 
 def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
@@ -191,7 +235,7 @@ def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
             users.append((kernel, place))
         if kernel.scratch:
             scratches.append((kernel, len(spans)))
-            spans.append([rounded(kernel.scratch), index, index])
+            spans.append([rounded(kernel.scratch), index, kernel.until])
         for node in kernel.frees:
             if node.uid in span_of:
                 spans[span_of[node.uid]][2] = index

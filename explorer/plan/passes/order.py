@@ -1,4 +1,8 @@
-"""Order: Kahn's algorithm over kernels; of what is ready, constants come first, then the earliest recorded."""
+"""Order: Kahn's algorithm over kernels; of what is ready, constants come first, then the earliest recorded.
+
+Where several kernels may run at a time, what a kernel makes ready is ready when it ends, by the reference prices: the
+order is that in which kernels begin, and tells memory which of them run together.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,17 @@ from explorer.plan.schedule import Kernel, Pick, Schedule
 _SHOWN = 8
 
 
+class Lanes:
+    """Independent kernels run at one time, on as many threads as there are lanes."""
+
+
 @dataclass(frozen=True)
 class Order:
     """Put kernels in a topological order with levels and chains."""
 
     prices: Prices = field(default=REFERENCE)
+    lanes: int = 1
+    """how many kernels may run at a time"""
     name = "order"
 
     def run(self, graph: Graph) -> Schedule:
@@ -42,7 +52,16 @@ class Order:
             picks.append((not kernel.constant, ranks.get(uid, uid), uid, index))
         ready = [pick for pick, need in zip(picks, needs, strict=True) if need == 0]
         heapq.heapify(ready)
+
+        def release(ended: int) -> None:
+            for user in users[ended]:
+                needs[user] -= 1
+                if needs[user] == 0:
+                    heapq.heappush(ready, picks[user])
+
         ordered: list[Kernel] = []
+        running: list[tuple[float, int, int]] = []  # when each ends, its place in the order, its number
+        now = 0.0
         chains = 0
         while ready:
             index = ready[0][-1]
@@ -62,12 +81,46 @@ class Order:
             else:
                 chains += 1
                 kernel.chain = chains
+            kernel.until = len(ordered)
             ordered.append(kernel)
-            for user in users[index]:
-                needs[user] -= 1
-                if needs[user] == 0:
-                    heapq.heappush(ready, picks[user])
+            if self.lanes == 1:
+                release(index)
+                continue
+            heapq.heappush(running, (now + kernel.estimate, kernel.until, index))
+            while running and (not ready or len(running) == self.lanes):
+                now, place, ended = heapq.heappop(running)
+                ordered[place].until = len(ordered) - 1
+                release(ended)
+        if self.lanes > 1:
+            self._tell(graph, ordered, chains, now)
         return Schedule(graph.roots, tuple(leaves), tuple(ordered))
+
+    def _tell(self, graph: Graph, ordered: list[Kernel], chains: int, together: float) -> None:
+        facts = {
+            "count": len(ordered),
+            "chains": chains,
+            "lanes": self.lanes,
+            "together_us": round(together, 3),
+            "alone_us": round(sum([kernel.estimate for kernel in ordered]), 3),
+        }
+        beside = [kernel.result for index, kernel in enumerate(ordered) if kernel.until > index]
+        if beside:
+            graph.decide(
+                Lanes(),
+                "together",
+                "{count:kernel} in {chains:execution chain}, up to {lanes} at a time: "
+                "estimated {together_us}, one after another {alone_us}",
+                facts,
+                beside,
+            )
+        elif ordered:
+            graph.refuse(
+                Lanes(),
+                "nothing_independent",
+                "{count:kernel} in {chains:execution chain}, of which each waits for the one before",
+                facts,
+                ordered[-1].result,
+            )
 
     def _kernels(self, graph: Graph) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
         fused: dict[int, list[Expr]] = {}
