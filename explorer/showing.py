@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,12 +10,15 @@ from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.progress import Cancelled, Follower, Progress
 from explorer.core.structure import flatten
+from explorer.layers import Layer
+from explorer.layers.written import write_out
 from explorer.net import Net
 from explorer.plan import Planned
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recorder import expressions
 from explorer.view import text
+from explorer.view.costs import costs
 from explorer.view.widget import GraphView
 
 
@@ -70,7 +73,7 @@ def node_id(planned: Planned, expr: Expr) -> int:
 def explore(
     what: Any, *, run: bool = True, record: str = "values", plan: dict[str, Any] | None = None, **options: Any
 ) -> GraphView:
-    """A widget to step through: of an expression or a container of them, of a plan, or of a recording.
+    """A widget to step through: of an expression or a container of them, of a layer, of a plan, or of a recording.
 
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
     every value.
@@ -78,6 +81,8 @@ def explore(
     if isinstance(what, Net):
         view: GraphView = what.explore(**options)
         return view
+    if isinstance(what, Layer):
+        return explore_layer(what, run=run, record=record, plan=plan, **options)
     if isinstance(what, Recording):
         return GraphView(what, **options)
     if isinstance(what, EvalPlan):
@@ -97,6 +102,32 @@ def explore(
     return ExpressionView(made, **options)
 
 
+def explore_layer(
+    layer: Layer,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run: bool = True,
+    record: str = "values",
+    plan: dict[str, Any] | None = None,
+    **options: Any,
+) -> ExpressionView:
+    """A widget of a layer's graph and, of a training layer, of the gradients that it builds.
+
+    ``inputs`` are types or values by port. A layer for inference whose inputs and parameters have values is run.
+    """
+    written = write_out(layer, inputs)
+    made = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
+    for root in (*written.outputs.values(), *written.gradients.values()):
+        made.register(root)
+    made.prepare()
+    if run and written.valued:
+        made.eval()
+    return ExpressionView(made, **{"position": 0, **options})
+
+
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     """The plan's decisions as text: all, or those about one expression."""
-    return text.explain(plan.recording) if what is None else text.why(plan.recording, node_id(plan.planned, what))
+    recording = plan.recording
+    return (
+        text.explain(recording) + costs(recording) if what is None else text.why(recording, node_id(plan.planned, what))
+    )

@@ -35,10 +35,14 @@ next_uid = _uids.__next__
 class Scope:
     """A named box of the user's program: a block, a layer, a function, a file's operator with its type; they nest."""
 
-    __slots__ = ("kind", "name", "parent", "type")
+    __slots__ = ("about", "kind", "name", "parent", "ports", "type")
 
-    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "") -> None:
+    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", about: Any = None) -> None:
         self.name, self.kind, self.parent, self.type = name, kind, parent, type
+        self.about = about
+        """what a recording tells of it: a layer's facts; of a twin the uid of the node whose gradient is inside"""
+        self.ports: tuple[dict[str, int], dict[str, int]] | None = None
+        """of a layer the uids of the values at its input and output ports, by name"""
 
     def __repr__(self) -> str:
         return f"{self.parent!r}/{self.name}" if self.parent is not None else self.name
@@ -257,10 +261,10 @@ def derive(operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: 
 
 
 @contextmanager
-def scope(name: str, kind: str = "scope", type: str = "") -> Iterator[Scope]:
+def scope(name: str, kind: str = "scope", type: str = "", about: Any = None) -> Iterator[Scope]:
     """Record what follows inside a named box; ``type`` is what it is one of (a layer's class, say)."""
     outer = state.scope
-    state.scope = inner = Scope(name, kind, outer, type)
+    state.scope = inner = Scope(name, kind, outer, type, about)
     try:
         yield inner
     finally:

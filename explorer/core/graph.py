@@ -34,3 +34,15 @@ def rebuild(
             operands = tuple([made.get(operand.uid, operand) for operand in node.operands])
             made[node.uid] = derive(node.operation, operands, node, rescope(node))
     return made
+
+
+def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
+    """The scope as it stands under another top: ``known`` maps the old scopes that were met to new ones."""
+    path = []
+    while scope is not None and id(scope) not in known:
+        path.append(scope)
+        scope = scope.parent
+    found = known[id(scope)] if scope is not None else top
+    for old in reversed(path):
+        found = known[id(old)] = Scope(old.name, old.kind, found, old.type, old.about)
+    return found

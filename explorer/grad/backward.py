@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from explorer.core.elements import is_floating
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr, scope
+from explorer.core.expr import Expr, Scope, scope
 from explorer.core.function import Call, Item
 from explorer.core.graph import reachable
 from explorer.core.hooks import hooks
@@ -17,6 +17,7 @@ from explorer.core.registry import public
 from explorer.core.structure import flatten, unflatten
 from explorer.core.tensor import tensor
 from explorer.core.types import TensorType, TupleType
+from explorer.grad.twin import twins
 from explorer.ops.arithmetic import add_n
 from explorer.ops.base import sum_to
 from explorer.ops.movement import cast
@@ -24,13 +25,30 @@ from explorer.ops.structured import Zero, full
 
 
 def backward(
-    outputs: Sequence[Expr], seeds: Sequence[Expr | None], inputs: Sequence[Expr], *, border: Iterable[Expr] = ()
+    outputs: Sequence[Expr],
+    seeds: Sequence[Expr | None],
+    inputs: Sequence[Expr],
+    *,
+    border: Iterable[Expr] = (),
+    within: Scope | None = None,
 ) -> list[Expr | None]:
     """The gradients of Σ seed·output for the inputs, None where no output depends on one.
 
     An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way. So does the
-    ``border``: a body's operands, of which one may have been made from another outside.
+    ``border``: a body's operands, of which one may have been made from another outside. Each gradient stands in boxes
+    like those of the layers, inside ``within``, of the node that it belongs to.
     """
+    with twins(within) as twin:
+        return _backward(outputs, seeds, inputs, border, twin)
+
+
+def _backward(
+    outputs: Sequence[Expr],
+    seeds: Sequence[Expr | None],
+    inputs: Sequence[Expr],
+    border: Iterable[Expr],
+    twin: Callable[[Expr], None],
+) -> list[Expr | None]:
     wanted = {node.uid for node in inputs}
     ends = {node.uid for node in border}
     nodes = reachable(outputs, stop=lambda node: node.uid in ends)
@@ -45,6 +63,7 @@ def backward(
         if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
         operation = node.operation
+        twin(node)
         if isinstance(operation, Item):
             _add_part(gradients, node.operands[0], operation.index, _total(gradients[node.uid]))
             continue
@@ -59,13 +78,17 @@ def backward(
             upstream = _total(upstream)
         if isinstance(operation, Call):  # what nobody wants is not built inside it
             asked = tuple([operand.uid in wanted for operand in node.operands])
-            found = hooks.call_gradient(operation, upstream, node, node.operands, asked)
+            parts = hooks.call_gradient(operation, upstream, node, node.operands, asked)
         else:
-            found = operation.gradient(upstream, node, *node.operands)
-        for operand, gradient in zip(node.operands, found, strict=True):
+            parts = operation.gradient(upstream, node, *node.operands)
+        for operand, gradient in zip(node.operands, parts, strict=True):
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
-    return [_total(gradients[node.uid]) if node.uid in gradients else None for node in inputs]
+    found: list[Expr | None] = []
+    for node in inputs:
+        twin(node)
+        found.append(_total(gradients[node.uid]) if node.uid in gradients else None)
+    return found
 
 
 def _has_gradient(node: Expr) -> bool:

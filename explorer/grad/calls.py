@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr, record, scope, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, make_body
-from explorer.core.graph import reachable, rebuild
+from explorer.core.graph import reachable, rebuild, rescope
 from explorer.core.structure import flatten
 from explorer.core.types import TupleType
 from explorer.grad.backward import backward
@@ -47,14 +47,17 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     inputs = (*body.parameters, *body.captured)
     asked = [node for node, yes in zip(inputs, wanted, strict=True) if yes]
     first = body.outputs[0]
-    with surrounded(None, first.code, first.instruction), scope(f"{body.name} gradient", "function") as inside:
+    kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
+    with surrounded(None, first.code, first.instruction), scope(f"{body.name} gradient", kind) as inside:
         seeds = [
             Parameter(output.type, f"g{index}")() if yes else None
             for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
         ]
         by_uid = {
             node.uid: gradient
-            for node, gradient in zip(asked, backward(body.outputs, seeds, asked, border=inputs), strict=True)
+            for node, gradient in zip(
+                asked, backward(body.outputs, seeds, asked, border=inputs, within=body.scope), strict=True
+            )
         }
     found = [by_uid.get(node.uid) for node in inputs]
     given = [seed for seed in seeds if seed is not None]
@@ -78,7 +81,9 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     structure = flatten(tuple(outputs))[1]
     augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
     stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in (*[inputs[i] for i in used], *residuals)}
-    made = rebuild(nodes, {**stand_ins, **{seed.uid: seed for seed in given}}, lambda node: node.scope)
+    boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
+    fixed = {**stand_ins, **{seed.uid: seed for seed in given}}
+    made = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
     vjp = None
     order = list({node.uid: node for node in gradients}.values())
     if gradients:
@@ -113,7 +118,8 @@ def call_gradient(
         return [None] * len(operands)
     residuals: list[Expr] = []
     if made.residuals:
-        forward = record(made.augmented, operands)
+        with surrounded(result.scope, result.code, result.instruction):
+            forward = record(made.augmented, operands)
         single = not isinstance(forward.type, TupleType)
         residuals = [forward if single else record(Item(index), (forward,)) for index in made.residuals]
     given = (*[operands[i] for i in made.inputs], *residuals, *[seed for seed in seeds if seed is not None])

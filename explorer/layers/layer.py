@@ -20,6 +20,8 @@ from explorer.layers.policy import Items, Policies, PolicyClass
 from explorer.layers.port import Ports
 from explorer.layers.sharing import identity, own, shared
 from explorer.layers.stack import Pass, Waiting, feed_backward, operands
+from explorer.layers.telling import Telling
+from explorer.layers.written import writer
 
 if TYPE_CHECKING:
     from explorer.layers.initializer import Buffer, Initializer
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 Major = TypeVar("Major", bound=PolicyClass)
 
 
-class Layer:
+class Layer(Telling):
     """The base of layers. A subclass names its ports, annotates its constructor's arguments, and defines ``forward``.
 
     ``Layer(name, …, policies=[PUpdate])`` is for inference; with ``train=True``, or the types of its ``inputs``, it
@@ -207,7 +209,7 @@ class Layer:
                 )
         parameters = self.parameters()
         try:
-            with scope(self._name, "layer", type(self).__name__):
+            with scope(self._name, "layer", type(self).__name__, self):
                 outputs = self.call(values, {path: held.read() for path, held in parameters.items()})
         except ExplorerError as error:
             told = ", ".join([f"{port} {value.type}" for port, value in values.items()]) or "nothing"
@@ -231,6 +233,9 @@ class Layer:
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """Record the call: outputs by port."""
+        writing = writer()
+        if writing is not None:
+            return writing.call(self, values, parameters)
         if not values and not parameters:
             return self.outputs_of(self.write({}, {}))
         titles = [path or "value" for path in parameters]  # a port may have the name of a parameter

@@ -16,6 +16,7 @@ from explorer.core.operation import WEAK, as_operands
 from explorer.core.tensor import tensor
 from explorer.core.types import AnyType, TensorType
 from explorer.grad import call_gradient
+from explorer.grad.twin import twins
 from explorer.layers.port import Ports
 from explorer.ops.structured import Zero
 
@@ -91,7 +92,7 @@ def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
     updates = layer.updates()
     wanted = [layer.feeds_back and has_gradient(value.type) for value in last.inputs.values()]
     wanted += [path in updates for path in last.parameters]
-    with scope(layer.name, "layer", type(layer).__name__), scope("gradient", "gradient"):
+    with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
         found = _gradients(next(iter(last.outputs.values())), seeds, wanted)
     layer.stack.pop()
     layer.waiting.extend(
@@ -111,7 +112,9 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
     operands = made.operands  # captured values come last, and want none
     asked = (*wanted, *[False] * (len(operands) - len(wanted)))
     single = not isinstance(output.operation, Item)
-    found = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, made, operands, asked)
+    with twins(made.scope) as twin:
+        twin(made)
+        found = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, made, operands, asked)
     return [
         None
         if not yes

@@ -42,7 +42,7 @@ class Telling:
         )
 
     def describe(self) -> str:
-        """The layer and all that is inside it as text: order, clauses, policies and who gave them, gradients and why."""
+        """The layer and all that is inside it as text: order, clauses, policies, gradients, each with its reason."""
         found: list[Layer] = []
         waiting: list[Telling] = [self]
         while waiting:
@@ -77,12 +77,14 @@ def _trains(layer: Telling) -> bool:
 def _policies(layer: Telling) -> Iterator[Policy]:
     """Every policy that was given, then the defaults of what the layer's class reads."""
     given = layer.policies.given
-    majors = dict.fromkeys([*_read(type(layer)), *[minor.major for minor in given if minor.major is not None]])
+    kind: Any = type(layer)
+    read = _read(kind)
+    majors = dict.fromkeys([*read, *[minor.major for minor in given if minor.major is not None]])
     for major in majors:
         for minor in major.minors.values():
             if minor in given:
                 yield Policy(repr(minor), said(given[minor].value), _by(given[minor]))
-            elif major in _read(type(layer)):
+            elif major in read:
                 missing = minor.default is MISSING
                 yield Policy(repr(minor), said(minor.default), "must be given" if missing else "default")
 
@@ -99,13 +101,13 @@ def said(value: Any) -> str:
 @cache
 def _read(kind: type) -> tuple[type[PolicyClass], ...]:
     """The major classes that a layer class's methods name."""
-    found: dict[type[PolicyClass], None] = {}
+    found: dict[Any, None] = {}
     for base in reversed(kind.__mro__):
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
                 named = [method.__globals__.get(name) for name in method.__code__.co_names]
-                found.update(dict.fromkeys([each for each in named if _is_major(each)]))
+                found.update(dict.fromkeys(filter(_is_major, named)))
     return tuple(found)
 
 

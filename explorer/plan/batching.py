@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr, Scope, derive, record, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, make_body
+from explorer.core.graph import rescope
 from explorer.core.types import TensorType, TupleType
 from explorer.ops.movement import broadcast_to
 
@@ -65,18 +66,6 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         with surrounded(inside, output.code, output.instruction):
             outputs.append(node if yes else broadcast_to(node, (size, *node.shape)))
     return make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
-
-
-def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
-    """The scope as it stands under another top: ``known`` maps the old scopes that were met to new ones."""
-    path = []
-    while scope is not None and id(scope) not in known:
-        path.append(scope)
-        scope = scope.parent
-    found = known[id(scope)] if scope is not None else top
-    for old in reversed(path):
-        found = known[id(old)] = Scope(old.name, old.kind, found, old.type)
-    return found
 
 
 def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:

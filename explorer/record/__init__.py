@@ -1,6 +1,7 @@
 """What happened, as plain data: needs neither NumPy nor the engine, and is all that a view ever sees."""
 
 from explorer.record.codec import SCHEMA, from_json, json_schema, loads, to_json
+from explorer.record.layer import Feedback, Gradient, Layer, Policy, Port
 from explorer.record.reason import NodeFact, Template, render
 from explorer.record.recording import Recording
 from explorer.record.rows import (
@@ -25,11 +26,16 @@ __all__ = [
     "SCHEMA",
     "Body",
     "Decision",
+    "Feedback",
+    "Gradient",
     "Group",
     "Kernel",
     "Kind",
+    "Layer",
     "NodeFact",
     "Nodes",
+    "Policy",
+    "Port",
     "Recording",
     "Run",
     "Schedule",

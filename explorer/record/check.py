@@ -20,6 +20,7 @@ def check(recording: Recording) -> None:
     _check_nodes(recording)
     _check_tables(recording)
     _check_decisions(recording)
+    _check_layers(recording)
     _check_run(recording)
 
 
@@ -130,6 +131,16 @@ def _check_fact(name: str, fact: Any, nodes: int) -> None:
             raise ValueError(
                 f"recording field recording.{field}: expected a number, for its unit, found {spoken(value)}"
             )
+
+
+def _check_layers(recording: Recording) -> None:
+    nodes, scopes = len(recording.nodes), len(recording.scopes)
+    for gradient in recording.gradients:
+        _rows("gradients", (gradient.node, *gradient.backward, *gradient.saved), "nodes", nodes)
+    for layer in recording.layers:
+        _rows("layers.scopes", layer.scopes, "scopes", scopes)
+    _rows("ports.scope", [port.scope for port in recording.ports], "scopes", scopes)
+    _rows("ports.node", [port.node for port in recording.ports], "nodes", nodes)
 
 
 def _check_run(recording: Recording) -> None:

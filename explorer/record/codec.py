@@ -15,6 +15,8 @@ from explorer.record.recording import Recording
 
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""
+OPTIONAL = ("gradients", "layers", "ports")
+"""tables that are left out where they have no rows, so that recordings made before there were such tables are read"""
 _SCALARS = frozenset({int, str, float})
 _NAMES: dict[type, tuple[str, ...]] = {}
 
@@ -22,7 +24,7 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 def to_json(recording: Recording) -> dict[str, Any]:
     """The plain form of a recording: dicts, lists, strings, numbers, booleans and None."""
     plain: dict[str, Any] = _encode(recording)
-    return {"schema": SCHEMA, **plain}
+    return {"schema": SCHEMA, **{name: rows for name, rows in plain.items() if rows or name not in OPTIONAL}}
 
 
 def row_names(kind: type) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ def json_schema() -> dict[str, Any]:
     """The published JSON Schema (draft 2020-12) of a recording's plain form."""
     body = schema_of(Recording)
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
-    body["required"] = ["schema", *body["required"]]
+    body["required"] = ["schema", *[name for name in body["required"] if name not in OPTIONAL]]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "explorer recording", **body}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.record.layer import Gradient, Layer, Port
 from explorer.record.provenance import Provenance, provenance
 from explorer.record.reason import render
 from explorer.record.rows import (
@@ -41,6 +42,10 @@ class Recording:
     substitutions: list[tuple[int, int, int]] = field(default_factory=list)
     """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``"""
     groups: list[Group] = field(default_factory=list)
+    gradients: list[Gradient] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)
+    """each before those inside it"""
+    ports: list[Port] = field(default_factory=list)
     schedule: Schedule | None = None
     run: Run | None = None
 

@@ -34,7 +34,9 @@ from explorer.record import (
     Type,
 )
 from explorer.run.fingerprint import fingerprint, spoken
+from explorer.run.boxes import layers, ports
 
+from explorer.run.gradients import gradients
 
 class _Tables:
     """The rows made so far, and what they were made from."""
@@ -46,6 +48,8 @@ class _Tables:
         self.types: dict[int, int] = {}
         self.scopes: dict[int, int] = {}
         self.sources: dict[Any, int] = {}
+        self.boxes: list[Box | None] = [None]
+        """what each row of scopes was made from"""
         self.bodies: dict[int, int] = {}
         self.flops: dict[int, int] = {}
 
@@ -75,6 +79,10 @@ class _Tables:
         row = 0 if scope is None else self.scopes[id(scope)]
         for box in reversed(path):
             self.recording.scopes.append(Scope(box.name, box.kind, row, box.type))
+            if box.kind == "twin":
+                self.scopes[id(box)] = row
+                continue
+            self.boxes.append(box)
             row = self.scopes[id(box)] = len(self.recording.scopes) - 1
         return row
 
@@ -153,6 +161,8 @@ def build(
     _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
     for decision, node in graph.removed:
+    recording.gradients = gradients(graph, [node for node, _, _ in _rows(graph)[0]], ids)
+    recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]

@@ -52,6 +52,7 @@ class Open:
                 continue
             inside, outputs = inline(body, node, graph.operands(node))
             total += len(inside)
+            graph.opened[node.uid] = body, inside
             key = id(operation)
             if key not in decisions:
                 number = graph.decide(
@@ -79,12 +80,25 @@ class Open:
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:
-    """The body's nodes over a call's operands, inside a box of its own in the call's scope; and its outputs."""
+    """The body's nodes over a call's operands, inside a box of its own in the call's scope; and its outputs.
+
+    The body of a layer stands in the box of the layer, which the call was recorded in.
+    """
     inputs = (*body.parameters, *body.captured)
     given = {node.uid: operand for node, operand in zip(inputs, operands, strict=True)}
     kind = body.scope.kind if body.scope is not None else "function"
-    inside = Scope(body.name, kind, call.scope)
+    box = call.scope
+    while box is not None and box.kind == "twin":
+        box = box.parent
+    is_layer = kind == "layer" and box is not None and box.kind == "layer"
+    inside = call.scope if is_layer and call.scope is not None else Scope(body.name, kind, call.scope)
     scopes = {id(body.scope): inside}
-    nodes = [node for node in body.nodes if node.uid not in given]
+    nodes = own(body)
     made = rebuild(nodes, given, lambda node: rescope(node.scope, scopes, inside))
     return [made[node.uid] for node in nodes], tuple([made[node.uid] for node in body.outputs])
+
+
+def own(body: Body) -> list[Expr]:
+    """The body's nodes without its operands."""
+    operands = {node.uid for node in (*body.parameters, *body.captured)}
+    return [node for node in body.nodes if node.uid not in operands]
