@@ -168,7 +168,7 @@ class Total:
         """Whether a node is the sum in a shape whose axes meet those of the powers."""
         if isinstance(node.operation, BroadcastTo):
             (node,) = self.graph.operands(node)
-        if node.shape != self.kept:
+        if (1,) * (len(self.kept) - node.ndim) + node.shape != self.kept:  # broadcasting puts missing axes in front
             return False
         while isinstance(node.operation, Reshape):
             (node,) = self.graph.operands(node)

@@ -119,6 +119,29 @@ def test_log_softmax_nll_and_entropy(softmax: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.spec("P-12", "M-E7")
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 4), (2, 1, 3)])
+@pytest.mark.parametrize("leading", [1, None])
+def test_exponentials_over_the_sum_that_broadcasting_spreads(shape: tuple[int, ...], leading: int | None) -> None:
+    """A softmax by hand over leading axes, or over all, needs no kept axes to be known: broadcasting aligns its sum."""
+    values = np.random.default_rng(0).normal(size=shape) * 1e4
+    x, axes = ex.tensor(values), tuple(range(len(shape)))[:leading]
+    p = ex.exp(x) / ex.exp(x).sum(axis=axes)
+    powers = np.exp(values - values.max(axes, keepdims=True))
+    finite_and_right(p, powers / powers.sum(axes, keepdims=True))
+    assert overflows(p)
+
+
+@pytest.mark.spec("P-12", "M-E7")
+def test_exponentials_over_another_axis_stay() -> None:
+    """A sum whose axis broadcasting turns into another one is no softmax, and is told."""
+    x = ex.tensor(np.arange(9.0).reshape(3, 3))
+    across = ex.exp(x) / ex.exp(x).sum(axis=1)
+    assert declined(simplified(across)) == [("QuotientOfExponentials", "other_sum")]
+    powers = np.exp(x.array)
+    finite_and_right(across, powers / powers.sum(1))
+
+
+@pytest.mark.spec("P-12", "M-E7")
 @pytest.mark.parametrize("sigmoid", [*SIGMOIDS, sigmoid_of_power])
 def test_log_sigmoid(sigmoid: Callable[[Any], Any]) -> None:
     x = ex.tensor(X)
