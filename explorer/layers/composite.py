@@ -78,7 +78,7 @@ class Composite(Layer):
         """Make the sublayers, with the policies that reach them and the gradients that they have to feed back."""
         if self.name.count("/") >= _DEEPEST:
             raise DeclarationError(
-                f"{self!r} is {_DEEPEST} sublayers deep",
+                f"a {type(self).__name__} that is {_DEEPEST} sublayers deep",
                 rule="a composite is not made of itself",
                 fix="let declare() come to an end",
             )
@@ -93,6 +93,12 @@ class Composite(Layer):
         names = tuple(self.wiring.sublayers)
         self.policies.check(names, self.name)
         arguments = self.arguments()
+        if not isinstance(arguments, Mapping) or not all(isinstance(each, Mapping) for each in arguments.values()):
+            raise DeclarationError(
+                f"arguments() of {self!r} returned {arguments!r}",
+                rule="it maps sublayers to what they are constructed with, by name",
+                fix='return {"weight": {"in_features": self.in_features}}, for instance',
+            )
         for name in arguments:
             if name not in names:
                 raise UnknownNameError(name, kind=f"sublayer of {self!r} in its arguments", known=names)
@@ -155,6 +161,8 @@ class Composite(Layer):
         if first not in self.sublayers:
             raise UnknownNameError(first, kind=f"sublayer of {self!r}", known=self.sublayers)
         found = self.sublayers[first]
+        if rest and not isinstance(found, Composite):
+            raise UnknownNameError(rest, kind=f"sublayer of {found!r}", known=())
         return found[rest] if rest and isinstance(found, Composite) else found
 
     def paths(self) -> tuple[str, ...]:

@@ -58,7 +58,14 @@ class Parameter:
 
 def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
     """A tensor of a copied value for the parameter of a name; raises OperandError where its type does not hold it."""
-    array = value.array if isinstance(value, Tensor) else np.asarray(value)
+    try:
+        array = value.array if isinstance(value, Tensor) else np.asarray(value)
+    except ValueError as error:
+        raise OperandError(
+            f"the value {where} the parameter {name!r}: {error}",
+            rule="it is a regular array of numbers",
+            fix=f"give an array of the shape {kind.shape}",
+        ) from None
     if array.shape != kind.shape:
         raise OperandError(
             f"the value {where} the parameter {name!r} has the shape {array.shape}",

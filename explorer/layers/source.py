@@ -62,7 +62,7 @@ class Source(Layer):
         if self.held is None:
             raise StateError(
                 f"the parameter of {self!r} is not initialised",
-                rule="a layer is initialised before it is fed forward",
+                rule="parameters are initialised before they are used",
                 fix="call init(…) of the outermost layer",
             )
         note(lambda: self.held)
