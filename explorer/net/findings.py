@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from explorer.core.errors import ExplorerError, UnknownNameError
@@ -13,10 +13,8 @@ from explorer.core.types import TupleType
 from explorer.net.builder import Build, NetBuilder
 from explorer.net.definition import NetDefinition, OperatorDefinition
 from explorer.net.opaque import Opaque
-from explorer.net.shapes import disagreement, is_open
+from explorer.net.shapes import disagreement
 from explorer.net.table import OperatorTable
-
-_LENGTHS = (1, 2, 16, 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +39,6 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
         if operator.type not in table:
             found.setdefault(operator.type, []).append(operator)
     return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in found.items()]
-
-
-def fitting_length(definition: NetDefinition, table: OperatorTable, look: Callable[[int], Build]) -> int:
-    """What stands for the open lengths of a net to be looked at: the first for which the known operators fit."""
-    if not is_open(definition):
-        return _LENGTHS[0]
-    unknown = {operator.name for found in unknown_types(definition, table) for operator in found.operators}
-    return next((length for length in _LENGTHS if look(length).problems.keys() <= unknown), _LENGTHS[0])
 
 
 def find(build: Build, table: OperatorTable) -> list[str]:

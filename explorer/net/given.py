@@ -37,6 +37,11 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     return {name: found[name] if name in found else named[name] for name in wanted}
 
 
+def is_shape(value: Any) -> bool:
+    """Whether a value stands for a shape: a tuple of lengths."""
+    return isinstance(value, tuple) and all(isinstance(size, int) for size in value)
+
+
 def as_array(blob: BlobDefinition, value: Any) -> Array:
     """A read-only view of an input's array; numbers and lists, which have no dtype of their own, take the file's."""
     dtype = noted_dtype(blob)

@@ -87,6 +87,7 @@ class EvalPlan:
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
         self._fresh = False
+        self._bound: dict[Expr, Array] = {}
         self._roots: list[Expr] = []
         """what was evaluated by a program that was planned for another graph of its structure"""
         self._times: list[int] | None = None
@@ -120,17 +121,27 @@ class EvalPlan:
         return handle
 
     @work()
-    def prepare(self) -> EvalPlan:
-        """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan."""
+    def prepare(self, planned: Planned | None = None) -> EvalPlan:
+        """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan.
+
+        ``planned`` is a plan that was made before of just these expressions with these options.
+        """
         if not self._handles:
             raise StateError(
                 "a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)"
             )
-        with uncollected():
-            self._planned = plan([handle.expr for handle in self._handles], self.options)
+        if planned is None:
+            with uncollected():
+                planned = plan([handle.expr for handle in self._handles], self.options)
+        self._planned = planned
         self._roots, self._times, self._values, self._recording = [], None, {}, None
         self._views = []  # they keep showing the program that they were made for
         self._fresh = True
+        return self
+
+    def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
+        """Give parameters the values that they have at each ``eval()`` that gives them no other."""
+        self._bound.update(inputs)
         return self
 
     @work()
@@ -144,7 +155,7 @@ class EvalPlan:
             return self
         handles = self._handles
         try:
-            results, times = self._run(inputs or {})
+            results, times = self._run({**self._bound, **(inputs or {})})
             for handle, value in zip(handles, results, strict=True):
                 handle._value = _from_device(handle.expr, value)
             self._times = times
