@@ -128,6 +128,6 @@ def explore_layer(
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     """The plan's decisions as text: all, or those about one expression."""
     recording = plan.recording
-    return (
-        text.explain(recording) + costs(recording) if what is None else text.why(recording, node_id(plan.planned, what))
-    )
+    if what is not None:
+        return text.why(recording, node_id(plan.planned, what))
+    return text.explain(recording) + costs(recording)

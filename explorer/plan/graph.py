@@ -32,6 +32,8 @@ class Choice:
     produced: tuple[Expr, ...] = ()
     chain: int = 0
     location: str = ""
+    lost: float | None = None
+    """for a refusal the µs that it may cost; None: what its subjects take as kernels of their own"""
 
 
 @dataclass(slots=True)
@@ -203,15 +205,34 @@ class Graph:
         self._enter(link, True, code, reason, facts, list(subjects), produced, chain)
         return len(self.choices) - 1
 
-    def refuse(self, link: object, code: str, reason: str, facts: Facts, subject: Expr, chain: int = 0) -> None:
-        """Enter a refusal; equal ones of one stage (link, code, facts) become one decision with many subjects."""
+    def refuse(
+        self,
+        link: object,
+        code: str,
+        reason: str,
+        facts: Facts,
+        subject: Expr,
+        chain: int = 0,
+        lost: float | None = None,
+        beside: Expr | None = None,
+    ) -> None:
+        """Enter a refusal; equal ones of one stage (link, code, facts) become one decision with many subjects.
+
+        ``lost`` are the µs that it may cost, added up; ``beside`` is a second subject.
+        """
         key = (len(self.chapters), type(link), code, tuple([(name, _key(value)) for name, value in facts.items()]))
         held = self._refusals.get(key)
         if held is None:
-            self._refusals[key] = self._enter(link, False, code, reason, facts, [subject], (), chain), {subject.uid}
-        elif subject.uid not in held[1]:
-            held[1].add(subject.uid)
-            held[0].subjects.append(subject)
+            held = self._enter(link, False, code, reason, facts, [], (), chain), set()
+            self._refusals[key] = held
+        choice, subjects = held
+        if subject.uid not in subjects or beside is not None:
+            if lost is not None:
+                choice.lost = (choice.lost or 0.0) + lost
+            for node in (subject,) if beside is None else (subject, beside):
+                if node.uid not in subjects:
+                    subjects.add(node.uid)
+                    choice.subjects.append(node)
 
     def _enter(
         self,

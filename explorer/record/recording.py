@@ -115,6 +115,12 @@ class Recording:
             for index, operand in enumerate(self.nodes.operands[node]):
                 yield final.get(operand, operand), node, index
 
+    @property
+    def refusals(self) -> list[Decision]:
+        """Every refusal, the costliest first; the fact ``lost_us`` is an estimate of what it costs."""
+        found = [decision for decision in self.decisions if decision.verdict == "declined"]
+        return sorted(found, key=lambda decision: -decision.facts.get("lost_us", 0.0))
+
     def decisions_of(self, node: int) -> list[Decision]:
         """The decisions whose subject or product is a node, in order."""
         return [d for d in self.decisions if node in d.subjects or node in d.produced]

@@ -15,7 +15,8 @@ from explorer.core.function import Call, Item, Parameter
 from explorer.core.origin import Place, place_of
 from explorer.core.types import AnyType, TupleType
 from explorer.ops.structured import Full
-from explorer.plan.graph import Chapter, Graph, flops_of, result_bytes
+from explorer.plan.cost import kernel_cost
+from explorer.plan.graph import Chapter, Choice, Graph, flops_of, result_bytes
 from explorer.plan.planner import Planned
 from explorer.record import (
     Body,
@@ -33,10 +34,10 @@ from explorer.record import (
     Summary,
     Type,
 )
-from explorer.run.fingerprint import fingerprint, spoken
 from explorer.run.boxes import layers, ports
-
+from explorer.run.fingerprint import fingerprint, spoken
 from explorer.run.gradients import gradients
+
 
 class _Tables:
     """The rows made so far, and what they were made from."""
@@ -47,9 +48,9 @@ class _Tables:
         self.operations: dict[str, int] = {}
         self.types: dict[int, int] = {}
         self.scopes: dict[int, int] = {}
-        self.sources: dict[Any, int] = {}
         self.boxes: list[Box | None] = [None]
         """what each row of scopes was made from"""
+        self.sources: dict[Any, int] = {}
         self.bodies: dict[int, int] = {}
         self.flops: dict[int, int] = {}
 
@@ -78,11 +79,11 @@ class _Tables:
             scope = scope.parent
         row = 0 if scope is None else self.scopes[id(scope)]
         for box in reversed(path):
-            self.recording.scopes.append(Scope(box.name, box.kind, row, box.type))
             if box.kind == "twin":
                 self.scopes[id(box)] = row
                 continue
             self.boxes.append(box)
+            self.recording.scopes.append(Scope(box.name, box.kind, row, box.type))
             row = self.scopes[id(box)] = len(self.recording.scopes) - 1
         return row
 
@@ -160,9 +161,9 @@ def build(
     recording, graph = tables.recording, planned.graph
     _enter_nodes(tables, graph)
     ids, nodes = tables.ids, recording.nodes
-    for decision, node in graph.removed:
     recording.gradients = gradients(graph, [node for node, _, _ in _rows(graph)[0]], ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
+    for decision, node in graph.removed:
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
@@ -177,7 +178,7 @@ def build(
             "applied" if choice.applied else "declined",
             choice.code,
             choice.reason,
-            {name: _fact(value, ids) for name, value in choice.facts.items()},
+            {name: _fact(value, ids) for name, value in choice.facts.items()} | _lost(choice),
             tuple([ids[node.uid] for node in choice.subjects]),
             tuple([ids[node.uid] for node in choice.produced if node.uid in ids]),
             choice.chain,
@@ -256,6 +257,18 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
                 found[id(body)] = body
                 pending.extend(body.nodes)
     return list(found.values())
+
+
+def _lost(choice: Choice) -> dict[str, float]:
+    """The estimate of what a refusal costs, in µs, as a fact."""
+    if choice.applied:
+        return {}
+    lost, facts = choice.lost, choice.facts
+    if lost is None and "separate_us" in facts and "together_us" in facts:
+        lost = max(0.0, facts["separate_us"] - facts["together_us"])
+    if lost is None:
+        lost = sum([kernel_cost(node, node.operands) for node in choice.subjects])
+    return {"lost_us": round(lost, 3)}
 
 
 def _fact(value: Any, ids: Mapping[int, int]) -> Any:

@@ -154,7 +154,16 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
         [asked, ex.exp(asked), ex.exp(shared) + ex.log1p(shared), x * row, (x @ w) * (x @ (w + 1.0)), x.sum() + x]
     )
     refused = codes(planned, "fuse", applied=False)
-    assert sorted(refused) == ["asked_for", "other_consumers", "producer", "producer", "second_product", "shape"]
+    assert sorted(refused) == [
+        "asked_for",
+        "other_consumers",
+        "producer",
+        "producer",
+        "reader",
+        "reader",
+        "second_product",
+        "shape",
+    ]
     assert facts(planned, "other_consumers")["consumers"] == 2
     assert (facts(planned, "shape")["before"], facts(planned, "shape")["after"]) == ("4", "3×4")
 

@@ -9,12 +9,16 @@ from explorer.core.expr import Expr, record, surrounded
 from explorer.ops.conv import Conv2d
 from explorer.ops.winograd import WinogradConv2d
 from explorer.plan.constants import is_constant
+from explorer.plan.cost import kernel_cost
 from explorer.plan.graph import Graph, flops_of
 
 _TILES = 32
 """so many tiles share the transformed filters, or reading these costs more than the products saved"""
 _CHANNELS = 32
 """with fewer, the products are too small beside the sums before and after them"""
+
+_SAVED = 20 / 36
+"""of the products"""
 
 
 class Winograd:
@@ -53,8 +57,10 @@ class Algorithms:
         rule = better.unfit(images.shape, filters.shape)
         n, _, rows, across = node.shape
         tiles = n * -(-rows // 2) * -(-across // 2)
+        saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
-            graph.refuse(_LINK, "windows", "minimal filtering of tiles asks that {rule}", {"rule": rule}, node)
+            reason = "minimal filtering of tiles asks that {rule}"
+            graph.refuse(_LINK, "windows", reason, {"rule": rule}, node, lost=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
             graph.refuse(
                 _LINK,
@@ -62,6 +68,7 @@ class Algorithms:
                 "{count:channel}: fewer than {least} do not repay the sums before and after the products",
                 {"count": min(filters.shape[:2]), "least": _CHANNELS},
                 node,
+                lost=0.0,
             )
         elif tiles < _TILES:
             graph.refuse(
@@ -70,9 +77,11 @@ class Algorithms:
                 "{count:tile} would share the transformed filters: below {least}, reading these costs more",
                 {"count": tiles, "least": _TILES},
                 node,
+                lost=0.0,
             )
         elif not (graph.has_parameters and is_constant(filters, graph)):
-            graph.refuse(_LINK, "filters_vary", "the filters would be transformed anew for each run", {}, node)
+            reason = "the filters would be transformed anew for each run"
+            graph.refuse(_LINK, "filters_vary", reason, {}, node, lost=saved)
         else:
             return True
         return False

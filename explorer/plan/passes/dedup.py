@@ -26,6 +26,7 @@ class Dedup:
         numbers: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
         merged: dict[int, list[Expr]] = {}
+        turned: list[tuple[Expr, int, int]] = []
         for node in graph.live:
             operands = graph.inputs[node.uid]
             count = len(operands)
@@ -33,8 +34,11 @@ class Dedup:
                 key: Any = (node.operation, survivor[operands[0].uid])
             elif count == 2:
                 left, right = survivor[operands[0].uid], survivor[operands[1].uid]
-                if right < left and _commutes(node.operation):
-                    left, right = right, left
+                if right < left and node.operation.commutative:
+                    if _commutes(node.operation):
+                        left, right = right, left
+                    else:
+                        turned.append((node, left, right))
                 key = (node.operation, left, right)
             elif count:
                 key = (node.operation, *[survivor[operand.uid] for operand in operands])
@@ -48,6 +52,13 @@ class Dedup:
                 merged.setdefault(first.uid, []).append(node)
         if merged:
             self._merge(merged, survivor, graph)
+        told = {choice.subjects[0].uid for choice in graph.choices if choice.code == "order_of_zeros"} if turned else ()
+        for node, left, right in turned:
+            other = numbers.get((node.operation, right, left))
+            if other is not None and survivor[node.uid] == node.uid and node.uid not in told:
+                reason = "{other} has the operands in the other order, and of 0.0 and −0.0 {operation} gives the first"
+                facts = {"other": other, "operation": node.operation.name}
+                graph.refuse(self, "order_of_zeros", reason, facts, node)
         if any(isinstance(node.operation, Call) for node in graph.live):
             self._augment(numbers, survivor, graph)
 

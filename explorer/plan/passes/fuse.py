@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
+from explorer.plan.cost import REFERENCE
 from explorer.plan.graph import Cluster, Graph
 
 
@@ -27,6 +28,7 @@ class ElementwiseChain:
 
 
 _EPILOGUE, _CHAIN = Epilogue(), ElementwiseChain()
+_LINKS = (Epilogue.__name__, ElementwiseChain.__name__)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Fuse:
                     continue
                 if source in prepared and uid not in prepared:
                     reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
-                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node)
+                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node, lost=_written(operand))
                     continue
                 plain = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if plain or self._joins(node, operand, base, other, roots, graph):
@@ -82,6 +84,7 @@ class Fuse:
                 several[id(base)] = base
         for group in several.values():
             self._enter(group, graph)
+        _tell_alone([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
 
     def _joins(
         self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: Graph
@@ -89,9 +92,8 @@ class Fuse:
         link = _EPILOGUE if other.anchor else _CHAIN
         consumers = graph.users[operand.uid]
         if operand.uid in roots:
-            graph.refuse(
-                link, "asked_for", "{operand} is asked for, so it is written anyway", {"operand": operand}, node
-            )
+            reason = "{operand} is asked for, so it is written anyway"
+            graph.refuse(link, "asked_for", reason, {"operand": operand}, node, lost=_written(operand), beside=operand)
         elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
             graph.refuse(
                 link,
@@ -99,6 +101,8 @@ class Fuse:
                 "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway",
                 {"operand": operand, "consumers": consumers},
                 node,
+                lost=_written(operand),
+                beside=operand,
             )
         elif operand.shape != node.shape:
             graph.refuse(
@@ -107,6 +111,8 @@ class Fuse:
                 "the shape changes from {before} to {after}: the blocks do not match",
                 {"before": _shape(operand), "after": _shape(node)},
                 node,
+                lost=_written(operand),
+                beside=operand,
             )
         elif base is not None and base.anchor and other.anchor:
             graph.refuse(
@@ -115,6 +121,8 @@ class Fuse:
                 "the kernel has a product already, and {operand} is another",
                 {"operand": operand},
                 node,
+                lost=_written(operand),
+                beside=operand,
             )
         else:
             return True
@@ -123,7 +131,7 @@ class Fuse:
     def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
         what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
         facts = {"producer": operand.operation.label}
-        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node)
+        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, lost=_written(operand))
 
     def _enter(self, group: _Group, graph: Graph) -> None:
         members = group.members
@@ -145,6 +153,34 @@ class Fuse:
             members,
         )
         graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+
+def _tell_alone(nodes: list[Expr], graph: Graph) -> None:
+    """Refuse elementwise operations that joined no kernel, and of which nothing was said when they were met."""
+    told = {node.uid for choice in graph.choices for node in choice.subjects if choice.link in _LINKS}
+    alone = [node for node in nodes if node.operation.elementwise and node.uid not in told]
+    if not alone:
+        return
+    waiting = {node.uid for node in alone}
+    readers: dict[int, Expr] = {}
+    for node in graph.live:
+        for operand in graph.inputs[node.uid]:
+            if operand.uid in waiting:
+                readers.setdefault(operand.uid, node)
+    for node in alone:
+        reader = readers.get(node.uid)
+        if reader is None:
+            reason = "its operands are there before the run and its value is asked for: nothing is beside it to join"
+            graph.refuse(_CHAIN, "nothing_to_join", reason, {}, node, lost=0.0)
+        else:
+            facts = {"reader": reader.operation.label}
+            reason = "{reader} reads it, and takes no elementwise operation into its kernel"
+            graph.refuse(_CHAIN, "reader", reason, facts, node, lost=_written(node))
+
+
+def _written(node: Expr) -> float:
+    """µs to write a value and to read it again."""
+    return 2 * node.type.nbytes / REFERENCE.bandwidth
 
 
 def _keep_whole(node: Expr, graph: Graph) -> None:

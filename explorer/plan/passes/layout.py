@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr
 from explorer.core.types import TensorType
+from explorer.plan.cost import REFERENCE
 from explorer.plan.graph import Graph
 from explorer.plan.schedule import Kernel, Schedule
 
@@ -49,7 +50,12 @@ class Layout:
             )
         for node in asked:
             graph.refuse(
-                _LINK, "asked_for", "{operand} is asked for, and handed out row by row", {"operand": node}, node
+                _LINK,
+                "asked_for",
+                "{operand} is asked for, and handed out row by row",
+                {"operand": node},
+                node,
+                lost=2 * node.type.nbytes / REFERENCE.bandwidth,
             )
 
     def _prefers(self, kernel: Kernel, last: set[int]) -> bool:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr, Scope
 from explorer.core.function import Body, Call, Item
-from explorer.core.graph import rebuild
-from explorer.plan.batching import rescope
+from explorer.core.graph import rebuild, rescope
+from explorer.plan.cost import REFERENCE
 from explorer.plan.graph import Cluster, Graph
 
 
@@ -48,11 +48,12 @@ class Open:
                     "opening {name} here would make more than {limit:node}: it is planned once and run as one kernel",
                     {"name": body.name, "limit": self.limit},
                     node,
+                    lost=_border(node, graph),
                 )
                 continue
             inside, outputs = inline(body, node, graph.operands(node))
-            total += len(inside)
             graph.opened[node.uid] = body, inside
+            total += len(inside)
             key = id(operation)
             if key not in decisions:
                 number = graph.decide(
@@ -77,6 +78,12 @@ class Open:
             else:
                 graph.removed.append((number, node))
             pending.extendleft(reversed(inside))
+
+
+def _border(call: Expr, graph: Graph) -> float:
+    """µs to write and read what a closed call takes and gives, which kernels around it could have kept."""
+    crossing = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
+    return 2 * sum(crossing) / REFERENCE.bandwidth
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:

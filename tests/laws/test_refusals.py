@@ -1,0 +1,151 @@
+"""No refusal is unknown: what was not fused, merged or grouped has a coded reason and an estimate of what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.core.function import Call, Item
+from explorer.plan.passes import Open
+from tests.golden.programs import PROGRAMS
+from tests.plan.programs import programs
+
+
+def prepared(roots: Any, **options: Any) -> ex.EvalPlan:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare()
+
+
+def check(plan: ex.EvalPlan) -> None:
+    graph = plan.planned.graph
+    told: dict[str, set[int]] = {}
+    refused: set[int] = set()
+    """what fuse refused"""
+    for choice in graph.choices:
+        stage = graph.chapters[choice.stage].name.removesuffix(" again")
+        subjects = {node.uid for node in choice.subjects}
+        told.setdefault(stage, set()).update(subjects)
+        if stage == "fuse" and not choice.applied:
+            refused |= subjects
+    kernel_of = {node.uid: kernel for kernel in plan.planned.schedule.kernels for node in kernel.nodes}
+    values: set[Any] = set()
+    for node in graph.live:
+        operation, operands = node.operation, graph.inputs[node.uid]
+        if operands:
+            key = (operation, *[operand.uid for operand in operands])
+            assert key not in values, f"{node!r} is computed twice, and nothing is said of it"
+            values.add(key)
+            if operation.commutative and operation.idempotent and operands[0] is not operands[1]:
+                turned = (operation, operands[1].uid, operands[0].uid)
+                assert turned not in values or node.uid in told.get("dedup", ())
+        if operation.elementwise and operands:
+            assert node.uid in told["fuse"], f"{node!r} is alone in its kernel, and nothing is said of it"
+            for operand in operands:
+                apart = operand.uid in kernel_of and kernel_of[operand.uid] is not kernel_of[node.uid]
+                if apart and operand.operation.elementwise:
+                    assert node.uid in refused, f"{operand!r} is written for {node!r}, and nothing is said of it"
+    for decision in plan.recording.decisions:
+        assert decision.code
+        assert plan.recording.reason(decision)
+        if decision.verdict == "declined":
+            assert decision.subjects
+            assert decision.facts["lost_us"] >= 0
+    ranked = [decision.facts["lost_us"] for decision in plan.recording.refusals]
+    assert ranked == sorted(ranked, reverse=True)
+
+
+def check_calls(plan: ex.EvalPlan) -> None:
+    """Of the calls that one plan was given, those that have others of their name are all spoken of by group."""
+    graph = plan.planned.graph
+    chapter = next((n for n, c in enumerate(graph.chapters) if c.name == "group"), None)
+    if chapter is None:
+        return
+    before = graph.chapters[chapter - 1].live
+    told = {node.uid for choice in graph.choices if choice.stage == chapter for node in choice.subjects}
+    calls = [node for node in before if isinstance(node.operation, Call)]
+    names = [call.operation.label for call in calls]
+    for call, name in zip(calls, names, strict=True):
+        if names.count(name) > 1:
+            reads = {node.uid for node in before if isinstance(node.operation, Item) and node.operands[0] is call}
+            assert call.uid in told or reads & told, f"{call!r} is not grouped, and nothing is said of it"
+
+
+@pytest.mark.spec("P-15")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_in_golden_programs_is_refused_without_a_reason(name: str) -> None:
+    """Every operation that is not fused, duplicate that is not merged, call that is not grouped has a coded reason."""
+    build, options = PROGRAMS[name]
+    plan = prepared(build(), **options)
+    check(plan)
+    check_calls(plan)
+
+
+@pytest.mark.spec("P-15")
+@settings(max_examples=80)
+@given(programs(), st.booleans())
+def test_nothing_in_random_programs_is_refused_without_a_reason(roots: list[ex.Expr], closed: bool) -> None:
+    plan = prepared(roots, open=Open(6 if closed else 500_000))
+    check(plan)
+    check_calls(plan)
+
+
+def codes(plan: ex.EvalPlan, stage: str) -> dict[str, Any]:
+    stages = plan.recording.stages
+    found = plan.recording.refusals
+    return {decision.code: decision for decision in found if stages[decision.stage].name == stage}
+
+
+@pytest.mark.spec("P-15", "P-6")
+def test_an_operation_that_nothing_could_join_says_so() -> None:
+    """An elementwise operation alone in its kernel names what reads it, or that there is nothing beside it."""
+    x = ex.tensor(np.ones((3, 4), np.float32))
+    plan = prepared([ex.tanh(x), ex.sin(x).sum()])
+    found = codes(plan, "fuse")
+    assert set(found) == {"nothing_to_join", "reader"}
+    assert found["reader"].facts["reader"] == "sum"
+    assert found["reader"].facts["lost_us"] > found["nothing_to_join"].facts["lost_us"] == 0
+
+
+@pytest.mark.spec("P-15", "P-2")
+def test_a_maximum_with_turned_operands_is_no_duplicate() -> None:
+    """maximum(a, b) and maximum(b, a) stay two, since of 0.0 and −0.0 each gives another; the refusal says it once."""
+    a, b = ex.tensor(np.zeros(3)), ex.tensor(np.ones(3))
+    plan = prepared([ex.maximum(a, b) - ex.maximum(b, a), a + b - (b + a)])
+    found = codes(plan, "dedup")
+    assert set(found) == {"order_of_zeros"}
+    assert plan.explain().count("order_of_zeros") == 2  # among the decisions, and among the costs
+
+
+@pytest.mark.spec("P-15", "P-4")
+def test_calls_that_are_alike_and_not_grouped_have_reasons() -> None:
+    """Calls one after the other, calls of other operand types and equal calls each say why they are no batch."""
+    step = ex.function(lambda x, w: ex.tanh(x @ w))
+    w, small = ex.tensor(np.eye(4)), ex.tensor(np.eye(4, dtype=np.float32))
+    x, y = ex.tensor(np.ones(4)), ex.tensor(np.ones(4, np.float32))
+    plan = prepared([step(step(x, w), w), step(y, small)])
+    found = codes(plan, "group")
+    assert {code: len(decision.subjects) for code, decision in found.items()} == {"depth": 2, "other_body": 1}
+    assert found["depth"].facts["depths"] == 2
+    same = prepared([step(x, w), step(x, w)], without=["dedup"])
+    assert set(codes(same, "group")) == {"same_operands"}
+
+
+@pytest.mark.spec("P-15")
+def test_explaining_a_plan_ends_with_what_its_refusals_cost() -> None:
+    """The costliest refusal comes first, with the time that it may cost, whatever its stage."""
+    large, small = ex.tensor(np.ones((500, 500))), ex.tensor(np.ones((2, 2)))
+    shared, other = ex.sin(large), ex.sin(small)
+    plan = prepared([ex.exp(other) @ ex.cos(other), ex.exp(shared) @ ex.cos(shared)])
+    told = plan.explain().split("what it costs: ")[1].splitlines()
+    assert told[0] == "2 refusals, the costliest first"
+    sizes = [decision.facts["lost_us"] for decision in plan.recording.refusals]
+    assert sizes[0] > 1000 * sizes[-1] > 0
+    assert "other_consumers" in told[1]
+    assert prepared([large @ large]).explain().find("what it costs") < 0
