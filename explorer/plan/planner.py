@@ -100,10 +100,12 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
     first_round = [p for p in (Simplify(), Dedup(), Prune()) if p.name not in without]
     for each in first_round:
         _run(each, graph)
-    if any(isinstance(node.operation, Call) for node in graph.live):
-        if "group" not in without:
-            _run(options.group, graph)
+    if "group" not in without:
+        _run(options.group, graph)
+    calls = any(isinstance(node.operation, Call) for node in graph.live)
+    if calls:
         _run(options.open, graph)
+    if calls or any(cluster.kind == "batch" for cluster in graph.clusters):
         for each in first_round:
             _run(each, graph, again=True)
     if "constants" not in without and graph.has_parameters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,9 @@ from tests.plan.test_values import run
 random = np.random.default_rng(11)
 
 
-def decisions(planned: Planned, code: str) -> list[Choice]:
-    return [choice for choice in planned.graph.choices if choice.code == code]
+def decisions(planned: Planned, code: str, name: str = "") -> list[Choice]:
+    found = [choice for choice in planned.graph.choices if choice.code == code]
+    return [choice for choice in found if not name or choice.facts["name"] == name]
 
 
 @ex.function
@@ -38,7 +40,9 @@ def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradien
     loss = ex.add_n(*[ex.square(y).sum() for y in results])
     roots = [*results, loss, *ex.grad(loss, (w, b))]
     planned = plan(roots)
-    assert [choice.facts["count"] for choice in decisions(planned, "batched")] == [count] * 2
+    names = [choice.facts["name"] for choice in decisions(planned, "batched")]
+    assert {"layer", "square", "sum", "layer gradient"} <= set(names)
+    assert {choice.facts["count"] for choice in decisions(planned, "batched")} == {count}
     assert all(c.facts["together_us"] < c.facts["separate_us"] for c in decisions(planned, "batched"))
     assert len(decisions(planned, "sum_of_products")) == 1
     assert max(node.type.nbytes for node in planned.graph.live) < count * inner * outer
@@ -94,7 +98,7 @@ def test_chains_of_calls_are_grouped_level_by_level_and_calls_that_depend_on_eac
     loss = ex.add_n(*[root.sum() for root in roots])
     roots += [loss, ex.grad(loss, w)]
     planned = plan(roots, Options(open=Open(limit)))
-    assert [c.facts["count"] for c in decisions(plan(roots[:-2]), "batched")] == [100, 100, 75, 50]
+    assert [c.facts["count"] for c in decisions(plan(roots[:-2]), "batched", "cell")] == [100, 100, 75, 50]
     members: dict[int, int] = {}
     for number, choice in enumerate(decisions(planned, "batched")):
         members.update({node.uid: number for node in choice.subjects})
@@ -182,3 +186,55 @@ def test_equal_calls_are_merged_not_stacked() -> None:
     alone = plan([ex.add_n(*[layer(x, w, b) for _ in range(100)])], Options(without=("dedup",)))
     assert not decisions(alone, "batched")
     np.testing.assert_allclose(run(alone)[0], 100 * np.tanh(x.array @ w.array), rtol=1e-12)
+
+
+@pytest.mark.spec("P-4", "M-E4")
+def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_the_batch() -> None:
+    """A loop over single samples, in plain operations, runs as a batch: three products, three for the gradients."""
+    count, sizes = 200, (32, 48, 48, 10)
+    weights = [ex.tensor(random.normal(size=pair) / 7) for pair in pairwise(sizes)]
+    rows = random.normal(size=(count, sizes[0]))
+    results = []
+    for row in rows:
+        y: Any = ex.tensor(row)
+        for w in weights:
+            y = np.tanh(y @ w + 1.0)
+        results.append(y)
+    loss = ex.add_n(*[(y * y).sum() for y in results])
+    roots = [*results, loss, *ex.grad(loss, weights)]
+    planned = plan(roots)
+    products = [node for node in planned.graph.live if isinstance(node.operation, Matmul)]
+    assert len(products) == 3 + 3 + 2  # forward, for the weights, for what the layers after the first were given
+    assert max(node.type.nbytes for node in planned.graph.live) <= count * max(sizes) * 8
+    found, expected = run(planned), reference(roots)
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.spec("P-4", "P-15")
+def test_operations_that_are_not_stacked_say_what_it_would_cost() -> None:
+    """Large operands would have to be copied: one refusal for all that is alike, with both prices."""
+    large = [ex.tensor(random.normal(size=(300, 300))) for _ in range(6)]
+    planned = plan([*[np.exp(x) for x in large], *[np.exp(x @ x) for x in large]])
+    (products,) = decisions(planned, "stacking_costs_more", "matmul")
+    (exponentials,) = decisions(planned, "stacking_costs_more", "exp")
+    assert (len(products.subjects), len(exponentials.subjects)) == (6, 12)
+    for choice in (products, exponentials):
+        assert choice.facts["together_us"] >= choice.facts["separate_us"]
+    assert not decisions(planned, "batched")
+
+
+def test_what_one_call_gives_and_another_takes_is_never_in_one_group_with_them() -> None:
+    """Operations between calls, at other depths on other ways, make no cycle of groups."""
+
+    @ex.function
+    def f(x: Any) -> Any:
+        return np.sin(x) * 2.0
+
+    xs = [ex.tensor(random.normal(size=4)) for _ in range(40)]
+    roots = []
+    for index, x in enumerate(xs):
+        y = np.exp(f(x)) if index % 2 else f(np.exp(f(x)))
+        roots.append(f(np.exp(y) + 1.0) - np.exp(x))
+    for found, expected in zip(run(plan(roots)), reference(roots), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

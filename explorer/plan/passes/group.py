@@ -1,20 +1,29 @@
-"""Group: calls of one function that do not depend on each other become one call over stacked operands."""
+"""Group: calls of one function, and single operations, that cannot depend on each other become one over rows."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
+from typing import Any
 
-from explorer.core.device import cpu
-from explorer.core.expr import Expr, derive, record, surrounded
-from explorer.core.function import Body, Call, Item
+from explorer.core.expr import Expr, derive, next_uid, record, surrounded
+from explorer.core.function import Body, Call, Item, Parameter, make_body
 from explorer.core.graph import reachable
-from explorer.core.types import TupleType
+from explorer.core.operation import Operation
+from explorer.core.types import AnyType, TupleType
 from explorer.ops.joining import Stack
 from explorer.ops.parts import Member
 from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Cluster, Graph
+from explorer.plan.links.match import member
+from explorer.plan.ungrouped import tell_ungrouped
+
+_LEAF = 0, 0
+_KEPT = {
+    "stacking_costs_more": "stacked they would take {together_us}, separately {separate_us}",
+    "not_batchable": "the operation has no batched form for such operands",
+}
 
 
 @functools.lru_cache(16)
@@ -23,79 +32,152 @@ def _rows(count: int) -> list[Member]:
     return [Member(index) for index in range(count)]
 
 
+@functools.lru_cache(256)
+def _alone(operation: Operation, types: tuple[AnyType, ...]) -> Body:
+    """The body of a function that does nothing but one operation."""
+    with surrounded(None, None):
+        parameters = tuple([Parameter(kind, f"x{place}")() for place, kind in enumerate(types)])
+        return make_body(operation.name, parameters, (), (record(operation, parameters),))
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Similar calls, or operations, that cannot depend on each other."""
+
+    members: list[Expr]
+    body: Body
+    called: bool
+
+
 @dataclass(frozen=True)
 class Group:
-    """Batch the calls of one function that stand at one depth of calls, where the prices say that it pays."""
+    """Batch the calls of one function, and equal operations on equal types, where the prices say that it pays.
+
+    Members stand at one depth of calls, operations also at one level: none can depend on another.
+    """
 
     prices: Prices = field(default=REFERENCE)
+    fewest: int = 5
+    """operations that are looked at: of fewer, stacking costs as much as it saves"""
     name = "group"
 
     def run(self, graph: Graph) -> None:
-        """Calls with one body and one depth cannot depend on each other: a path between two raises the depth."""
-        depth: dict[int, int] = {}
-        buckets: dict[tuple[int, int], list[Expr]] = {}
+        """In the order in which groups can depend on each other: by depth of calls, calls first, then by level."""
+        first = len(graph.choices)
+        buckets, items = self._buckets(graph)
+        kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
+        for bucket in buckets:
+            if len(bucket.members) > 1 and (bucket.called or len(bucket.members) >= self.fewest):
+                self._consider(bucket, graph, items, kept)
+        for (name, code), (members, prices) in kept.items():
+            facts = {"name": name, "count": len(members)}
+            reason = "{name} ×{count} kept separate: " + _KEPT[code]
+            if prices:
+                facts |= {"together_us": round(prices[0], 2), "separate_us": round(prices[1], 2)}
+            for node in members:
+                graph.refuse(self, code, reason, facts, node)
+        tell_ungrouped(self, [bucket.members for bucket in buckets if bucket.called], first, self.prices, graph)
+
+    def _buckets(self, graph: Graph) -> tuple[list[_Bucket], dict[int, list[Expr]]]:
+        depth: dict[int, tuple[int, int]] = {}
+        """uid → how many calls, and how many operations, are one after the other up to a node"""
+        calls: dict[tuple[int, int], list[Expr]] = {}
+        operations: dict[Any, list[Expr]] = {}
         items: dict[int, list[Expr]] = {}
+        inputs = graph.inputs
         for node in graph.live:
-            deepest = 0
-            for operand in graph.inputs[node.uid]:
+            operands = inputs[node.uid]
+            if not operands:
+                depth[node.uid] = _LEAF
+                continue
+            deepest, level = _LEAF
+            for operand in operands:
                 other = depth[operand.uid]
-                if other > deepest:
-                    deepest = other
+                if other[0] > deepest:
+                    deepest = other[0]
+                if other[1] > level:
+                    level = other[1]
             operation = node.operation
+            level += 1
             if isinstance(operation, Call):
                 deepest += 1
-                buckets.setdefault((id(operation), deepest), []).append(node)
+                calls.setdefault((deepest, id(operation)), []).append(node)
             elif isinstance(operation, Item):
-                items.setdefault(graph.inputs[node.uid][0].uid, []).append(node)
-            depth[node.uid] = deepest
-        for members in buckets.values():
-            if len(members) > 1:
-                self._consider(members, graph, items)
+                items.setdefault(operands[0].uid, []).append(node)
+            elif not operation.view and not operation.takes_tuples:
+                key = (deepest, level, id(operation), *[id(operand.type) for operand in operands])
+                operations.setdefault(key, []).append(node)
+            depth[node.uid] = deepest, level
+        found: list[tuple[tuple[int, ...], _Bucket]] = []
+        for (deep, _), members in calls.items():
+            call = members[0].operation
+            assert isinstance(call, Call)
+            found.append(((deep, 0, 0), _Bucket(members, call.body, True)))
+        for key, members in operations.items():
+            if len(members) >= self.fewest:
+                types = tuple([operand.type for operand in inputs[members[0].uid]])
+                found.append(((key[0], 1, key[1]), _Bucket(members, _alone(members[0].operation, types), False)))
+        return [bucket for _, bucket in sorted(found, key=lambda pair: pair[0])], items
 
-    def _consider(self, members: list[Expr], graph: Graph, items: dict[int, list[Expr]]) -> None:
-        call = members[0].operation
-        assert isinstance(call, Call)
+    def _consider(
+        self,
+        bucket: _Bucket,
+        graph: Graph,
+        items: dict[int, list[Expr]],
+        kept: dict[tuple[str, str], tuple[list[Expr], list[float]]],
+    ) -> None:
+        members, of = bucket.members, bucket.body
         # calls on the same values must stack them in the same order, whatever order they were recorded in
-        members.sort(key=lambda member: [operand.uid for operand in graph.operands(member)])
-        columns = list(zip(*[graph.operands(member) for member in members], strict=True))
+        members.sort(key=lambda node: [operand.uid for operand in graph.operands(node)])
+        columns = list(zip(*[graph.operands(node) for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
-        facts = {"name": call.body.name, "count": count}
+        facts = {"name": of.name, "count": count}
         if not any(batched):
             return
-        if any(node.type.device is not cpu for node in call.body.nodes):
-            for member in members:
-                graph.refuse(self, "device", "{name} works on another device, where nothing is stacked", facts, member)
+        if not all(node.type.plain for node in of.nodes):
+            if bucket.called:
+                for node in members:
+                    graph.refuse(
+                        self, "device", "{name} works on another device, where nothing is stacked", facts, node
+                    )
             return
         try:
-            body = batch_body(call.body, count, batched)
+            body = batch_body(of, count, batched)
         except NotBatchableError as error:
+            if not bucket.called:
+                kept.setdefault((of.name, "not_batchable"), ([], []))[0].extend(members)
+                return
             reason = "{name} has no batched form: " + error.given.replace("{", "(").replace("}", ")")
-            for member in members:
-                graph.refuse(self, "not_batchable", reason, facts, member)
+            for node in members:
+                graph.refuse(self, "not_batchable", reason, facts, node)
             return
-        alone = count * self._price(call.body)
-        used = sum(len(items.get(member.uid, ())) or 1 for member in members)
-        stacked = sum([column[0].type.nbytes for column, yes in zip(columns, batched, strict=True) if yes]) * count
-        together = (
-            self._price(body)
-            + sum(batched) * (self.prices.call + 0.12 * count)
-            + stacked / self.prices.bandwidth
-            + used * self.prices.view
-        )
-        facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
-        if together >= alone:
-            for member in members:
+        alone = count * self._price(of)
+        used = sum(len(items.get(node.uid, ())) or 1 for node in members)
+        together = self._price(body) + used * self.prices.view
+        for column, yes in zip(columns, batched, strict=True):
+            if yes and not _whole(column, graph):
+                stacked = column[0].type.nbytes * count
+                together += self.prices.call + 0.12 * count + stacked / self.prices.bandwidth
+        if together < alone:
+            facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
+            self._batch(members, columns, batched, body, facts, graph, items)
+        elif bucket.called:
+            facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
+            for node in members:
                 graph.refuse(
                     self,
                     "stacking_costs_more",
                     "{count:call} of {name} kept separate:"
                     " stacked they would take {together_us}, separately {separate_us}",
                     facts,
-                    member,
+                    node,
                 )
-            return
-        self._batch(members, columns, batched, body, facts, graph, items)
+        else:
+            held = kept.setdefault((of.name, "stacking_costs_more"), ([], [0.0, 0.0]))
+            held[0].extend(members)
+            held[1][0] += together
+            held[1][1] += alone
 
     def _batch(
         self,
@@ -110,29 +192,35 @@ class Group:
         first = members[0]
         with surrounded(first.scope, first.code, first.instruction):
             operands = [Stack()(*column) if yes else column[0] for column, yes in zip(columns, batched, strict=True)]
-            result = record(Call(body), tuple(operands))
+            made = next_uid()
+            if isinstance(first.operation, Call):
+                result = record(Call(body), tuple(operands))
+            else:
+                result = first.operation.batch(len(members), batched, *operands)
             several = isinstance(result.type, TupleType)
             wholes = [record(Item(i), (result,)) for i in range(len(body.outputs))] if several else [result]
         decision = graph.decide(
             self,
             "batched",
-            "{count:call} of {name} made one over stacked rows: {together_us} instead of {separate_us}",
+            ("{count:call} of {name}" if isinstance(first.operation, Call) else "{name} ×{count}")
+            + " made one over stacked rows: {together_us} instead of {separate_us}",
             facts,
             members,
             (result,),
         )
         graph.clusters.append(Cluster(decision, "batch", body.name, list(members)))
         stacks = [operand for operand, yes in zip(operands, batched, strict=True) if yes]
-        graph.introduce(decision, [*stacks, result, *(wholes if several else ())], first)
+        between = [node for node in reachable([result], stop=lambda node: node.uid < made) if node.uid > made]
+        graph.introduce(decision, [*stacks, *between, *(wholes if several else ())], first)
         rows: list[tuple[Expr, Expr]] = []
-        for member, row in zip(members, _rows(len(members)), strict=True):
+        for node, row in zip(members, _rows(len(members)), strict=True):
             if not several:
-                rows.append((member, derive(row, (result,), member, member.scope)))
+                rows.append((node, derive(row, (result,), node, node.scope)))
                 continue
-            for item in items.get(member.uid, ()):
+            for item in items.get(node.uid, ()):
                 whole = wholes[item.operation.index]  # type: ignore[attr-defined]  # it is an Item
                 rows.append((item, derive(row, (whole,), item, item.scope)))
-            graph.removed.append((decision, member))
+            graph.removed.append((decision, node))
         graph.exchange(decision, rows)
 
     def _price(self, body: Body) -> float:
@@ -149,3 +237,16 @@ class Group:
         if isinstance(operation, Call):
             return self._price(operation.body)
         return 0.0 if isinstance(operation, Item) else kernel_cost(node, node.operands, self.prices)
+
+
+def _whole(column: tuple[Expr, ...], graph: Graph) -> bool:
+    """Whether these are all members of one value, in order: stacked, they are that value."""
+    first = member(column[0], graph)
+    if first is None or first[0].shape[0] != len(column):
+        return False
+    whole = first[0]
+    for index, value in enumerate(column):
+        part = member(value, graph)
+        if part is None or part[0] is not whole or part[1] != index:
+            return False
+    return True
