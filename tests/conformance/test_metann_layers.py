@@ -1,0 +1,339 @@
+"""MetaNN's layers: the cases of its own tests with their numbers, and the rules M-L1 to M-L9 and M-L14."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.core.types import Array
+
+RANDOM = np.random.default_rng(1)
+FEEDBACK = layers.PFeedbackOutput
+
+
+def steps(start: float, step: float, *shape: int) -> Array:
+    """MetaNN's G(start, step, shape): start, start + step, … row by row."""
+    return start + step * np.arange(float(np.prod(shape))).reshape(shape)
+
+
+def collected(*held: layers.Layer) -> dict[str, Any]:
+    """The gradients of layers' parameters by name, computed; the layers are neutral."""
+    collector = layers.GradCollector()
+    for layer in held:
+        layer.grad_collect(collector)
+        layer.neutral_invariant()
+    return {parameter.name: ex.evaluate(gradient) for parameter, gradient in collector}
+
+
+def check(layer: layers.Layer, inputs: Mapping[str, Array], value: Callable[..., Array], tolerance: float) -> None:
+    """A training layer's output, and the gradients of its inputs, equal NumPy's value and its central differences."""
+    y = layer(inputs)
+    expected = np.asarray(value(*inputs.values()))
+    upstream = RANDOM.uniform(0.5, 2, expected.shape)
+    gradients = layer.feed_backward(upstream)
+    gradients = {layer.inputs[0]: gradients} if isinstance(gradients, ex.Expr) else dict(gradients)
+    found, slopes = ex.evaluate((y, gradients))
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    layer.neutral_invariant()
+    assert slopes.keys() == inputs.keys()
+    for port, given in inputs.items():
+        assert slopes[port].shape == given.shape
+        for index in np.ndindex(given.shape):
+            moved = np.zeros_like(given)
+            moved[index] = 1e-6
+            high, low = (value(*{**inputs, port: given + sign * moved}.values()) for sign in (1, -1))
+            slope = ((high - low) * upstream).sum() / 2e-6
+            np.testing.assert_allclose(slopes[port][index], slope, rtol=1e-6, atol=1e-7)
+
+
+def softmax(x: Array, count: int) -> Array:
+    e = np.exp(x)
+    return np.asarray(e / e.sum(axis=tuple(range(-count, 0)), keepdims=True))
+
+
+ONE: dict[str, tuple[type[layers.Layer], Callable[..., Array], float, float]] = {
+    "Abs": (layers.Absolute, np.abs, -3, 3),
+    "Acos": (layers.Arccos, np.arccos, -0.9, 0.9),
+    "Acosh": (layers.Arccosh, np.arccosh, 1.1, 4),
+    "Asin": (layers.Arcsin, np.arcsin, -0.9, 0.9),
+    "Asinh": (layers.Arcsinh, np.arcsinh, -3, 3),
+    "Cos": (layers.Cos, np.cos, -3, 3),
+    "Sin": (layers.Sin, np.sin, -3, 3),
+    "Tan": (layers.Tan, np.tan, -1, 1),
+    "Square": (layers.Square, np.square, -3, 3),
+    "Sigmoid": (layers.Sigmoid, lambda input: 1 / (1 + np.exp(-input)), -3, 3),
+    "Tanh": (layers.Tanh, np.tanh, -3, 3),
+    "ReLU": (layers.Relu, lambda input: np.maximum(input, 0), -3, 3),
+}
+
+
+@pytest.mark.spec("M-L1")
+@pytest.mark.parametrize("name", ONE)
+def test_layers_of_one_input(name: str) -> None:
+    """Every one-input layer of MetaNN equals float64's value, and its gradient finite differences, at ranks 0 to 3."""
+    kind, value, low, high = ONE[name]
+    layer = kind("layer", policies=[FEEDBACK], train=True)
+    for shape in [(), (3,), (2, 3), (2, 1, 3), (0, 2)]:
+        drawn = RANDOM.uniform(low, high, shape)
+        check(layer, {"input": np.where(np.abs(drawn) < 0.01, 0.5, drawn)}, value, 1e-12)
+
+
+@pytest.mark.spec("M-L1", "M-L15")
+def test_softmax_and_permute_read_dimension_policies() -> None:
+    """Softmax and Permute layers read from a policy which axes they work on: the last one unless said otherwise."""
+    for count in (1, 2):
+        chosen = [FEEDBACK, *[layers.DimensionPolicy.count(2)] * (count == 2)]
+        layer: layers.Layer = layers.Softmax("s", policies=chosen, train=True)
+        check(layer, {"input": RANDOM.normal(size=(2, 3, 2))}, lambda input, n=count: softmax(input, n), 1e-12)
+    layer = layers.Permute("p", policies=[FEEDBACK, layers.DimensionPolicy.axes((2, 0, 1))], train=True)
+    check(layer, {"input": steps(0, 1, 3, 2, 5)}, lambda input: input.transpose(2, 0, 1), 0)
+    with pytest.raises(ex.DeclarationError, match="without an order of axes"):
+        layers.Permute("p")
+
+
+PAIRS = [((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((), (2, 2)), ((2, 1), (1, 3)), ((2, 1, 2), ())]
+
+
+@pytest.mark.spec("M-L2")
+@pytest.mark.parametrize("name", ["Add", "Subtract", "Multiply"])
+def test_layers_of_two_inputs_broadcast_both_ways(name: str) -> None:
+    """Add, Subtract and Multiply layers broadcast on either side; a gradient is reduced to its operand's shape."""
+    layer = getattr(layers, name)("layer", policies=[FEEDBACK], train=True)
+    for left, right in PAIRS:
+        inputs = {"left": RANDOM.normal(size=left), "right": RANDOM.normal(size=right)}
+        check(layer, inputs, getattr(np, name.lower()), 1e-12)
+
+
+@pytest.mark.spec("M-L2")
+def test_dot_contracts_as_many_axes_as_its_policy_says() -> None:
+    """A Dot layer contracts the last axes of left with the first ones of right, one unless its policy says more."""
+    for count, left, right in ((1, (2, 3), (3, 4)), (1, (3,), (3,)), (1, (2, 2, 3), (3, 2)), (2, (2, 3, 2), (3, 2, 2))):
+        layer = layers.Dot("dot", policies=[FEEDBACK, layers.DimensionPolicy.count(count)], train=True)
+        inputs = {"left": RANDOM.normal(size=left), "right": RANDOM.normal(size=right)}
+        check(layer, inputs, lambda left, right, n=count: np.tensordot(left, right, n), 1e-12)
+    layer = layers.Dot("dot", policies=[layers.DimensionPolicy.count(2)])
+    found = ex.evaluate(layer(steps(0, 1, 5, 4, 3), steps(0, 1, 4, 3, 2)))
+    np.testing.assert_array_equal(found[:2], [[1012, 1078], [2596, 2806]])
+
+
+@pytest.mark.spec("M-L2")
+def test_interpolate_and_nll_loss_layers() -> None:
+    """Interpolate gives 7.2 between 3 and 9 at 0.3; the NLLLoss layer gives MetaNN's loss and gradient."""
+    between = layers.Interpolate("i", policies=[FEEDBACK], train=True)
+    assert between.inputs == ("first", "second", "weight")
+    np.testing.assert_allclose(ex.evaluate(layers.Interpolate("i")(np.array(3.0), np.array(9.0), 0.3)), 7.2)
+    for shapes in (((2, 3), (2, 3), ()), ((3,), (2, 3), (2, 1))):
+        inputs = {port: RANDOM.normal(size=shape) for port, shape in zip(between.inputs, shapes, strict=True)}
+        check(between, inputs, lambda first, second, weight: first * weight + second * (1 - weight), 1e-12)
+    loss = layers.NLLLoss("loss", policies=[FEEDBACK], train=True)
+    given, weight = steps(0.1, 0.05, 3, 4), steps(0.3, 0.1, 3, 4)
+    value, gradient = ex.evaluate((loss(given, weight), loss.feed_backward(0.5)["input"]))
+    np.testing.assert_allclose(value, -(weight * np.log(given)).sum() / weight.sum())
+    np.testing.assert_allclose(gradient, -0.5 * weight / given / weight.sum())
+    check(
+        loss,
+        {"input": given, "weight": weight},
+        lambda input, weight: -(weight * np.log(input)).sum() / weight.sum(),
+        1e-12,
+    )
+
+
+@pytest.mark.spec("M-L2", "M-L6")
+def test_metanns_ports_have_names_here() -> None:
+    """MetaNN's ports: LeftOperand and RightOperand are left and right, LayerInput and LayerOutput input and output."""
+    assert (
+        layers.Add.inputs == layers.Subtract.inputs == layers.Multiply.inputs == layers.Dot.inputs == ("left", "right")
+    )
+    assert layers.NLLLoss.inputs == ("input", "weight")
+    assert layers.Tanh.inputs == layers.Linear.inputs == ("input",)
+    assert layers.Tanh.outputs == layers.Linear.outputs == ("output",)
+
+
+@pytest.mark.spec("M-L3")
+@pytest.mark.parametrize("kind", [layers.ParamSource, layers.ValueSource])
+def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: type[layers.ParamSource]) -> None:
+    """A source begins with the load buffer's value, else the initializer's by name, else a filler's, else raises."""
+    initializer = layers.Initializer({"w": [2.0, 2.0]}, filler=layers.Constant(3.0))
+    held: dict[str, Any] = {"w": np.ones(2)}
+    cases = [
+        (held, initializer, 1.0, None),
+        ({}, initializer, 2.0, None),
+        ({}, layers.Initializer(filler=layers.Constant(3.0)), 3.0, None),
+        ({}, layers.Initializer(), 4.0, layers.Constant(4.0)),
+        ({}, layers.Initializer(filler=layers.Constant(3.0)), 4.0, layers.Constant(4.0)),
+    ]
+    for buffer, used, expected, filler in cases:
+        source = kind("w", (2,), policies=[layers.ParameterPolicy.filler(filler)])
+        source.init(used, buffer)
+        np.testing.assert_array_equal(ex.evaluate(source()), [expected, expected])
+        assert isinstance(buffer["w"], layers.Parameter)
+    with pytest.raises(ex.StateError, match="the load buffer, then among the initializer's values, then a filler"):
+        kind("w", (2,)).init()
+    with pytest.raises(ex.StateError, match="is not initialised"):
+        kind("w", (2,))()
+    with pytest.raises(ex.OperandError, match=r"has the shape \(3,\)"):
+        kind("w", (2,)).init(layers.Initializer({"w": [1, 2, 3]}))
+
+
+@pytest.mark.spec("M-L3", "M-L8")
+def test_an_init_that_fails_changes_nothing() -> None:
+    """Where one parameter has nothing to begin with, none is given a value and the buffer stays as it was."""
+    layer = layers.Linear("l", 2, 3)
+    buffer: dict[str, Any] = {}
+    with pytest.raises(ex.StateError, match="'l/bias/parameter'"):
+        layer.init(layers.Initializer({"l/weight/parameter": np.ones((2, 3))}), buffer)
+    assert not buffer
+    with pytest.raises(ex.StateError, match="is not initialised"):
+        layer["weight"](np.ones(2))
+
+
+@pytest.mark.spec("M-L5", "M-L7")
+def test_types_of_inputs_make_a_training_layer() -> None:
+    """Given the types of its inputs, or train=True, a layer trains; else it only infers, and cannot be fed backward."""
+    kind = ex.TensorType((2,), np.dtype(np.float32))
+    typed = layers.Tanh("t", inputs={"input": kind}, policies=[FEEDBACK])
+    assert typed.train
+    assert isinstance(typed(np.ones(2, np.float32)), ex.Expr)
+    assert isinstance(typed.feed_backward(np.ones(2)), ex.Expr)
+    with pytest.raises(ex.OperandError, match="made for 2 float32"):
+        typed(np.ones(3, np.float32))
+    with pytest.raises(ex.OperandError, match=r"port 'right' .* has no value"):
+        layers.Add("a", inputs={"left": kind})
+    with pytest.raises(ex.DeclarationError, match="what a port takes is a TensorType"):
+        layers.Tanh("t", inputs={"input": (2,)})  # type: ignore[dict-item]
+    infer = layers.Tanh("t")
+    infer(np.ones(2))
+    infer.neutral_invariant()
+    with pytest.raises(ex.StateError, match="a layer for inference keeps nothing"):
+        infer.feed_backward(np.ones(2))
+
+
+@pytest.mark.spec("M-L6")
+def test_containers_are_set_in_any_order_and_read_by_name() -> None:
+    """Containers by port: any order of setting; a wrong, missing or twice set name is an error that lists the ports."""
+    empty = layers.Ports(("left", "right"))
+    full = empty.set(right=2).set(left=1)
+    assert (full["left"], full["right"], dict(full)) == (1, 2, {"left": 1, "right": 2})
+    assert (len(empty), "left" in empty, empty.get("left", 7)) == (0, False, 7)
+    with pytest.raises(ex.UnknownNameError, match=r"'lft'\n.*left"):
+        empty.set(lft=1)
+    with pytest.raises(ex.OperandError, match=r"set twice\n.*\n.*left, right"):
+        full.set(left=3)
+    with pytest.raises(ex.OperandError, match=r"'right' has no value\n.*left, right"):
+        empty.set(left=1)["right"]
+    with pytest.raises(ex.UnknownNameError, match="'lft'"):
+        full["lft"]
+    layer = layers.Subtract("s")
+    for given in (
+        layer(np.ones(1), np.zeros(1)),
+        layer(right=np.zeros(1), left=np.ones(1)),
+        layer({"right": np.zeros(1), "left": np.ones(1)}),
+    ):
+        assert ex.evaluate(given) == 1
+
+
+@pytest.mark.spec("M-L7")
+def test_feeding_records_and_computes_nothing() -> None:
+    """Feeding forward and backward returns expressions, of which each layer is one call; no value is read."""
+    bad = np.full((2, 2), np.nan)
+    layer = layers.Linear("l", 2, 2, policies=[layers.PUpdate, FEEDBACK], train=True)
+    layer.init(layers.Initializer(filler=layers.Constant(1.0)))
+    with np.errstate(all="raise"):
+        y = layer(bad)
+        g = layer.feed_backward(bad)
+    assert isinstance(y, ex.Expr)
+    assert isinstance(g, ex.Expr)
+    assert type(y.operation).__name__ == "Call"
+    assert {"input", "weight/parameter", "bias/parameter"} == {p.label for p in y.operation.body.parameters}
+
+
+@pytest.mark.spec("M-L8")
+def test_every_layer_has_the_whole_interface() -> None:
+    """Init, LoadWeights, SaveWeights, GradCollect, NeutralInvariant are there for all layers, which may do nothing."""
+    layer = layers.Tanh("t", train=True)
+    layer.init()
+    layer.load_weights({"other": np.ones(1)})
+    assert layer.save_weights() == {}
+    collector = layers.GradCollector()
+    layer.grad_collect(collector)
+    assert len(collector) == 0
+    layer.neutral_invariant()
+    assert layer.parameters() == {}
+    assert layer.paths() == ()
+
+
+@pytest.mark.spec("M-L8")
+def test_weights_are_saved_and_loaded_by_name_all_or_none() -> None:
+    """Weights are saved and loaded by name; all are checked before any is assigned, and what was recorded stays."""
+    layer = layers.Linear("l", 2, 1)
+    layer.init(layers.Initializer(filler=layers.Constant(1.0)))
+    before = layer(np.ones(2))
+    saved = layer.save_weights()
+    assert {name: array.shape for name, array in saved.items()} == {
+        "l/weight/parameter": (2, 1),
+        "l/bias/parameter": (1,),
+    }
+    wrong: list[tuple[Any, str]] = [
+        ({"l/weight/parameter": np.zeros((2, 1))}, "unknown weight 'l/bias/parameter'"),
+        ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": np.zeros(3)}, r"has the shape \(3,\)"),
+        ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": [1j]}, "is complex128"),
+        ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": [[1], [2, 3]]}, "a regular array"),
+    ]
+    for weights, message in wrong:
+        with pytest.raises(ex.ExplorerError, match=message):
+            layer.load_weights(weights)
+        assert ex.evaluate(layer(np.ones(2))) == 3
+    layer.load_weights({name: array * 2 for name, array in saved.items()})
+    assert ex.evaluate((before, layer(np.ones(2)))) == (3, 6)
+    assert layer.save_weights()["l/bias/parameter"].dtype == np.float32
+
+
+@pytest.mark.spec("M-L9")
+def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() -> None:
+    """A layer fed forward several times, with any types, is fed backward as often, last first; then it is neutral."""
+    layer = layers.Square("s", policies=[FEEDBACK], train=True)
+    inputs = [RANDOM.normal(size=shape) for shape in ((2,), (2, 3), ())]
+    for given in inputs:
+        layer(given)
+    with pytest.raises(ex.StateError, match="fed forward 3 more times than backward"):
+        layer.neutral_invariant()
+    with pytest.raises(ex.OperandError, match="a gradient has its output's type, scalar float64"):
+        layer.feed_backward(np.ones(2))
+    for given in reversed(inputs):
+        np.testing.assert_allclose(ex.evaluate(layer.feed_backward(np.ones(given.shape))), 2 * given)
+    layer.neutral_invariant()
+    with pytest.raises(ex.StateError, match="was not fed forward"):
+        layer.feed_backward(1.0)
+
+
+@pytest.mark.spec("M-L14")
+def test_gradients_of_a_shared_parameter_are_summed() -> None:
+    """Layers that share a parameter, by a map of names or a load buffer, collect one gradient: the sum of theirs."""
+    first, second = (layers.Linear(name, 2, 3, policies=[layers.PUpdate], train=True) for name in "ab")
+    initializer = layers.Initializer(filler=layers.Uniform(), names={"b/weight/parameter": "a/weight/parameter"})
+    buffer: dict[str, Any] = {}
+    for layer in (first, second):
+        layer.init(initializer, buffer)
+    x = RANDOM.normal(size=(3, 2)).astype(np.float32)
+    seeds = RANDOM.normal(size=(3, 3, 3)).astype(np.float32)
+    for layer in (first, second, first):
+        layer(x)
+    for layer, seed in zip((first, second, first), (seeds[2], seeds[1], seeds[0]), strict=True):
+        layer.feed_backward(seed)
+    found = collected(first, second)
+    assert set(found) == {"a/weight/parameter", "a/bias/parameter", "b/bias/parameter"}
+    np.testing.assert_allclose(found["a/weight/parameter"], x.T @ seeds.sum(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found["a/bias/parameter"], (seeds[0] + seeds[2]).sum(axis=0), rtol=1e-5)
+    third = layers.Linear("a", 2, 3)
+    third.init(layers.Initializer(), buffer)
+    assert third["weight/parameter"].parameters()[""] is first["weight/parameter"].parameters()[""]
+    first.load_weights({name: array * 0 for name, array in first.save_weights().items()})
+    assert not third.save_weights()["a/weight/parameter"].any()
+    narrow = layers.Linear("a", 2, 2)
+    with pytest.raises(ex.OperandError, match=r"shares Parameter\('a/weight/parameter', 2×3 float32\)"):
+        narrow.init(initializer, buffer)
