@@ -256,7 +256,7 @@ class Graph:
             subjects,
             produced,
             chain,
-            location_of(kind),
+            location(kind),
         )
         self.choices.append(choice)
         return choice
@@ -322,16 +322,6 @@ class Graph:
         self.chapters.append(
             Chapter(name, kind, purpose, first, len(self.choices), tuple(self.live), counts or {}, micros)
         )
-
-
-_locations: dict[type, str] = {}
-
-
-def location_of(kind: type) -> str:
-    """``location``, remembered."""
-    if kind not in _locations:
-        _locations[kind] = location(kind)
-    return _locations[kind]
 
 
 def _key(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 from abc import ABC, abstractmethod
@@ -105,6 +106,7 @@ class Link(ABC):
         return type(self).__name__
 
 
+@functools.cache
 def location(kind: type) -> str:
     """Where a link or pass is written: "plan/links/stable.py:12", or the cell."""
     try:
