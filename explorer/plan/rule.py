@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 from abc import ABC, abstractmethod
@@ -106,9 +105,17 @@ class Link(ABC):
         return type(self).__name__
 
 
-@functools.cache
+_locations: dict[type, str] = {}
+
+
 def location(kind: type) -> str:
-    """Where a link or pass is written: "plan/links/stable.py:12", or the cell."""
+    """Where a link or pass is written: "plan/links/stable.py:12", or the cell; remembered."""
+    if kind not in _locations:
+        _locations[kind] = _find(kind)
+    return _locations[kind]
+
+
+def _find(kind: type) -> str:
     try:
         path, line = inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
     except (OSError, TypeError):
