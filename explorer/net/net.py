@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.core.errors import ExplorerError, OperandError
+from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
 from explorer.core.progress import work
@@ -96,11 +96,14 @@ class Net(BuildableNet):
     # -- running ---------------------------------------------------------------------------------------------------
 
     @work()
-    def run(self, *inputs: Any, **named: Any) -> Any:
+    def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """The outputs for arrays given in order or by name (keywords, or one dict): one alone, else a dict by name.
 
         Number, names, shapes and dtypes are checked before anything is computed. The plan is kept for the next run.
+        ``executor`` is that of a plan; an input of this name is given in order, or in a dict.
         """
+        if executor not in EXECUTORS:
+            raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
         arrays = {
             name: as_array(self.definition.input(name), value)
             for name, value in named_inputs(self.definition, inputs, named).items()
@@ -109,19 +112,19 @@ class Net(BuildableNet):
         self.init()
         check_inputs(self.definition, types)
         with self._lock:
-            program, build = self._program(types)
+            program, build = self._program(types, Options(lanes=EXECUTORS[executor].lanes))
             program.bind({build.inputs[name]: array for name, array in arrays.items()})
-            EXECUTORS["simple"](program, None)
+            EXECUTORS[executor].run(program, None)
             values = program.take()
         results = dict(zip(self.definition.outputs, values, strict=True))
         return next(iter(results.values())) if len(results) == 1 else results
 
-    def _program(self, types: Mapping[str, TensorType]) -> tuple[Program, Build]:
+    def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
         self._refresh()
-        key = tuple(types.values()), tuple(Link.chain)
+        key = tuple(types.values()), options, tuple(Link.chain)
         if key not in self._programs:
             build = self._build({name: self._parameter(name, kind) for name, kind in types.items()})
-            keep(self._programs, key, (Program(self._plan(list(build.outputs.values()), Options())), build))
+            keep(self._programs, key, (Program(self._plan(list(build.outputs.values()), options)), build))
         return self._programs[key]
 
     def _plan(self, outputs: list[Expr], options: Options) -> Planned:

@@ -142,7 +142,11 @@ def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
 
 
 def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]]:
-    """The plan of a body, and the parameters that stand for a call's operands, in their order; made once."""
+    """The plan of a body, and the parameters that stand for a call's operands, in their order; made once.
+
+    A call is one kernel: those of its body run one at a time.
+    """
+    options = replace(options, lanes=1) if options.lanes > 1 else options
     key = ("closed", options, tuple(Link.chain))
     held: tuple[Planned, tuple[Expr, ...]] | None = body.derived.get(key)
     if held is None:

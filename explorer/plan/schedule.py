@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from explorer.core.expr import Expr
+from explorer.core.types import AnyType, TupleType
 from explorer.plan.blocks import Blocks
 
 ALIGNMENT = 64
@@ -14,6 +15,11 @@ ALIGNMENT = 64
 def rounded(size: int) -> int:
     """A number of bytes, rounded up to whole cache lines."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def room(kind: AnyType) -> int:
+    """Bytes of the place that a result takes: those of several outputs lie one after the other."""
+    return sum([rounded(part.nbytes) for part in kind.parts]) if isinstance(kind, TupleType) else rounded(kind.nbytes)
 
 
 Pick: TypeAlias = tuple[bool, int, int, int]

@@ -209,6 +209,8 @@ class Step:
     start: float
     micros: float
     live: int
+    thread: int = 0
+    """0 is the thread that asked for the run, others are workers"""
 
 
 @dataclass(slots=True)

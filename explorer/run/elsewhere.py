@@ -50,11 +50,12 @@ class Dropping:
     """A kernel after which values of other devices are read no more: their memory is given back."""
 
     def __init__(self, runner: Runner, slots: Sequence[int]) -> None:
-        self._runner, self._slots = runner, slots
+        self._runner = runner
+        self.drops = [*getattr(runner, "drops", ()), *slots]
 
     def __call__(self, values: list[Any]) -> Any:
         """The result."""
         value = self._runner(values)
-        for slot in self._slots:
+        for slot in self.drops:
             values[slot] = None
         return value

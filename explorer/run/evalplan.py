@@ -21,7 +21,8 @@ from explorer.run import recorder
 from explorer.run.cache import Held, cache, structure
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
-from explorer.run.summary import summarize
+from explorer.run.timing import Timing
+from explorer.run.watch import Watch
 
 RECORDS = ("times", "values", "off")
 
@@ -62,7 +63,8 @@ class EvalPlan:
     """Evaluates what was registered: one plan, each value once, every decision kept (MetaNN: EvalPlan).
 
     ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
-    ``executor`` says how the schedule is run; with a ``device`` the plan takes only what lives there; further options
+    ``executor`` says how the schedule is run, "simple" (one kernel after the other) or "dag" (independent ones at a
+    time, on threads); with a ``device`` the plan takes only what lives there; further options
     are those of the planner.
     """
 
@@ -81,7 +83,7 @@ class EvalPlan:
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
         self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(
-            "record", "executor", "title", "device", **options
+            "record", "executor", "title", "device", **{"lanes": EXECUTORS[executor].lanes, **options}
         )
         self.record, self.executor, self.title, self.device = record, executor, title, device
         self._handles: list[Handle] = []
@@ -90,13 +92,13 @@ class EvalPlan:
         self._bound: dict[Expr, Array] = {}
         self._roots: list[Expr] = []
         """what was evaluated by a program that was planned for another graph of its structure"""
-        self._times: list[int] | None = None
+        self._timing: Timing | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
         self._views: list[Any] = []
 
     def __repr__(self) -> str:
-        state = "evaluated" if self._times is not None else "prepared" if self._planned is not None else "not planned"
+        state = "evaluated" if self._timing is not None else "prepared" if self._planned is not None else "not planned"
         return f"<plan {self.title!r}: {len(self._handles)} registered, {state}>"
 
     def register(self, value: Any) -> Handle:
@@ -134,7 +136,7 @@ class EvalPlan:
             with uncollected():
                 planned = plan([handle.expr for handle in self._handles], self.options)
         self._planned = planned
-        self._roots, self._times, self._values, self._recording = [], None, {}, None
+        self._roots, self._timing, self._values, self._recording = [], None, {}, None
         self._views = []  # they keep showing the program that they were made for
         self._fresh = True
         return self
@@ -155,10 +157,10 @@ class EvalPlan:
             return self
         handles = self._handles
         try:
-            results, times = self._run({**self._bound, **(inputs or {})})
+            results, timing = self._run({**self._bound, **(inputs or {})})
             for handle, value in zip(handles, results, strict=True):
                 handle._value = _from_device(handle.expr, value)
-            self._times = times
+            self._timing = timing
         except BaseException as error:
             for handle in handles:
                 handle._failure = type(error).__name__
@@ -170,7 +172,7 @@ class EvalPlan:
                     view.update(self.recording)
         return self
 
-    def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], list[int]]:
+    def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
         """Results and times: of a program for this structure that is there, else of a new one."""
         known = None
         if not self._fresh and self.record != "values":
@@ -179,26 +181,26 @@ class EvalPlan:
             held = cache.take(known) if known is not None else None
             if known is not None and held is not None:
                 try:
-                    times = EXECUTORS[self.executor](held.program, None)
+                    timing = EXECUTORS[self.executor].run(held.program, None)
                 except RunError:  # planned anew it fails again, and names this graph's own lines
                     self.prepare()
                 else:
                     results = held.program.take()
                     cache.put(known.key, held)
                     self._planned, self._roots, self._views, self._values = None, roots, [], {}
-                    return results, times
+                    return results, timing
         if not self._fresh:
             self.prepare()
         program = Program(self.planned, lent=known is not None)
         program.bind(inputs)
-        watch = _Watch(program) if self.record == "values" else None
-        times = EXECUTORS[self.executor](program, watch)
+        watch = Watch(program) if self.record == "values" else None
+        timing = EXECUTORS[self.executor].run(program, watch)
         if watch is not None:
-            self._values = watch.finish()
+            self._values = watch.found
         results = program.take()
         if known is not None:
             cache.put(known.key, Held(program, known.tensors))
-        return results, times
+        return results, timing
 
     @property
     def reused(self) -> bool:
@@ -222,14 +224,16 @@ class EvalPlan:
         planned = self.planned
         if self._recording is None:
             run = None
-            if self._times is not None and self.record != "off":
-                run = recorder.measured(planned, self.executor, self._times)
-            options = {
+            if self._timing is not None and self.record != "off":
+                run = recorder.measured(planned, self.executor, self._timing)
+            options: dict[str, Any] = {
                 "without": list(self.options.without),
                 "record": self.record,
                 "executor": self.executor,
                 "costs": "reference",
             }
+            if self.options.lanes > 1:
+                options["lanes"] = self.options.lanes
             if CHOSEN is not None:
                 options["blas"] = str(CHOSEN)
             with uncollected():
@@ -258,45 +262,6 @@ def _from_device(expr: Expr, value: Any) -> Any:
     found = device.read(value).view()
     found.flags.writeable = False
     return found
-
-
-class _Watch:
-    """Summarises every value as it is made; values that fusion removed are computed for it, each by its own kernel."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.kernels = program.planned.schedule.kernels
-        self.found: dict[int, Summary] = {}
-        for leaf in program.planned.schedule.leaves:
-            value = program.values[program.slots[leaf.uid]]
-            if value is not None:
-                self.found[leaf.uid] = summarize(leaf.type.device.read(value))
-
-    def __call__(self, index: int) -> None:
-        if index:
-            self._note(index - 1)
-        kernel = self.kernels[index]
-        if len(kernel.nodes) > 1:
-            program, inputs = self.program, self.program.planned.graph.inputs
-            made: dict[int, Any] = {}
-            for node in kernel.nodes[:-1]:
-                operands = [
-                    made[o.uid] if o.uid in made else program.values[program.slots[o.uid]] for o in inputs[node.uid]
-                ]
-                made[node.uid] = node.operation.compute(*operands)
-                self.found[node.uid] = summarize(made[node.uid])
-
-    def _note(self, index: int) -> None:
-        result = self.kernels[index].result
-        value = self.program.values[self.program.slots[result.uid]]
-        if not isinstance(value, tuple):
-            self.found[result.uid] = summarize(result.type.device.read(value))
-
-    def finish(self) -> dict[int, Summary]:
-        """All summaries by uid."""
-        if self.kernels:
-            self._note(len(self.kernels) - 1)
-        return self.found
 
 
 class _Default(threading.local):

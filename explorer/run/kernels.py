@@ -76,7 +76,7 @@ class Once:
     def __init__(self, runner: Runner, slot: int) -> None:
         self._runner: Runner | None = runner
         self._slot = slot
-        self.frees: list[int] = []
+        self.drops: list[int] = []
         """slots that nobody reads after this"""
 
     def __call__(self, values: Values) -> Any:
@@ -84,7 +84,7 @@ class Once:
         if self._runner is not None:
             values[self._slot] = self._runner(values)
             self._runner = None
-            for slot in self.frees:
+            for slot in self.drops:
                 values[slot] = None
         return values[self._slot]
 

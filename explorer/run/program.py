@@ -18,6 +18,7 @@ from explorer.plan.constants import is_constant
 from explorer.plan.planner import Planned, plan_closed
 from explorer.plan.schedule import Kernel
 from explorer.run.chain import Chain
+from explorer.run.dependencies import Chains, chains, dependencies
 from explorer.run.elsewhere import Dropping
 from explorer.run.in_pieces import InPieces
 from explorer.run.kernels import Once, Runner, Values, single
@@ -168,7 +169,18 @@ class Program:
         for uid, index in last.items():
             runner = self.runners[index][0] if index >= 0 else None
             if isinstance(runner, Once):
-                runner.frees.append(self.slots[uid])
+                runner.drops.append(self.slots[uid])
+
+    @functools.cached_property
+    def chains(self) -> Chains:
+        """Its execution chains, and what these wait for."""
+        uid_of = {slot: uid for uid, slot in self.slots.items()}
+        drops = {
+            index: [uid_of[slot] for slot in getattr(runner, "drops", ())]
+            for index, (runner, _) in enumerate(self.runners)
+        }
+        schedule = self.planned.schedule
+        return chains(schedule, dependencies(schedule, drops))
 
     def _borrowed(self) -> set[int]:
         base = {parameter.uid for parameter in self.parameters}

@@ -37,6 +37,7 @@ from explorer.record import (
 from explorer.run.boxes import layers, ports
 from explorer.run.fingerprint import fingerprint, spoken
 from explorer.run.gradients import gradients
+from explorer.run.timing import Timing
 
 
 class _Tables:
@@ -322,11 +323,15 @@ def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
     return Schedule(tuple(kernels), schedule.buffers, schedule.peak, schedule.peak_without_reuse)
 
 
-def measured(planned: Planned, executor: str, times: Sequence[int]) -> Run:
-    """The run of a schedule whose kernels ended at ``times[1:]`` (ns), begun at ``times[0]``."""
-    begin = times[0]
+def measured(planned: Planned, executor: str, timing: Timing) -> Run:
+    """The run of a schedule: its steps in the order in which they began."""
+    kernels = planned.schedule.kernels
+    if not kernels:
+        return Run(executor, (), 0.0)
+    begin = min(timing.began)
+    threads = timing.threads or [0] * len(kernels)
     steps = [
-        Step(index, (times[index] - begin) / 1000, (times[index + 1] - times[index]) / 1000, kernel.live)
-        for index, kernel in enumerate(planned.schedule.kernels)
+        Step(index, (began - begin) / 1000, (ended - began) / 1000, kernels[index].live, threads[index])
+        for index, (began, ended) in enumerate(zip(timing.began, timing.ended, strict=True))
     ]
-    return Run(executor, tuple(steps), (times[-1] - begin) / 1000)
+    return Run(executor, tuple(sorted(steps, key=lambda step: step.start)), (max(timing.ended) - begin) / 1000)

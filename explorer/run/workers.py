@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
+from typing import Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -97,14 +98,21 @@ def _blas() -> _Blas:
     return _Blas()
 
 
-class _Job:
+class Helped(Protocol):
+    """What threads can help with."""
+
+    def help(self) -> object:
+        """Do what can be done now; raises nothing on a thread that nobody interrupts."""
+
+
+class Job:
     """Tasks that several threads take from ``waiting``; a failure empties it."""
 
     def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
         self.waiting = deque(tasks)
-        self.begun: deque[None] = deque()
+        self.begun: dict[object, None] = {}
         """one for each helper that began"""
-        self.ended: deque[BaseException | None] = deque()
+        self.ended: dict[object, BaseException | None] = {}
         """one for each helper that ended: its failure"""
         self.wake: SimpleQueue[None] = SimpleQueue()
 
@@ -122,17 +130,44 @@ class _Job:
                 waiting.clear()
                 raise
 
-    def help(self) -> None:
-        """``work``, on a thread that nobody interrupts."""
-        self.begun.append(None)
-        failure = None
+    def help(self) -> BaseException | None:
+        """``work`` for the thread that made the job; that is told of a failure, which is returned here too."""
+        mine = object()
+        failure: BaseException | None = None
         try:
+            self.begun[mine] = None
             with np.errstate(all="ignore"):  # as on the thread that asked
                 self.work()
         except BaseException as error:
             failure = error
-        self.ended.append(failure)
-        self.wake.put(None)
+        while True:
+            try:
+                if mine in self.begun:
+                    self.ended[mine] = failure
+                self.wake.put(None)
+                return failure
+            except KeyboardInterrupt as error:  # not before it is told that this thread has ended
+                failure = error
+
+
+class Crew(Protocol):
+    """Threads that are at one run: those of them that have nothing else to do help with its jobs."""
+
+    def offer(self, job: Job, helpers: int) -> None:
+        """Have up to so many threads help."""
+
+    def withdraw(self, job: Job) -> None:
+        """No thread begins to help any more."""
+
+
+class _Own(threading.local):
+    def __init__(self) -> None:
+        self.number = 0
+        self.crew: Crew | None = None
+
+
+own = _Own()
+"""of each thread: its number, 0 where it is no worker; and the crew that it is in"""
 
 
 class _Pool:
@@ -143,19 +178,20 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._jobs: SimpleQueue[Helped] = SimpleQueue()
         self._threads = 0
 
-    def ask(self, job: _Job, helpers: int) -> None:
+    def ask(self, job: Helped, helpers: int) -> None:
         """Have so many threads help, or as many as can be had, which at the end of the process is none."""
         with suppress(RuntimeError):
             while self._threads < helpers:
-                _thread.start_new_thread(self._serve, ())
+                _thread.start_new_thread(self._serve, (self._threads + 1,))
                 self._threads += 1
         for _ in range(min(helpers, self._threads)):
             self._jobs.put(job)
 
-    def _serve(self) -> None:
+    def _serve(self, number: int) -> None:
+        own.number = number
         while True:
             self._jobs.get().help()
 
@@ -163,6 +199,16 @@ class _Pool:
 @functools.cache
 def _pool() -> _Pool:
     return _Pool()
+
+
+def threads() -> int:
+    """How many threads share work: as many as BLAS has."""
+    return _blas().threads
+
+
+def ask(helped: Helped, helpers: int) -> None:
+    """Have so many workers help, or as many as can be had, as soon as they are free."""
+    _pool().ask(helped, helpers)
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
@@ -176,21 +222,26 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
     Returns, or raises, when no task runs any more.
     """
     blas = _blas()
-    threads = blas.threads
-    if min(len(tasks), threads) < 2:
+    most = min(len(tasks), blas.threads)
+    if most < 2:
         for task in tasks:
             task()
         return
-    job = _Job(tasks)
+    job, crew = Job(tasks), own.crew
     interrupt: KeyboardInterrupt | None = None
     with nullcontext() if blas.ruled else blas:
         try:
-            _pool().ask(job, min(len(tasks), threads) - 1)
+            if crew is None:
+                _pool().ask(job, most - 1)
+            else:
+                crew.offer(job, most - 1)
             job.work()
         finally:
             while True:
                 try:
                     job.waiting.clear()  # after a failure or an interrupt
+                    if crew is not None:
+                        crew.withdraw(job)
                     while len(job.begun) > len(job.ended):
                         job.wake.get()
                     break
@@ -198,7 +249,7 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
                     interrupt = error
     if interrupt is not None:
         raise interrupt
-    for failure in job.ended:
+    for failure in tuple(job.ended.values()):  # a late helper may be entering itself
         if failure is not None:
             raise failure
 

@@ -146,7 +146,7 @@ def test_a_busy_worker_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
     """A thread that has done all its pieces itself does not wait for workers that are at others' pieces."""
     pool, leave = workers._Pool(), threading.Event()
     monkeypatch.setattr(workers, "_pool", lambda: pool)
-    other = workers._Job([partial(leave.wait, 10)])
+    other = workers.Job([partial(leave.wait, 10)])
     pool.ask(other, 1)
     done: list[int] = []
     with threadpool_limits(2, user_api="blas"):

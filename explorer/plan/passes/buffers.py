@@ -11,10 +11,9 @@ from typing import NamedTuple
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.core.function import Call
-from explorer.core.types import TupleType
 from explorer.plan.arena import Span, pack
 from explorer.plan.graph import Graph
-from explorer.plan.schedule import Kernel, Schedule, rounded
+from explorer.plan.schedule import Kernel, Schedule, room, rounded
 
 _MEETINGS = 200_000
 """pairs of results alive at one moment, beside eight a kernel, up to which results are packed"""
@@ -80,7 +79,7 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
                 kernel.buffer = owner[operand.uid].buffer
                 needs[result.uid] = needs[operand.uid]
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
-                size = needs[result.uid] = _size(result)
+                size = needs[result.uid] = room(result.type)
                 kernel.buffer = _take(size, sizes, free)
         for read, end in last:
             dying.setdefault(index if read is operand else end.dead, []).append(read)
@@ -295,9 +294,3 @@ def _tell(graph: Graph, schedule: Schedule, beside: int, owner: Mapping[int, Ker
             {"count": len(in_place), "saved_bytes": sum([owner[node.uid].bytes for node in in_place])},
             in_place,
         )
-
-
-def _size(node: Expr) -> int:
-    """Bytes of the buffer that a result needs."""
-    kind = node.type
-    return sum([rounded(part.nbytes) for part in kind.parts]) if isinstance(kind, TupleType) else rounded(kind.nbytes)

@@ -1,8 +1,25 @@
 """Executors: how a program is run."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from explorer.run.executors.dag import run_dag
 from explorer.run.executors.simple import run_simple
+from explorer.run.program import Program
+from explorer.run.timing import Timing
+from explorer.run.watch import Watch
 
-EXECUTORS = {"simple": run_simple}
-"""executor name → function(program, observer) that runs it and returns (start, stop) of each kernel in ns"""
 
-__all__ = ["EXECUTORS", "run_simple"]
+class Executor(NamedTuple):
+    """A way to run programs, and how many kernels at a time their memory is planned for unless a plan says so."""
+
+    run: Callable[[Program, Watch | None], Timing]
+    lanes: int
+
+
+EXECUTORS = {"simple": Executor(run_simple, 1), "dag": Executor(run_dag, 4)}
+"""by name; lanes are the same on every machine, so that plans are"""
+
+__all__ = ["EXECUTORS", "Executor", "run_dag", "run_simple"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from time import perf_counter_ns
 
@@ -11,36 +10,25 @@ import numpy as np
 from explorer.core.errors import RunError
 from explorer.core.progress import Follower, Progress, follower
 from explorer.run.program import Program, failure
+from explorer.run.timing import Timing
+from explorer.run.watch import Watch
 from explorer.run.workers import single_threaded_products
 
 
-def run_simple(program: Program, before: Callable[[int], None] | None = None) -> list[int]:
-    """Run all kernels; returns the times in ns: the start, then the end of each kernel.
+def run_simple(program: Program, watch: Watch | None = None) -> Timing:
+    """Run all kernels.
 
-    ``before`` is called with the number of the kernel about to run; its time and that of who follows are not counted.
     Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the
     rest and is raised as RunError; an interrupt leaves the program ready for another run.
     """
     follow = follower()
-    if follow is not None:
-        before = _told(program, follow, before)
-    values = program.values
-    times = [perf_counter_ns()]
-    note = times.append
+    times: list[int] = []
     try:
         with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
-            if before is None:
-                for runner, slot in program.runners:
-                    values[slot] = runner(values)
-                    note(perf_counter_ns())
+            if watch is None and follow is None:
+                _run(program, times)
             else:
-                watching = 0
-                for index, (runner, slot) in enumerate(program.runners):
-                    began = perf_counter_ns()
-                    before(index)
-                    watching += perf_counter_ns() - began
-                    values[slot] = runner(values)
-                    note(perf_counter_ns() - watching)
+                _run_seen(program, times, watch, follow)
     except RunError:
         program.forget()
         raise
@@ -50,17 +38,32 @@ def run_simple(program: Program, before: Callable[[int], None] | None = None) ->
     except BaseException:
         program.forget()
         raise
-    return times
+    return Timing(times[:-1], times[1:], [])
 
 
-def _told(program: Program, follow: Follower, before: Callable[[int], None] | None) -> Callable[[int], None]:
-    """``before``, and who follows the work is told."""
-    kernels = program.planned.schedule.kernels
-    count = len(kernels)
+def _run(program: Program, times: list[int]) -> None:
+    values, note = program.values, times.append
+    note(perf_counter_ns())
+    for runner, slot in program.runners:
+        values[slot] = runner(values)
+        note(perf_counter_ns())
 
-    def told(index: int) -> None:
-        follow(Progress("running", kernels[index].result.operation.label, index, count))
-        if before is not None:
-            before(index)
 
-    return told
+def _run_seen(program: Program, times: list[int], watch: Watch | None, follow: Follower | None) -> None:
+    """The time of who watches and who follows is not counted."""
+    values, kernels = program.values, program.planned.schedule.kernels
+    watching = 0
+    times.append(perf_counter_ns())
+    for index, (runner, slot) in enumerate(program.runners):
+        paused = perf_counter_ns()
+        if follow is not None:
+            follow(Progress("running", kernels[index].result.operation.label, index, len(kernels)))
+        if watch is not None:
+            watch.before(index)
+        watching += perf_counter_ns() - paused
+        values[slot] = runner(values)
+        paused = perf_counter_ns()
+        times.append(paused - watching)
+        if watch is not None:
+            watch.after(index)
+            watching += perf_counter_ns() - paused
