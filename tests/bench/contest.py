@@ -9,18 +9,26 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypeAlias
 
 PAUSE = 0.06
 """seconds between contestants: the idle worker threads of one library slow the next one"""
 
 
-def contest(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5) -> dict[str, float]:
+Clock: TypeAlias = Callable[[], float]
+"""seconds: ``time.perf_counter``, or ``time.process_time`` for one thread's work on a machine that others use too"""
+
+
+def contest(
+    contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst: int = 1, clock: Clock = time.perf_counter
+) -> dict[str, float]:
     """The median time of each in ms; the first round is dropped."""
-    return {name: statistics.median(spent) for name, spent in samples(contestants, rounds).items()}
+    return {name: statistics.median(spent) for name, spent in samples(contestants, rounds, burst, clock).items()}
 
 
-def samples(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst: int = 1) -> dict[str, list[float]]:
+def samples(
+    contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst: int = 1, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
     """The times of each in ms; the first round is dropped.
 
     In each round a contestant runs ``burst`` times; where that is more than once, its first run wakes its threads and
@@ -33,9 +41,9 @@ def samples(contestants: Mapping[str, Callable[[], Any]], rounds: int = 5, burst
             time.sleep(PAUSE)
             spent = []
             for _ in range(burst):
-                start = time.perf_counter()
+                start = clock()
                 run()
-                spent.append((time.perf_counter() - start) * 1000)
+                spent.append((clock() - start) * 1000)
             if turn:
                 times[name].extend(spent[1:] or spent)
     return times
@@ -46,6 +54,13 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], pack
     widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in [header, *rows]]
     return "\n".join(["", title, machine(packages), *lines, ""])
+
+
+def compared(title: str, times: Mapping[str, float], packages: Sequence[str], ours: int) -> str:
+    """A table of times in ms; the first ``ours`` contestants are explorer's, and their ratios to each stand beside."""
+    own = [*times][:ours]
+    rows = [[name, f"{spent:.2f}", *[f"{times[each] / spent:.2f}" for each in own]] for name, spent in times.items()]
+    return table(title, ["", "ms", *[f"{each} : it" for each in own]], rows, packages)
 
 
 def machine(packages: Sequence[str]) -> str:

@@ -1,0 +1,6 @@
+"""What frameworks must be told before they are imported."""
+
+import os
+
+# One thread for XLA: the other contestants of its tables are given one as well (contest.one_thread).
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")

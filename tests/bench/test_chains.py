@@ -1,0 +1,113 @@
+"""Chains of ten elementwise operations over 1e4, 1e6 and 1e7 float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+from tests.bench.contest import contest, table
+from tests.bench.programs import one_thread
+
+pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
+
+SIZES = (10_000, 1_000_000, 10_000_000)
+TEXT = "abs(((x * 1.5 + y) * x - y) * 0.5 * (x + 2.0) - y) * 0.25"
+PACKAGES = ["numpy", "numexpr", "torch", "jax"]
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+def chain(x: Any, y: Any) -> Any:
+    """Ten operations, whatever x and y are."""
+    return abs(((x * 1.5 + y) * x - y) * 0.5 * (x + 2.0) - y) * 0.25
+
+
+def by_explorer(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
+    """Recorded, found planned, run and read; and the prepared program alone."""
+    x_, y_ = ex.tensor(x), ex.tensor(y)
+    plan = ex.EvalPlan()
+    plan.register(chain(x_, y_))
+    program = Program(plan.prepare().planned)
+
+    def execute() -> Any:
+        run_simple(program)
+        return program.take()[0]
+
+    return {"explorer": lambda: ex.evaluate(chain(x_, y_)), "explorer, execution": execute}
+
+
+def by_numpy(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
+    """As written; and with two arrays that the results go to in turn."""
+    out, other = np.empty_like(x), np.empty_like(x)
+
+    def outs() -> Any:
+        np.multiply(x, np.float32(1.5), out=out)
+        np.add(out, y, out=out)
+        np.multiply(out, x, out=out)
+        np.subtract(out, y, out=out)
+        np.multiply(out, np.float32(0.5), out=out)
+        np.add(x, np.float32(2.0), out=other)
+        np.multiply(out, other, out=out)
+        np.subtract(out, y, out=out)
+        np.abs(out, out=out)
+        return np.multiply(out, np.float32(0.25), out=out)
+
+    return {"NumPy": lambda: chain(x, y), "NumPy, out=": outs}
+
+
+def by_numexpr(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
+    import numexpr
+
+    numexpr.set_num_threads(1)
+    text = TEXT
+    for number in ("1.5", "0.5", "2.0", "0.25"):  # as doubles they would make everything double
+        text = text.replace(number, f"c{number.replace('.', '_')}")
+    names = {f"c{number.replace('.', '_')}": np.float32(number) for number in ("1.5", "0.5", "2.0", "0.25")}
+    return {"numexpr": lambda: numexpr.evaluate(text, {"x": x, "y": y, **names})}
+
+
+def by_torch(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
+    import torch
+
+    x_, y_ = torch.from_numpy(x), torch.from_numpy(y)
+
+    def run() -> Any:
+        with torch.inference_mode():
+            return chain(x_, y_).numpy()
+
+    return {"torch": run}
+
+
+def by_jax(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
+    import jax
+    import jax.numpy as jnp
+
+    x_, y_, compiled = jnp.asarray(x), jnp.asarray(y), jax.jit(chain)
+    return {"jax.jit": lambda: np.asarray(compiled(x_, y_))}
+
+
+def test_chains() -> None:
+    """Reach for ≤ 0.5 × NumPy as written, at 1e7."""
+    rows: dict[str, list[str]] = {}
+    with one_thread():
+        for size in SIZES:
+            rng = np.random.default_rng(size)
+            x, y = (rng.random(size, np.float32) for _ in range(2))
+            runs: dict[str, Callable[[], Any]] = {}
+            for make in (by_explorer, by_numpy, by_numexpr, by_torch, by_jax):
+                runs |= make(x, y)
+            expected = runs["NumPy"]()
+            for name, run in runs.items():
+                np.testing.assert_allclose(run(), expected, rtol=1e-5, atol=1e-5, err_msg=name)
+            times = contest(runs, rounds=5, burst=20 if size < 1_000_000 else 3, clock=process_time)
+            for name, spent in times.items():
+                rows.setdefault(name, [name]).extend([f"{spent * 1000:,.0f}", f"{spent / times['NumPy']:.2f}"])
+    header = ["", *[title for size in SIZES for title in (f"{size:,}: µs", ": NumPy")]]
+    print(table("ten elementwise operations, float32, 1 thread", header, [*rows.values()], PACKAGES))
+    assert all(len(row) == len(header) for row in rows.values())
