@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
 from explorer.core.progress import Progress, follower
+from explorer.core.tensor import Tensor
 from explorer.ops.conv import Conv2d
 from explorer.plan.closed import alone
 from explorer.plan.graph import Graph
@@ -27,6 +28,7 @@ from explorer.plan.passes import (
     Open,
     Order,
     Prune,
+    Recall,
     Simplify,
 )
 from explorer.plan.rule import Link
@@ -90,13 +92,15 @@ class Planned:
     micros: float
 
 
-def plan(roots: Sequence[Expr], options: Options | None = None) -> Planned:
-    """Plan the evaluation of expressions."""
+def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[int, Tensor] | None = None) -> Planned:
+    """Plan the evaluation of expressions; ``values`` are those that are known already, by uid."""
     options = options or Options()
     started = time.perf_counter()
     graph = Graph(roots)
     graph.chapter("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
     without = options.without
+    if values:
+        _run(Recall(values), graph)
     first_round = [p for p in (Simplify(), Dedup(), Prune()) if p.name not in without]
     for each in first_round:
         _run(each, graph)

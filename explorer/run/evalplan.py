@@ -21,6 +21,7 @@ from explorer.run import recorder
 from explorer.run.cache import Held, cache, structure
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
+from explorer.run.results import recalled, remember
 from explorer.run.timing import Timing
 from explorer.run.watch import Watch
 
@@ -64,8 +65,8 @@ class EvalPlan:
 
     ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
     ``executor`` says how the schedule is run, "simple" (one kernel after the other) or "dag" (independent ones at a
-    time, on threads); with a ``device`` the plan takes only what lives there; further options
-    are those of the planner.
+    time, on threads); with a ``device`` the plan takes only what lives there; with ``recall`` what such a plan has
+    evaluated before is not evaluated again while somebody holds the result; further options are those of the planner.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class EvalPlan:
         executor: str = "simple",
         title: str = "",
         device: Device | None = None,
+        recall: bool = False,
         **options: Any,
     ) -> None:
         if record not in RECORDS:
@@ -83,9 +85,10 @@ class EvalPlan:
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
         self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(
-            "record", "executor", "title", "device", **{"lanes": EXECUTORS[executor].lanes, **options}
+            "record", "executor", "title", "device", "recall", **{"lanes": EXECUTORS[executor].lanes, **options}
         )
         self.record, self.executor, self.title, self.device = record, executor, title, device
+        self.recall = recall
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
         self._fresh = False
@@ -134,7 +137,8 @@ class EvalPlan:
             )
         if planned is None:
             with uncollected():
-                planned = plan([handle.expr for handle in self._handles], self.options)
+                roots = [handle.expr for handle in self._handles]
+                planned = plan(roots, self.options, recalled(roots) if self.recall else None)
         self._planned = planned
         self._roots, self._timing, self._values, self._recording = [], None, {}, None
         self._views = []  # they keep showing the program that they were made for
@@ -160,6 +164,8 @@ class EvalPlan:
             results, timing = self._run({**self._bound, **(inputs or {})})
             for handle, value in zip(handles, results, strict=True):
                 handle._value = _from_device(handle.expr, value)
+                if self.recall:
+                    remember(handle.expr, handle._value)
             self._timing = timing
         except BaseException as error:
             for handle in handles:
@@ -175,7 +181,7 @@ class EvalPlan:
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
         """Results and times: of a program for this structure that is there, else of a new one."""
         known = None
-        if not self._fresh and self.record != "values":
+        if not self._fresh and not self.recall and self.record != "values":
             roots = [handle.expr for handle in self._handles]
             known = structure(roots, self.options)
             held = cache.take(known) if known is not None else None
@@ -275,7 +281,7 @@ _default = _Default()
 def default_plan(device: Device = cpu) -> EvalPlan:
     """The thread's own plan of a device, which ``expression.eval_register()`` registers in."""
     if device not in _default.plans:
-        _default.plans[device] = EvalPlan(device=device)
+        _default.plans[device] = EvalPlan(device=device, recall=True)
     return _default.plans[device]
 
 

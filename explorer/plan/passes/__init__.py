@@ -10,6 +10,7 @@ from explorer.plan.passes.layout import Layout
 from explorer.plan.passes.open import Open
 from explorer.plan.passes.order import Order
 from explorer.plan.passes.prune import Prune
+from explorer.plan.passes.recall import Recall
 from explorer.plan.passes.simplify import Simplify
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "Open",
     "Order",
     "Prune",
+    "Recall",
     "Simplify",
 ]
