@@ -119,14 +119,17 @@ def _feedback(layer: Telling) -> Iterator[Feedback]:
     """Of each sublayer whether it feeds back, of a parameter whether its gradient is built, and why."""
     trains = _trains(layer)
     for each in vars(layer).get("feedback", ()):
+        inside = layer.inside(each.sublayer)
+        if inside is None or not inside.inputs:  # a source has nothing to feed back to
+            continue
         yield Feedback(each.sublayer, trains and each.needed, each.reason if trains else "the layer is for inference")
     if vars(layer).get("shape") is None or layer.inputs:
         return
     if not trains:
-        yield Feedback("parameter", False, "the layer is for inference")
+        yield Feedback("", False, "the layer is for inference")
     else:
         built = bool(getattr(layer, "updates")())  # noqa: B009
-        yield Feedback("parameter", built, _why(layer, GradPolicy.update, built))
+        yield Feedback("", built, _why(layer, GradPolicy.update, built))
 
 
 def _why(layer: Telling, minor: Minor, built: bool) -> str:

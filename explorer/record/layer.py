@@ -18,7 +18,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Whether a gradient is built, and why: ``of`` is a sublayer, for its inputs, or "parameter", the layer's own."""
+    """Whether a gradient is built, and why: ``of`` is a sublayer, for its inputs, or "", the layer's own parameter."""
 
     of: str
     built: bool
@@ -27,7 +27,7 @@ class Feedback:
     @property
     def text(self) -> str:
         """The decision as a sentence."""
-        if self.of == "parameter":
+        if not self.of:
             return f"its gradient is {'' if self.built else 'not '}built: {self.reason}"
         return f"{self.of} feeds {'' if self.built else 'nothing '}back: {self.reason}"
 
