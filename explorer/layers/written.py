@@ -108,6 +108,7 @@ class Writer:
         self.parameters: dict[str, Expr] = {}
         """by their path inside the layer"""
         self._sources = dict(zip(layer.paths(), layer.sources(), strict=True))
+        self._outside = f"{layer.name}/"
         self._paths = {id(source): path for path, source in self._sources.items()}
         self._shared: dict[int, Expr] = {}
 
@@ -134,11 +135,12 @@ class Writer:
         found = self._shared.get(id(held)) if held is not None else None
         if found is None and held is None:
             chosen = source.select(ParameterPolicy)
-            found = Given(TensorType(source.shape, chosen.dtype, chosen.device), source.name)()
+            found = Given(
+                TensorType(source.shape, chosen.dtype, chosen.device), source.name.removeprefix(self._outside)
+            )()
         elif found is None and held is not None:
-            found = self._shared[id(held)] = tensor(
-                held.value.array, name=held.name, copy=False, device=held.value.device
-            )
+            name = held.name.removeprefix(self._outside)
+            found = self._shared[id(held)] = tensor(held.value.array, name=name, copy=False, device=held.value.device)
         assert found is not None
         self.parameters[path] = found
         return found

@@ -24,7 +24,12 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 def to_json(recording: Recording) -> dict[str, Any]:
     """The plain form of a recording: dicts, lists, strings, numbers, booleans and None."""
     plain: dict[str, Any] = _encode(recording)
-    return {"schema": SCHEMA, **{name: rows for name, rows in plain.items() if rows or name not in OPTIONAL}}
+    return {"schema": SCHEMA, **{name: rows for name, rows in plain.items() if stands(name, rows)}}
+
+
+def stands(name: str, rows: Any) -> bool:
+    """Tell whether a table of a recording is written."""
+    return bool(rows) or name not in OPTIONAL
 
 
 def row_names(kind: type) -> tuple[str, ...]:

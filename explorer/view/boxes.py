@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -29,11 +29,15 @@ class Box:
     """the "n" of "×n": how many equal things it stands for"""
     open: bool = False
     type: str = ""
-    """what the one operator of a file does that it stands for; "" where it stands for anything else"""
+    """what the one operator of a file does that it stands for, or the class of a layer; "" for anything else"""
+    scope: int = -1
+    """the row of the scope that it was made from, −1 for one that folding made"""
+    layer: int = -1
+    """the row of the layer that it stands for, where the recording tells of it"""
 
     @property
     def is_operator(self) -> bool:
-        """Tell whether it stands for one operator of a file: its weights and the nodes that compute it are inside."""
+        """Tell whether it stands for one operator of a file, or a layer without layers inside: it holds nodes only."""
         return self.type != "" and all(item.kind == "slot" for item in self.items)
 
 
@@ -89,6 +93,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
         tree.bodies.append(row)
         tree.boxes.append(Box("body" if row else "top", name or recording.title, -1))
     found: dict[tuple[int, int], int] = {}
+    layers = {scope: row for row, layer in enumerate(recording.layers) for scope in layer.scopes}
     for slot, members in enumerate(slots.nodes):
         scope = nodes.scope[members[0]]
         for member in members[1:]:
@@ -102,7 +107,9 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             known = box is not None
             if box is None:
                 box = found[body, scope] = len(tree.boxes)
-                tree.boxes.append(Box(scopes[scope].kind, scope_name(recording, scope), -1, type=scopes[scope].type))
+                made = Box(scopes[scope].kind, scope_name(recording, scope), -1, type=scopes[scope].type)
+                made.scope, made.layer = scope, layers.get(scope, -1)
+                tree.boxes.append(made)
             tree.boxes[box].items.append(item)
             item = Item("box", box)
             if known:
@@ -110,7 +117,8 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             scope = scopes[scope].parent
         else:
             tree.boxes[body].items.append(item)
-    _drop_single(tree)
+    leaves = ("leaf", "input", "constant")
+    _drop_single(tree, {slot for slot, members in enumerate(slots.nodes) if nodes.kind[members[0]] in leaves})
     return tree
 
 
@@ -130,14 +138,17 @@ def _scope_depths(recording: Recording) -> list[int]:
     return depths
 
 
-def _drop_single(tree: Tree) -> None:
-    """Replace a box around one slot by the slot, and one around one box by that box with both names."""
+def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
+    """Replace a box around one slot by the slot, and one around one box by that box with both names.
+
+    A layer that is told of stays, unless it holds nothing but a leaf: its parameter.
+    """
     for index in tree.inside_out():
         box = tree.boxes[index]
         items = []
         for kind, inner in box.items:
             child = tree.boxes[inner] if kind == "box" else None
-            if child is None or len(child.items) > 1:
+            if child is None or len(child.items) > 1 or _is_told(child, leaves):
                 items.append(Item(kind, inner))
                 continue
             only = child.items[0]
@@ -151,6 +162,11 @@ def _drop_single(tree: Tree) -> None:
             continue
         while len(box.items) == 1 and box.items[0].kind == "box" and box.kind == "body":
             tree.hold(index, tree.boxes[box.items[0].number].items)
+
+
+def _is_told(box: Box, leaves: Collection[int]) -> bool:
+    kind, index = box.items[0]
+    return box.layer >= 0 and (kind == "box" or index not in leaves)
 
 
 class Paths:

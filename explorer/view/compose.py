@@ -22,6 +22,8 @@ class Segment:
     points: list[int]
     arrow: bool
     """it ends at a node or a closed box"""
+    names: tuple[str, str] = ("", "")
+    """the layers' ports at its ends"""
 
 
 @dataclass(slots=True)
@@ -147,5 +149,6 @@ def _segments(
             moved.append(round(origin[0] + x + (1 - part) * first[0] + part * last[0]))
             moved.append(round(origin[1] + y + (1 - part) * first[1] + part * last[1]))
         arrow = head >= 0 and not (items[head].kind == "box" and items[head].number in composed)
-        found.append(Segment(box, tail, head, moved, arrow))
+        names = model.port_names.get((box, tail, head), ("", ""))
+        found.append(Segment(box, tail, head, moved, arrow, names))
     return found

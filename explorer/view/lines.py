@@ -8,8 +8,8 @@ from explorer.record import Recording
 from explorer.view import font
 from explorer.view.visible import visible
 
-NAME, TYPE, TITLE = 12.0, 10.0, 11.0
-"""font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups"""
+NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
+"""font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups, names of ports"""
 LINE = 14
 """px from one soft line of a closed box to the next"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0

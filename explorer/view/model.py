@@ -11,6 +11,7 @@ from explorer.view.contents import contents
 from explorer.view.fold import fold
 from explorer.view.lines import NAME, TITLE, TYPE, WIDEST, Lines, box_size, fit, group_title, node_size, short_type
 from explorer.view.opening import choose_open
+from explorer.view.port_names import PortNames, port_names
 from explorer.view.ports import Ports, find_ports
 from explorer.view.slots import Slots, build_slots
 from explorer.view.totals import Totals, of_boxes
@@ -42,6 +43,8 @@ class Model:
     """for each box, (from item, to item) with −1 for its border"""
     ports: Ports
     """where edges cross the borders of boxes"""
+    port_names: PortNames
+    """what the ports of layers are called, at the ends of edges"""
     groups: list[list[tuple[int, list[int]]]]
     """for each box, the items that run as one kernel in the end, two or more, and the width of their title in px"""
 
@@ -78,6 +81,7 @@ def build_model(recording: Recording) -> Model:
         extents,
         lift(tree, slots.edges),
         find_ports(tree, slots),
+        port_names(recording, tree, slots),
         _kernel_groups(recording, slots, tree),
     )
 
@@ -95,15 +99,19 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
 
 def _result(recording: Recording, slots: Slots, box: Box) -> str:
     """Say what an operator does and the type of its result: ``nn.Conv2d · 8×8×8 f32``."""
-    last = max(slots.nodes[slot][0] for _, slot in box.items)
-    return f"{fit(box.type, TYPE, widest=_TYPE)} · {short_type(recording, recording.nodes.type[last])}"
+    first = [slots.nodes[slot][0] for _, slot in box.items]
+    last = max([node for node in first if recording.nodes.born[node] < 0] or first)
+    type_ = short_type(recording, recording.nodes.type[last])
+    return type_ if box.kind == "layer" else f"{fit(box.type, TYPE, widest=_TYPE)} · {type_}"
 
 
 def _name(box: Box) -> str:
+    """Write the name of a box, of a layer with its class, and its "×n"."""
+    label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
     if box.count == 1:
-        return fit(box.label, NAME, bold=True)
+        return fit(label, NAME, bold=True)
     times = f" ×{box.count:,}"
-    return fit(box.label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times
+    return fit(label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[tuple[int, list[int]]]]:

@@ -72,5 +72,7 @@ class _Chooser:
         box = self._boxes[index]
         if box.is_operator and self._operators_closed:
             return False
+        if box.kind == "gradient" and any(kind == "box" and self._boxes[inner].layer >= 0 for kind, inner in box.items):
+            return True
         shows_first = box.kind in ("repeat", "stack") and box.items[0].kind == "box"
         return box.kind in _MEANT or (shows_first and self._boxes[box.items[0].number].kind in _MEANT)

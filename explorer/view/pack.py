@@ -23,7 +23,7 @@ from itertools import accumulate, chain, groupby, islice, repeat
 from operator import attrgetter, itemgetter, ne, sub
 from typing import Any
 
-from explorer.record.codec import row_names
+from explorer.record.codec import row_names, stands
 
 LONG = 48
 """values that a list has at least to be packed: shorter ones are easier to read as they are"""
@@ -61,7 +61,7 @@ def pack(value: Any) -> Any:
             return _pack_long(value)
         return list(value) if all(map(_is_scalar, value)) else [pack(item) for item in value]
     if names := row_names(type(value)):
-        return {name: pack(getattr(value, name)) for name in names}
+        return {name: pack(rows) for name in names if stands(name, rows := getattr(value, name))}
     return value
 
 

@@ -45,6 +45,7 @@ _RULES = (
     ".title{paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round;font-size:11px;font-weight:700;fill:var(--soft)}",
     ".fused{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:11px;font-weight:700;fill:var(--fuse)}",
     "g text.copies{font-size:10px;font-weight:700;fill:var(--on);text-anchor:middle}",
+    ".port{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:9px;fill:var(--accent)}",
     ".canvas{fill:var(--bg)}",
     ".edge{fill:none;stroke:var(--edge);stroke-width:1.3}",
     ".gone{stroke:var(--ghost);stroke-dasharray:4 4;stroke-width:1.1;opacity:.7}",

@@ -23,7 +23,8 @@ box is laid out once, alone, with its child boxes closed::
     Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
                    | "chain" | "repeat" | "stack" | "part" | "block",
            "label": str, "text": [name, detail, …],         the two or three lines of the closed box, shortened to fit
-           "type": str,                                     of a file's operator: "nn.Conv2d"; else ""
+           "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
+           "layer": k,                                      row of the recording's layers, −1 for another box
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
@@ -44,7 +45,8 @@ the box's "placed", "size", "ports", "items" and "edges". What is written to a f
 *Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
 top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
 the box, one at an open box at a port of that box, and 0 elsewhere; values that have nothing to do with each other have
-ports of their own. An edge from node u to node v is the segments u → … → −1 in each box
+ports of their own. Where one of its ends is at a port of a layer, two more values say the ports' names, "" for an end
+that has none. An edge from node u to node v is the segments u → … → −1 in each box
 that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v only;
 a segment is drawn where its box is open, once, however many node edges run through it, while one of them is alive.
 A segment that is not in ``edges`` (an edge that stood only between two passes) is a plain curve between its ends. Only
@@ -65,8 +67,9 @@ A closed box that holds no node any more at a position is drawn as a ghost; one 
 this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or
 closed.
 
-A box with a "type" and slots only is one operator of a file: closed, it stands for its nodes where a fused kernel has
-several members (the outline goes around it), and has no second sheet behind it.
+A box with a "type" and slots only is one operator of a file, or a layer without layers inside: closed, it
+stands for its nodes where a fused kernel has several members (the outline goes around it), and has no second sheet
+behind it.
 
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
@@ -161,6 +164,7 @@ def _box(model: Model, index: int) -> dict[str, Any]:
         "count": box.count,
         "parent": box.parent,
         "open": box.open,
+        "layer": box.layer,
         "closed": list(model.box_sizes[index]),
     }
 
@@ -177,7 +181,7 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
             )
         ],
         "edges": [
-            [*edge, route, *model.ports.ends(model.tree, index, *edge)]
+            [*edge, route, *model.ports.ends(model.tree, index, *edge), *model.port_names.get((index, *edge), ())]
             for edge, route in zip(model.edges[index], layout.routes, strict=True)
         ],
     }

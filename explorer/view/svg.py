@@ -60,7 +60,7 @@ class _Picture:
         self.begun = self._begun()
         self.places = dict(scene.slots)
         for box, inside in self.live.items():
-            if len(inside) == 1:
+            if self._as_node(box):
                 self.places[inside[0]] = scene.boxes[box]
 
     def draw(self, theme: str) -> str:
@@ -88,6 +88,7 @@ class _Picture:
             *(title for _, title in groups),
             *self._closed_boxes(),
             *nodes,
+            *self._port_names(),
             *self._numbers(),
             xmlns="http://www.w3.org/2000/svg",
             id=name,
@@ -127,7 +128,7 @@ class _Picture:
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
-            if len(inside) == 1 or box not in self.begun:
+            if self._as_node(box) or box not in self.begun:
                 continue
             x, y, wide, high = self.scene.boxes[box]
             name, *details = self.model.box_texts[box]
@@ -152,6 +153,10 @@ class _Picture:
         if self.model.tree.boxes[box].is_operator:
             return []
         return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
+
+    def _as_node(self, box: int) -> bool:
+        """Tell whether a closed box is drawn as the one node inside; that of a layer has a name and ports to show."""
+        return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
 
     def _live(self) -> dict[int, list[int]]:
         """Find the slots that stand inside each closed box."""
@@ -213,6 +218,19 @@ class _Picture:
                 drawn[segment.arrow].append(line)
         return drawn
 
+    def _port_names(self) -> list[Markup]:
+        """Write the names of layers' ports beside the edges that end there, each once at a place."""
+        laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
+        found: dict[tuple[int, int], dict[str, None]] = {}
+        for key in self._segments():
+            segment = laid.get(key)
+            if segment is not None:
+                x0, y0, *_, x1, y1 = segment.points
+                for name, place in zip(segment.names, ((x0 + 5, y0 + 10), (x1 + 5, y1 - 5)), strict=True):
+                    if name:
+                        found.setdefault(place, {})[name] = None
+        return [element("text", ", ".join(names), x=x, y=y, class_="port") for (x, y), names in found.items()]
+
     def _plain(self, box: int, start: int, end: int) -> Segment | None:
         """Draw an edge that stood only between two passes, and so has no route."""
         if box not in self.scene.boxes or box not in self.is_open:
@@ -271,7 +289,7 @@ class _Picture:
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
             found = [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]
-            if found and len(inside) > 1 and box not in covered:
+            if found and not self._as_node(box) and box not in covered:
                 x, y, _, high = self.scene.boxes[box]
                 beside.append((min(found), max(found), x, y + high // 2))
         return [

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from explorer.record import Decision, Kernel, Recording
+from explorer.record.layer import layer_lines
 from explorer.record.reason import bytes_text, count_text, fact_text
 from explorer.view.boxes import scope_name
 from explorer.view.totals import of_scopes
@@ -17,6 +18,8 @@ _NODES = 60
 """nodes that are listed at most where there is no decision to list"""
 _SCOPES, _DEPTH = 40, 2
 """scopes that are listed at most, and how deep they are nested at most"""
+_LAYERS = 60
+"""lines about layers in the short text at most"""
 _WHOLE = 400
 """decisions and kernels of a recording that are all listed in its short text"""
 _FIRST, _LAST = 24, 8
@@ -36,10 +39,11 @@ def text(recording: Recording, *, short: bool = False) -> str:
         said = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
         lines.append(f"options: {said}")
     lines += _scope_lines(recording)
+    lines += _layer_lines(recording, short)
     for number, stage in enumerate(recording.stages):
         lines.append(_stage_line(recording, number))
         decisions = recording.decisions[stage.first : stage.last]
-        lines += _listed(decisions, lambda _, row: _decision_line(recording, row), "decisions", cut)
+        lines += _listed(decisions, lambda _, row: decision_line(recording, row), "decisions", cut)
     if not recording.decisions:
         lines += _node_lines(recording)
     lines += _schedule_lines(recording, cut)
@@ -71,7 +75,7 @@ def why(recording: Recording, node: int) -> str:
     if not decisions:
         lines.append("no link had anything to say about it")
     for decision in decisions:
-        lines.append(_decision_line(recording, decision, located=True))
+        lines.append(decision_line(recording, decision, located=True))
         lines += [
             f"      {name.replace('_', ' ')}: {fact_text(name, value, recording.label)}"
             for name, value in decision.facts.items()
@@ -113,7 +117,8 @@ def _count(name: str, value: int) -> str:
     return bytes_text(value) if is_size else f"{value:,}"
 
 
-def _decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
+def decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
+    """Return a decision as a line: verdict, stage, link, sentence, code; ``located`` names the link's module too."""
     stage = recording.stages[decision.stage].name
     # Without the line: an edit above a link would change every text that tells of it.
     module = re.sub(r":\d+$", "", decision.location)
@@ -142,6 +147,14 @@ def _scope_lines(recording: Recording) -> list[str]:
         lines[_SCOPES:] = [f"  … and {len(lines) - _SCOPES:,} more scopes"]
     whole = sum(totals[top].parameters for top in outermost)
     return [f"scopes: {whole:,} parameters", *lines] if lines else []
+
+
+def _layer_lines(recording: Recording, short: bool) -> list[str]:
+    """List the layers with their order, policies and gradients; the short text the first ones."""
+    lines = [f"  {line}" for line in layer_lines(recording.layers)]
+    if short and len(lines) > _LAYERS:
+        lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more lines: print(layer.describe()) has them all"]
+    return [f"layers: {len(recording.layers):,}", *lines] if lines else []
 
 
 def _node_lines(recording: Recording) -> list[str]:

@@ -33,7 +33,7 @@ class Totals(NamedTuple):
         """The parameters, or else the nodes, and the flops: ``147,968 parameters · 463 M flops``."""
         exact = self.parameters < _EXACT
         weights = f"{self.parameters:,}" if exact else count_text(self.parameters)
-        first = f"{weights} parameters" if self.parameters else f"{self.nodes:,} nodes"
+        first = f"{weights} parameters" if self.parameters else f"{self.nodes:,} node{'s' * (self.nodes != 1)}"
         return f"{first} · {count_text(self.flops)} flops" if self.flops else first
 
 
@@ -41,8 +41,14 @@ def of_node(recording: Recording, node: int) -> Totals:
     """The totals of one node."""
     nodes = recording.nodes
     weighs = nodes.kind[node] == "leaf" and _holds_weights(recording, nodes.scope[node])
+    weighs |= nodes.kind[node] == "input" and nodes.body[node] == 0 and _in_layer(recording, nodes.scope[node])
     elements = prod(recording.types[nodes.type[node]].shape) if weighs else 0
     return Totals(1, elements, nodes.flops[node], nodes.bytes[node])
+
+
+def _in_layer(recording: Recording, row: int) -> bool:
+    """Tell whether what has no value yet is a parameter: it stands in the box of a layer itself."""
+    return recording.scopes[row].kind == "layer"
 
 
 def _holds_weights(recording: Recording, row: int) -> bool:

@@ -29,7 +29,7 @@ def test_the_layout_keeps_its_contract(make):
     for number, box in enumerate(boxes):
         assert box["parent"] < number
         assert set(box) == {
-            "kind", "label", "text", "type", "count", "parent", "open", "closed",
+            "kind", "label", "text", "type", "count", "parent", "open", "layer", "closed",
             "placed", "size", "ports", "items", "edges",
         }  # fmt: skip
         wide, high = box["size"]
@@ -41,7 +41,8 @@ def test_the_layout_keeps_its_contract(make):
             if "box" in item:
                 assert [w, h] == boxes[item["box"]]["closed"]
                 assert boxes[item["box"]]["parent"] == number
-        for start, end, route, out, into in box["edges"]:
+        for start, end, route, out, into, *names in box["edges"]:
+            assert len(names) in (0, 2)
             assert 0 <= out < len(_ports(boxes, number, start, True))
             assert 0 <= into < len(_ports(boxes, number, end, False))
             assert -1 <= min(start, end) <= max(start, end) < len(box["items"])

@@ -3,6 +3,7 @@
 import { calm, put, svg } from "./dom.js";
 import { FrameView } from "./frames.js";
 import { BoxView, SlotView } from "./node.js";
+import { PortNames } from "./ports.js";
 import { Tiles } from "./tiles.js";
 
 const MOTION = 150;
@@ -15,8 +16,9 @@ export class Canvas {
     this.layers = Object.fromEntries(["open", "frames", "changed", "titles"].map((name) => [name, svg("g", { class: `ex-layer-${name}` })]));
     this.lines = new Tiles("ex-layer-edges");
     this.items = new Tiles("ex-layer-nodes");
+    this.ports = new PortNames();
     const { open, frames, changed, titles } = this.layers;
-    this.world = svg("g", { class: "ex-world" }, open, frames, this.lines.root, changed, titles, this.items.root);
+    this.world = svg("g", { class: "ex-world" }, open, frames, this.lines.root, changed, titles, this.items.root, this.ports.root);
     this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, this.world);
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
@@ -67,13 +69,15 @@ export class Canvas {
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
    * @param {import("./scene.js").Scene} scene
-   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}}} marks
+   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>}} marks lit: see twins.js
    */
   show(scene, marks, motion = 0) {
     this.#showSlots(scene, marks);
     const found = this.#foundInside(marks.matches);
-    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box));
+    const lit = this.#litInside(scene, marks.lit);
+    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box), lit.get(box));
     this.#showEdges(scene);
+    this.ports.show(scene, this.placement);
     this.#showFrames(scene);
     if (motion > 0 && !calm()) this.#moveEdges(scene);
   }
@@ -88,7 +92,17 @@ export class Canvas {
     return found;
   }
 
-  #showSlots(scene, { selected, matches, heat }) {
+  /** What each closed box hides of what is lit. */
+  #litInside(scene, lit) {
+    const found = new Map();
+    for (const [slot, kind] of lit) {
+      const box = this.placement.hiddenIn[slot] ?? -1;
+      if (box >= 0 && scene.slots.has(slot)) found.set(box, found.get(box) ?? kind);
+    }
+    return found;
+  }
+
+  #showSlots(scene, { selected, matches, heat, lit }) {
     for (const [slot, rect] of this.placement.slots) {
       const mark = scene.slots.get(slot);
       let view = this.slots.get(slot);
@@ -101,7 +115,7 @@ export class Canvas {
         view.place(rect);
       }
       if (!view.root.isConnected) this.items.put(view.root, rect);
-      view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot));
+      view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot), lit.get(slot));
     }
     for (const [slot, view] of this.slots) {
       if (this.placement.slots.has(slot)) continue;

@@ -48,3 +48,9 @@ export function insideTable(trace, costs, box, clock, select, result) {
 function percent(share) {
   return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }
+
+/** A stage's count with its unit. */
+export function countOf(name, value) {
+  if (name === "bytes" || name.startsWith("peak") || name.endsWith("_bytes")) return bytesText(value);
+  return name === "flops" ? countText(value) : grouped(value);
+}

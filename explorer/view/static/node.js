@@ -2,6 +2,7 @@
 
 import { put, say, svg, visible } from "./dom.js";
 import { grouped } from "./reason.js";
+import { LIT } from "./twins.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
 
@@ -32,9 +33,9 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 */
-  show(mark, selected, matches, share) {
-    const key = `${mark.key}|${selected}|${matches}|${share}`;
+  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see twins.js */
+  show(mark, selected, matches, share, lit) {
+    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}`;
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
@@ -52,11 +53,12 @@ export class SlotView {
     if (selected) classes.push("ex-selected");
     if (matches) classes.push("ex-match");
     if (share !== undefined) classes.push("ex-hot");
+    if (lit) classes.push(`ex-lit-${lit}`);
     put(this.root, "class", classes.join(" "));
-    put(this.root, "aria-label", this.#spoken(mark, type));
+    put(this.root, "aria-label", this.#spoken(mark, type, lit));
     put(this.root, "aria-pressed", String(selected));
     put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
-    this.#tag(mark.tag, x, y);
+    this.#tag(mark.tag || LIT[lit] || "", x, y);
     this.#number(mark.number, x - 8, y + high / 2 + 4);
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
@@ -71,9 +73,9 @@ export class SlotView {
     }
   }
 
-  #spoken(mark, type) {
+  #spoken(mark, type, lit) {
     const { trace } = this;
-    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag];
+    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, LIT[lit] && `${LIT[lit]} of the selection`];
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
     return visible(parts.filter(Boolean).join(", "));
@@ -186,17 +188,17 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat */
-  show(mark, selected, found, share) {
-    const key = `${mark?.key}|${selected}|${found}|${share}`;
+  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient */
+  show(mark, selected, found, share, lit) {
+    const key = `${mark?.key}|${selected}|${found}|${share}|${lit}`;
     if (key === this.key) return;
     this.key = key;
     const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
-    put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...Object.keys(states).filter((name) => states[name])].join(" "));
+    put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...(lit ? [`ex-lit-${lit}`] : []), ...Object.keys(states).filter((name) => states[name])].join(" "));
     put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
     const last = this.details.at(-1);
     if (last) say(last, mark?.second || this.box.text.at(-1));
-    const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : "";
+    const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
     put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, news].filter(Boolean).join(", ")));
     this.news.classList.toggle("ex-none", news === "");
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);

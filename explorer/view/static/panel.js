@@ -1,12 +1,14 @@
 // The why panel: what a node, a box or a decision is, what was decided about it, what was refused before, what it cost.
 
-import { costTable, insideTable } from "./costs.js";
+import { costTable, countOf, insideTable } from "./costs.js";
 import { Decisions } from "./decisions.js";
 import { html, visible } from "./dom.js";
 import { Lanes } from "./lanes.js";
+import { layerOf, layerParts } from "./layer.js";
 import { bytesText, countText, factFragments, grouped, microsText } from "./reason.js";
 import { badText, bufferText } from "./scene.js";
 import { Summary } from "./summary.js";
+import { Twins } from "./twins.js";
 import { valueView } from "./value.js";
 
 const LISTED = 40;
@@ -22,6 +24,7 @@ export class Panel {
   constructor(trace, story, director, totals, actions) {
     Object.assign(this, { trace, story, director, totals, actions });
     this.lanes = new Lanes(trace);
+    this.twins = new Twins(trace);
     this.summary = new Summary(trace, totals);
     this.decisions = new Decisions(trace, story, (step) => actions.go(step));
     this.scrolled = false;
@@ -63,7 +66,7 @@ export class Panel {
     if (declined.length) parts.push(heading("declined for it"), ...this.#refusals(declined));
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
-    parts.push(...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node));
+    parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
     const value = trace.values[node];
     if (value) parts.push(heading("value"), valueView(value));
     if (moment.phase === "run" || moment.phase === "buffers") parts.push(...this.#memory(moment.kernel));
@@ -106,10 +109,15 @@ export class Panel {
     const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
+    parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
     if (standing.length) parts.push(heading("holds"), this.#list(standing));
     return parts;
+  }
+
+  #twins(node, box) {
+    return this.twins.tell(node, box, (each) => this.link(each), this.moment.position);
   }
 
   #outermost(box) {
@@ -340,9 +348,3 @@ const KINDS = { top: "the whole graph", body: "a function's body", file: "of the
 
 const heading = (text) => html("h5", {}, text);
 const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);
-
-/** A stage's count with its unit. */
-export function countOf(name, value) {
-  if (name === "bytes" || name.startsWith("peak") || name.endsWith("_bytes")) return bytesText(value);
-  return name === "flops" ? countText(value) : grouped(value);
-}

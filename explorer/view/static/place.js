@@ -1,7 +1,7 @@
 // Where everything stands when some boxes are open: the rule is stated in payload.py, and compose.py is its twin.
 
 /** @typedef {[number, number, number, number]} Rect x, y, width, height in px */
-/** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean}} Segment */
+/** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
 
 /** A monotone piecewise linear map of one axis, steeper where opened items need room. */
 function axis(needs) {
@@ -78,7 +78,7 @@ export class Placement {
     }
   }
 
-  #route(index, box, own, [from, to, route, out, into], origin) {
+  #route(index, box, own, [from, to, route, out, into, ...names], origin) {
     const end = (item, x, y, isStart, port) => {
       if (item < 0) return [own.ports[isStart ? 0 : 1][port], isStart ? 0 : own.size[1]];
       const [left, top, wide, high] = own.places[item];
@@ -101,7 +101,7 @@ export class Placement {
       points.push(Math.round(origin[1] + y + (1 - part) * first[1] + part * last[1]));
     }
     const arrow = to >= 0 && !this.composed.has(box.items[to].box);
-    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow });
+    this.segments.set(`${index}:${from}:${to}`, { box: index, from, to, points, arrow, names });
   }
 
   /** For every slot: −1 where it is visible, the closed box that hides it, or −2 outside this canvas. */

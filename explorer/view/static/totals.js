@@ -42,8 +42,10 @@ export class Totals {
 
   /** What a node costs by itself, its time left out. @param {number} node @returns {Cost} */
   node(node) {
-    const { kind, flops, bytes, type, scope } = this.trace.nodes;
-    const isLeaf = kind[node] === "leaf";
+    const { kind, flops, bytes, type, scope, body } = this.trace.nodes;
+    // A parameter without a value yet stands in the box of its layer.
+    const waits = kind[node] === "input" && body[node] === 0 && this.trace.recording.scopes[scope[node]]?.kind === "layer";
+    const isLeaf = kind[node] === "leaf" || waits;
     const owned = isLeaf && this.trace.recording.scopes[scope[node]]?.kind !== "top";
     const elements = isLeaf ? this.#elements(type[node]) : 0;
     return {

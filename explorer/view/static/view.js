@@ -89,7 +89,8 @@ export class View {
   show(motion = 0) {
     this.scene = this.director.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
-    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat }, motion);
+    const lit = this.shell.panel.twins.lit(this.selected, this.box);
+    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit }, motion);
     this.shell.show(this.now, this.selected, this.box);
     this.shell.minimap.draw(this.placement, this.scene);
     this.focus.rove();
