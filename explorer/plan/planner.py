@@ -31,6 +31,7 @@ from explorer.plan.passes import (
     Recall,
     Simplify,
 )
+from explorer.plan.passes.order import RULES
 from explorer.plan.rule import Link
 from explorer.plan.schedule import Schedule
 
@@ -56,11 +57,14 @@ class Options:
 
     without: tuple[str, ...] = ()
     lanes: int = 1
+    order: str = "earliest"
     """how many kernels may run at a time: memory that one of them still reads is not used again by another"""
     group: Group = field(default_factory=Group)
     open: Open = field(default_factory=Open)
 
     def __post_init__(self) -> None:
+        if self.order not in RULES:
+            raise UnknownNameError(str(self.order), kind="order", known=RULES)
         if not isinstance(self.lanes, int) or self.lanes < 1:
             raise OperandError(f"lanes={self.lanes!r}", rule="one kernel or more runs at a time", fix="lanes=1")
         for name in self.without:
@@ -120,7 +124,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[
         _run(Fuse(), graph)
     _tell(Order.name, graph)
     began, first = time.perf_counter(), len(graph.choices)
-    order = Order(lanes=options.lanes)
+    order = Order(lanes=options.lanes, rule=options.order)
     schedule = order.run(graph)
     _plan_bodies(schedule, options)
     counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}

@@ -16,6 +16,7 @@ from explorer.plan.cost import PRODUCTS, REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph, flops_of
 from explorer.plan.schedule import Kernel, Pick, Schedule
 
+RULES = ("earliest", "depth_first")
 _SHOWN = 8
 
 
@@ -30,10 +31,12 @@ class Order:
     prices: Prices = field(default=REFERENCE)
     lanes: int = 1
     """how many kernels may run at a time"""
+    rule: str = "earliest"
+    """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first"""
     name = "order"
 
     def run(self, graph: Graph) -> Schedule:
-        """Pick the ready kernel that was recorded first, constants before all, until none is left."""
+        """Pick a ready kernel by the rule, constants before all, until none is left."""
         leaves, kernels, kernel_of = self._kernels(graph)
         needs = [0] * len(kernels)
         users: list[list[int]] = [[] for _ in kernels]
@@ -47,9 +50,11 @@ class Order:
                     needs[index] += 1
         ranks = graph.ranks
         picks: list[Pick] = []
+        places = _depth_first(users, producers) if self.rule == "depth_first" else None
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
-            picks.append((not kernel.constant, ranks.get(uid, uid), uid, index))
+            rank = ranks.get(uid, uid) if places is None else places[index]
+            picks.append((not kernel.constant, rank, uid, index))
         ready = [pick for pick, need in zip(picks, needs, strict=True) if need == 0]
         heapq.heapify(ready)
 
@@ -68,7 +73,7 @@ class Order:
             kernel = kernels[index]
             kernel.ready = tuple(ready[:_SHOWN])
             kernel.ready_count = len(ready)
-            kernel.why = "only" if len(ready) == 1 else "constant" if kernel.constant else "earliest"
+            kernel.why = "only" if len(ready) == 1 else "constant" if kernel.constant else self.rule
             heapq.heappop(ready)
             before = producers[index]
             if len(before) == 1:
@@ -170,6 +175,33 @@ class Order:
         kernel.bytes = 0 if node.operation.view else node.type.nbytes
         kernel.constant = node.uid in graph.prepared
         return kernel
+
+
+def _depth_first(users: list[list[int]], producers: list[list[int]]) -> list[int]:
+    """For each kernel its place in the reverse of the order in which a search along the edges leaves it behind.
+
+    InferFramework's order: a kernel's first reader is followed to the end before its second one.
+    """
+    left: list[int] = []
+    seen = [False] * len(users)
+    for start in range(len(users)):
+        if producers[start] or seen[start]:
+            continue
+        seen[start] = True
+        stack = [(start, iter(users[start]))]
+        while stack:
+            index, following = stack[-1]
+            further = next((user for user in following if not seen[user]), None)
+            if further is None:
+                left.append(index)
+                stack.pop()
+            else:
+                seen[further] = True
+                stack.append((further, iter(users[further])))
+    places = [0] * len(users)
+    for place, index in enumerate(reversed(left)):
+        places[index] = place
+    return places
 
 
 def _workspace(node: Expr, graph: Graph) -> int:

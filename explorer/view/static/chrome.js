@@ -105,7 +105,7 @@ export function saying(trace, story, moment, summary) {
 }
 
 /** What decided a pick, where the planner says it by a code. */
-const WHY = { only: "nothing else was ready", earliest: "it was recorded first", constant: "it is computed once, before all runs" };
+const WHY = { only: "nothing else was ready", earliest: "it was recorded first", depth_first: "depth-first search puts it first", constant: "it is computed once, before all runs" };
 
 function kernelSaying(trace, moment, plain) {
   const kernel = trace.kernels[moment.kernel];
