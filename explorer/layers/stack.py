@@ -107,8 +107,10 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
     """One for each operand of the call that made an output; the structured zero where nothing reaches it."""
     made = output.operands[0] if isinstance(output.operation, Item) else output
     call = made.operation
-    if not any(wanted) or not isinstance(call, Call):
+    if not any(wanted):
         return [None] * len(wanted)
+    if not isinstance(call, Call):  # a source gives the very tensor that it holds
+        return [seeds[0] if yes else None for yes in wanted]
     operands = made.operands  # captured values come last, and want none
     asked = (*wanted, *[False] * (len(operands) - len(wanted)))
     single = not isinstance(output.operation, Item)

@@ -1,0 +1,332 @@
+"""MetaNN's policies, topologies and what follows from them: rules M-L10 to M-L15."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.core.function import Call
+from explorer.core.graph import reachable
+from explorer.layers import (
+    GradPolicy,
+    InConnect,
+    InternalConnect,
+    OutConnect,
+    PFeedbackOutput,
+    PNoUpdate,
+    Policies,
+    PUpdate,
+    Sub,
+    Sublayer,
+    Topology,
+)
+
+ONES = layers.Initializer(filler=layers.Constant(1.0))
+
+
+def linear(*policies: Any, train: bool = True) -> layers.Linear:
+    layer = layers.Linear("l", 2, 3, policies=policies, train=train)
+    layer.init(ONES)
+    return layer
+
+
+def collected(layer: layers.Layer) -> dict[str, Any]:
+    collector = layers.GradCollector()
+    layer.grad_collect(collector)
+    layer.neutral_invariant()
+    return {parameter.name: gradient for parameter, gradient in collector}
+
+
+@pytest.mark.spec("M-L11")
+def test_policies_have_defaults_exclude_each_other_and_come_in_any_order() -> None:
+    """Values of one minor class conflict, the order of policies is irrelevant, unused ones are harmless."""
+    defaults = layers.Tanh("t")
+    assert (defaults.select(GradPolicy).update, defaults.select(GradPolicy).feedback_output) == (False, False)
+    assert defaults.select(layers.ParameterPolicy).dtype == np.float32
+    assert defaults.select(layers.ParameterPolicy).device is ex.cpu
+    assert defaults.select(layers.PerceptronPolicy).bias_involved is True
+    assert defaults.select(layers.DimensionPolicy).keep is False
+    assert defaults.select(layers.DimensionPolicy).count == 1
+    assert defaults.select(layers.RecurrentPolicy).through_time is True
+    scale = layers.VarScale()
+    assert (scale.distribution, scale.fan) == ("uniform", "avg")
+    with pytest.raises(ex.DeclarationError, match=r"PerceptronPolicy\.activation has no default: it must be given"):
+        layers.SingleLayerPerceptron("s", 2, 3)
+    with pytest.raises(ex.DeclarationError, match=r"GradPolicy\.update = True and GradPolicy\.update = False of 'l'"):
+        linear(PUpdate, PNoUpdate)
+    with pytest.raises(ex.DeclarationError, match="two Sub"):
+        linear(Sub("weight", PUpdate), Sub("weight", PNoUpdate))
+    items = [PUpdate, layers.PKeepDim, layers.PDisableBptt, Sub("weight", PNoUpdate), PUpdate]
+    generator = random.Random(0)
+    for _ in range(5):
+        generator.shuffle(items)
+        layer = linear(*items)
+        assert layer.updates() == {"bias/parameter"}
+
+
+@pytest.mark.spec("M-L11", "M-L12")
+def test_policies_are_picked_as_in_metann() -> None:
+    """Of {PUpdate, Sub(Tag1, PNoUpdate, Sub(Tag2))} Tag3 gets PUpdate, Tag1 PNoUpdate and its Sub, Tag2 PNoUpdate."""
+    held = Policies((PUpdate, Sub("Tag1", PNoUpdate, Sub("Tag2"))))
+    assert held.of("Tag3").items() == {PUpdate}
+    assert held.of("Tag1").items() == {PNoUpdate, Sub("Tag2")}
+    assert held.of("Tag1").of("Tag2").items() == {PNoUpdate}
+
+
+class ScalePolicy(layers.PolicyClass):
+    """Policies of a user's own: a value, a type, a choice."""
+
+    factor = layers.Minor(2.0, kind=float)
+    element = layers.Minor(kind=type)
+    rounding = layers.Minor("none", among=("none", "down"))
+
+
+def scaled_by(factor: float) -> layers.Policy:
+    """A parametrised policy."""
+    return ScalePolicy.factor(factor)
+
+
+class Scale(layers.Layer):
+    """Reads its policies."""
+
+    offset: float = 0.0
+
+    def forward(self, input: ex.Expr) -> ex.Expr:
+        """factor · input + offset."""
+        chosen = self.select(ScalePolicy)
+        scaled = input * chosen.factor + self.offset
+        return ex.floor(scaled) if chosen.rounding == "down" else scaled
+
+
+class Twice(layers.Composite):
+    """Two sublayers, of which a constructor argument goes to one."""
+
+    offset: float
+    topology: ClassVar[Topology] = Topology(
+        OutConnect("second", "output", "output"),
+        InternalConnect("first", "output", "second", "input"),
+        InConnect("input", "first", "input"),
+        Sublayer("second", Scale),
+        Sublayer("first", Scale),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """The offset is the second's."""
+        return {"second": {"offset": self.offset}}
+
+
+@pytest.mark.spec("M-L15")
+def test_policies_of_ones_own_are_values_types_and_choices() -> None:
+    """A user's own policies, by value, by type, among choices or parametrised, are read by major class.
+
+    Constructor arguments of a composite go to chosen sublayers.
+    """
+    x = np.array([1.2])
+    assert ex.evaluate(Scale("s")(x)) == 2.4
+    assert ex.evaluate(Scale("s", policies=[scaled_by(10.0)])(x)) == 12
+    assert ex.evaluate(Scale("s", 0.5, policies=[scaled_by(10.0), ScalePolicy.rounding("down")])(x)) == 12
+    assert Scale("s", policies=[ScalePolicy.element(np.float16)]).select(ScalePolicy).element is np.float16
+    assert ex.evaluate(Twice("t", 0.5, policies=[scaled_by(10.0), Sub("first", scaled_by(1.0))])(x)) == 12.5
+    for given, message in ((3, "its value is of type float"), ("x", "its value is of type float")):
+        with pytest.raises(ex.DeclarationError, match=message):
+            ScalePolicy.factor(given)
+    with pytest.raises(ex.DeclarationError, match="its value is one of 'none', 'down'"):
+        ScalePolicy.rounding("up")
+    with pytest.raises(ex.DeclarationError, match=r"ScalePolicy\.element has no default"):
+        _ = Scale("s").select(ScalePolicy).element
+    assert layers.PUpdateIs(True) == PUpdate
+    assert layers.PUpdateIs(False) == PNoUpdate
+    assert PUpdate != PNoUpdate
+
+
+@pytest.mark.spec("M-L12")
+def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
+    """A composite's policies reach sublayers at any depth; nested Subs override them, and it is known who gave one."""
+    chosen = [PUpdate, Sub("linear", PNoUpdate, Sub("weight", PUpdate, Sub("parameter", PNoUpdate)))]
+    chosen.append(layers.PerceptronPolicy.activation(layers.Tanh))
+    layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, train=True)
+    given = {path: layer[path].policies.given[GradPolicy.update] for path in ("linear", "linear/weight", "linear/bias")}
+    given["linear/weight/parameter"] = layer["linear/weight/parameter"].policies.given[GradPolicy.update]
+    given["activation"] = layer["activation"].policies.given[GradPolicy.update]
+    assert {path: (each.value, each.by) for path, each in given.items()} == {
+        "activation": (True, "root"),
+        "linear": (False, "root, for linear"),
+        "linear/bias": (False, "root, for linear"),
+        "linear/weight": (True, "root/linear, for weight"),
+        "linear/weight/parameter": (False, "root/linear/weight, for parameter"),
+    }
+    assert layer.updates() == frozenset()
+    for wrong, known in (
+        (Sub("wieght", PUpdate), "known: weight"),
+        (Sub("weight", Sub("x")), "known: parameter, product"),
+    ):
+        with pytest.raises(ex.UnknownNameError, match=known):
+            linear(wrong)
+
+
+def gradient_operations(layer: layers.Layer, x: Any) -> list[str]:
+    """What is inside the call that feeding backward recorded, at any depth."""
+    y = layer(x)
+    layer.feed_backward(np.ones(y.shape, y.dtype))
+    nodes = reachable([*collected(layer).values()])
+    (call,) = {node.operation for node in nodes if node.label == "Linear gradient"}
+    found: list[str] = []
+    pending = [*call.body.nodes]
+    while pending:
+        node = pending.pop()
+        if isinstance(node.operation, Call):
+            pending += node.operation.body.nodes
+        else:
+            found.append(node.label)
+    return found
+
+
+@pytest.mark.spec("M-L13")
+def test_feedback_is_inferred_and_a_gradient_that_nobody_needs_is_never_built() -> None:
+    """Where A updates or feeds back and feeds B, B must feed back; a gradient that nobody needs is never recorded."""
+    inferred = {
+        (): {"weight": False, "bias": False},
+        (PUpdate,): {"weight": False, "bias": True},
+        (PUpdate, Sub("weight", PNoUpdate)): {"weight": False, "bias": False},
+        (PFeedbackOutput,): {"weight": True, "bias": True},
+        (Sub("weight", PFeedbackOutput),): {"weight": True, "bias": True},
+    }
+    for policies, expected in inferred.items():
+        layer = linear(*policies)
+        assert {each.sublayer: each.needed for each in layer.feedback} == expected, policies
+        for name, needed in expected.items():
+            assert layer[name].feeds_back is needed
+    assert [each.reason for each in linear(PUpdate).feedback] == [
+        "nothing that it reads updates or feeds back",
+        "weight updates or feeds back",
+    ]
+    assert {each.reason for each in linear(PUpdate, train=False).feedback} == {
+        "a layer for inference feeds nothing back"
+    }
+    x = np.ones((4, 2), np.float32)
+    assert gradient_operations(linear(PUpdate), x).count("matmul") == 1
+    assert gradient_operations(linear(PUpdate, PFeedbackOutput), x).count("matmul") == 2
+    assert gradient_operations(linear(PUpdate, Sub("weight", PNoUpdate)), x).count("matmul") == 0
+    nothing = linear()
+    assert nothing(x).shape == (4, 3)
+    before = ex.tensor(0.0).uid
+    assert nothing.feed_backward(np.ones((4, 3))) is None
+    assert ex.tensor(0.0).uid == before + 2, "nothing but the seed was recorded"
+
+
+PARTS = {"x": Sublayer("x", layers.Tanh), "y": Sublayer("y", layers.Add)}
+IN, OUT = InConnect("a", "x", "input"), OutConnect("x", "output", "out")
+TWO = [*PARTS.values(), IN, OUT]
+BACK = InternalConnect("x", "output", "x", "input")
+WRONG: list[tuple[list[Any], str]] = [
+    ([], "without sublayers"),
+    ([IN, OUT], "without sublayers"),
+    ([PARTS["x"], Sublayer("x", layers.Sin), IN, OUT], r"Sublayer\('x', Sin\): a second sublayer 'x'"),
+    ([PARTS["x"], IN, OUT, InConnect("a", "z", "input")], r"sublayer in InConnect\('a', 'z', 'input'\) 'z'"),
+    ([PARTS["x"], IN, OUT, OutConnect("z", "output", "b")], r"sublayer in OutConnect\('z', 'output', 'b'\) 'z'"),
+    ([PARTS["x"], InConnect("a", "x", "left"), OUT], r"input port of Tanh in InConnect\('a', 'x', 'left'\) 'left'"),
+    ([PARTS["x"], IN, OutConnect("x", "y", "b")], r"output port of Tanh in OutConnect\('x', 'y', 'b'\) 'y'"),
+    ([PARTS["x"], OUT, InternalConnect("x", "z", "x", "input")], r"in InternalConnect\('x', 'z', 'x', 'input'\) 'z'"),
+    ([PARTS["x"], IN, OUT, InConnect("b", "x", "input")], r"InConnect\('b', 'x', 'input'\): .*two sources"),
+    ([PARTS["x"], IN, OUT, BACK], r"InternalConnect\('x', 'output', 'x', 'input'\): .* has two sources"),
+    ([PARTS["x"], IN, OUT, Sublayer("z", layers.Sin)], r"Sublayer\('z', Sin\) is connected to nothing"),
+    ([*TWO, InConnect("a", "y", "left")], r"Sublayer\('y', Add\): nothing is connected to its input right"),
+    ([PARTS["x"], IN], "without OutConnect"),
+    ([*TWO, OutConnect("y", "output", "out")], r"OutConnect\('y', 'output', 'out'\): .*'out' has two sources"),
+    ([PARTS["x"], BACK, OUT], r"cycle of sublayers: x → x; in InternalConnect\('x', 'output', 'x', 'input'\)"),
+    (
+        [
+            *PARTS.values(),
+            InternalConnect("y", "output", "x", "input"),
+            InternalConnect("x", "output", "y", "left"),
+            InConnect("a", "y", "right"),
+            OUT,
+        ],
+        r"a cycle .*\('y', 'output', 'x', 'input'\), InternalConnect\('x', 'output', 'y', 'left'\)",
+    ),
+    ([[PARTS["x"]]], "in a topology"),
+    ([Sublayer("x", layers.Tanh("x"))], "a sublayer's kind is a layer class"),  # type: ignore[arg-type]
+    ([Sublayer("a/b", layers.Tanh)], "without a slash"),
+    ([PARTS["x"], InConnect("a b", "x", "input"), OUT], "the port 'a b' of a topology"),
+]
+
+
+@pytest.mark.spec("M-L10")
+@pytest.mark.parametrize(("clauses", "message"), WRONG, ids=range(len(WRONG)))
+def test_a_wrong_topology_names_the_clause(clauses: list[Any], message: str) -> None:
+    """A wrong topology is refused where it is written: empty, names twice or unknown, two sources, loose, a cycle.
+
+    The error names the clause, in whatever order the clauses come.
+    """
+    with pytest.raises(ex.ExplorerError, match=message):
+        Topology(*clauses)
+
+
+@pytest.mark.spec("M-L14")
+def test_fillers_draw_what_they_say_by_seed_and_name() -> None:
+    """Fillers have the statistics that they promise; what they draw depends on seed and parameter's name alone."""
+    shape, generator = (400, 600), np.random.default_rng(0)
+    uniform = layers.Uniform(-2, 4).fill(shape, generator)
+    assert uniform.min() >= -2
+    assert uniform.max() < 4
+    np.testing.assert_allclose([uniform.mean(), uniform.var()], [1, 3], rtol=0.02)
+    normal = layers.Gaussian(3, 2).fill(shape, generator)
+    np.testing.assert_allclose([normal.mean(), normal.std()], [3, 2], rtol=0.01)
+    assert (layers.Constant(7).fill(shape, generator) == 7).all()
+    fans = {"in": 400, "out": 600, "avg": 500}
+    for fan, connections in fans.items():
+        for distribution in ("uniform", "normal"):
+            drawn = layers.VarScale(2.0, distribution, fan).fill(shape, generator)  # type: ignore[arg-type]
+            np.testing.assert_allclose(drawn.var(), 2 / connections, rtol=0.02)
+            assert abs(drawn.mean()) < 1e-3
+            if distribution == "uniform":
+                assert np.abs(drawn).max() <= np.sqrt(6 / connections)
+    window = layers.VarScale(1.0, "normal", "in").fill((64, 32, 3, 3), generator)
+    np.testing.assert_allclose(window.var(), 1 / (32 * 9), rtol=0.03)
+
+    def drawn_by(seed: int, *names: str) -> dict[str, Any]:
+        made = [layers.ParamSource(name, (5,)) for name in names]
+        initializer = layers.Initializer(filler=layers.Gaussian(), seed=seed)
+        for source in made:
+            source.init(initializer)
+        return {name: source.save_weights()[name].tolist() for name, source in zip(names, made, strict=True)}
+
+    assert drawn_by(0, "a", "b") == drawn_by(0, "b", "a")
+    assert drawn_by(0, "a") != drawn_by(1, "a")
+    assert drawn_by(0, "a")["a"] != drawn_by(0, "b")["b"]
+    for kind, wrong in (
+        (layers.Uniform, {"low": 2, "high": 1}),
+        (layers.Gaussian, {"deviation": -1}),
+        (layers.VarScale, {"scale": 0}),
+        (layers.VarScale, {"fan": "both"}),
+        (layers.Initializer, {"seed": -1}),
+        (layers.Initializer, {"filler": 3}),
+    ):
+        with pytest.raises(ex.DeclarationError):
+            kind(**wrong)
+
+
+class Ramp(layers.Filler):
+    """A user's own filler."""
+
+    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+        return np.arange(np.prod(shape, dtype=int)).reshape(shape)
+
+
+@pytest.mark.spec("M-L14")
+def test_a_filler_of_ones_own_is_a_class_with_draw() -> None:
+    """A user's own filler is a class with draw; one that draws another shape, or no numbers, is refused."""
+    layer = layers.Linear("l", 2, 2, policies=[layers.ParameterPolicy.filler(Ramp())])
+    layer.init()
+    np.testing.assert_array_equal(layer.save_weights()["l/weight/parameter"], [[0, 1], [2, 3]])
+    wrong = type("Wrong", (layers.Filler,), {"draw": lambda self, generator, shape: np.zeros(7)})
+    with pytest.raises(ex.DeclarationError, match=r"drew float64 of the shape \(7,\)"):
+        layers.Bias("b", 2).init(layers.Initializer(filler=wrong()))
+    with pytest.raises(ex.DeclarationError, match="the filler Filler without draw"):
+        layers.Bias("b", 2).init(layers.Initializer(filler=layers.Filler()))
