@@ -125,14 +125,41 @@ class _Trace:
             first = self._first[box] = max(weighted or equal)
 
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
-        """Let boxes end before ``first`` to ``last``, of equal places before the last one."""
+        """Let boxes end before ``first`` to ``last``, of equal places before the last one.
+
+        The last member of a list, and the list with it, ends before that where the member then does what the one
+        before it does, and what follows goes on with its result alone.
+        """
         for depth, box in enumerate(boxes):
             costs = {place: cost for place, cost in self._closing(self._first[box], last) if place >= first}
             least = min(costs.values())
             last = max(place for place, cost in costs.items() if cost == least)
             while depth == 0 and last > first and self._reshapes(self._order[last - 1]):
                 last -= 1
+            if depth and box[:-1] == boxes[depth - 1]:
+                alike = self._like_the_one_before(box)
+                if costs.get(alike) == least and self._goes_on(alike, last):
+                    last = self._end[box[:-1]] = alike
             self._end[box] = last
+
+    def _like_the_one_before(self, box: Path) -> int:
+        """Where a member of a list ends if it does what the member before it does; −1 where it does something else."""
+        before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else box
+        if before not in self._end or before == box:
+            return -1
+        first, end = self._first[box], self._end[before]
+        length = end - self._first[before]
+        types = [operator.type for operator in self._order[first : first + length]]
+        return first + length if types == [operator.type for operator in self._order[end - length : end]] else -1
+
+    def _goes_on(self, first: int, end: int) -> bool:
+        """Tell whether operators read nothing from before them but what the one right before them makes."""
+        known = set(self._order[first - 1].outputs)
+        for operator in self._order[first:end]:
+            if not known.issuperset(operator.inputs):
+                return False
+            known.update(operator.outputs)
+        return True
 
     def _reshapes(self, operator: OperatorDefinition) -> bool:
         """Tell whether an operator makes one blob another shape: between two boxes, it belongs to neither."""

@@ -123,6 +123,26 @@ def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
 
 
 @pytest.mark.spec("V-7")
+@pytest.mark.parametrize(("reads", "inside"), [("5", ""), ("2 5", "ls/1")])
+def test_the_last_member_of_a_list_ends_as_the_one_before_it(reads: str, inside: str) -> None:
+    """A norm after the last block of a list, whose weights are another's, stands after the list as its name would say.
+
+    A sum with what came before the block is the block's own.
+    """
+    found = boxes(
+        ("convbn2d_0", "x", "0"),
+        ("ls.0.q", "0", "1"),
+        ("ls.0.o", "1", "2"),
+        ("convbn2d_1", "2", "3"),
+        ("ls.1.q", "3", "4"),
+        ("ls.1.o", "4", "5"),
+        ("convbn2d_2", reads, "6"),
+        ("head", "6", "7"),
+    )
+    assert found == [*["ls/0"] * 3, *["ls/1"] * 3, inside, ""]
+
+
+@pytest.mark.spec("V-7")
 def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
     shapes = {"1": (1, 8, 7, 7), "2": (1, 8, 7, 7), "3": (1, 8)}
     found = boxes(

@@ -42,7 +42,7 @@ def test_a_model_opens_on_about_forty_boxes(drawn):
 def test_the_blocks_of_a_residual_net_are_whole_and_say_what_repeats():
     model = draw(ex.open(MODELS / "resnet18.pnnx.param").look().recording).model
     outer = [model.tree.boxes[n].label for kind, n in model.tree.boxes[0].items if kind == "box"]
-    assert outer == ["convbn2d_0", "layer1", "layer2", "layer3", "layer4", "fc"]
+    assert outer == ["convbn2d_0", "maxpool", "layer1", "layer2", "layer3", "layer4", "fc"]
     name, steps, totals = said(model, "layer1")
     assert (name, steps) == ("layer1 ×2", "Conv2d → relu → Conv2d → add → relu")
     assert totals.startswith("147,712 parameters · ")
