@@ -73,11 +73,11 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
         busy: set[int] = set()
         if kernel.offset >= 0:
             for owner in memory.take(kernel.offset, room(result.type), result.uid):
-                busy.update(users[owner])
+                busy.update(users[owner][1:] or users[owner])  # who reads it waits for who writes it
         if kernel.scratch_offset >= 0:
             users[-1 - index] = [index]
             for owner in memory.take(kernel.scratch_offset, rounded(kernel.scratch), -1 - index):
-                busy.update(users[owner])
+                busy.update(users[owner][1:] or users[owner])
         for uid in drops.get(index, ()):
             busy.update(users.get(base.get(uid, uid), ()))
         if isinstance(result.operation, Call):

@@ -57,7 +57,7 @@ def nbytes(node: ex.Expr) -> int:
 
 
 def lifetimes(schedule: Schedule) -> dict[int, tuple[Kernel, int, int]]:
-    """By uid, for each result that lies in the arena: its kernel, and from when to when anybody reads it."""
+    """By uid, for each result that lies in the arena: its kernel, and the kernels that begin while anybody uses it."""
     found: dict[int, tuple[Kernel, int, int]] = {}
     holder: dict[int, int] = {}
     for index, kernel in enumerate(schedule.kernels):
@@ -65,9 +65,9 @@ def lifetimes(schedule: Schedule) -> dict[int, tuple[Kernel, int, int]]:
         for read in kernel.reads:
             held = holder.get(read.uid, -1)
             if held in found:
-                found[held] = (*found[held][:2], index)
+                found[held] = (*found[held][:2], max(found[held][2], kernel.until))
         if kernel.offset >= 0:
-            found[uid] = (kernel, index, index)
+            found[uid] = (kernel, index, kernel.until)
         holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
     return found
 
@@ -80,7 +80,7 @@ def check(schedule: Schedule) -> None:
         places.append((kernel.offset, nbytes(kernel.result), first, last, kernel.result.uid, over))
     for index, kernel in enumerate(schedule.kernels):
         if kernel.scratch:
-            places.append((kernel.scratch_offset, kernel.scratch, index, index, -1, None))
+            places.append((kernel.scratch_offset, kernel.scratch, index, kernel.until, -1, None))
     for number, (start, size, first, last, uid, over) in enumerate(places):
         assert start % ALIGNMENT == 0
         assert 0 <= start <= start + size <= schedule.arena
@@ -92,10 +92,16 @@ def check(schedule: Schedule) -> None:
 
 
 @pytest.mark.spec("P-8")
-@given(roots=st.one_of(sized(), programs()), limit=st.sampled_from((0, 60, 500_000)), fused=st.booleans())
-def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: int, fused: bool) -> None:
+@given(
+    roots=st.one_of(sized(), programs()),
+    limit=st.sampled_from((0, 60, 500_000)),
+    fused=st.booleans(),
+    lanes=st.sampled_from((1, 1, 2, 4)),
+)
+def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: int, fused: bool, lanes: int) -> None:
     """Random graphs: results alive at one moment lie apart, and the peak is between its bound and no reuse."""
-    check(plan(roots, Options(without=() if fused else ("fuse",), open=Open(limit))).schedule)
+    options = Options(without=() if fused else ("fuse",), open=Open(limit), lanes=lanes)
+    check(plan(roots, options).schedule)
 
 
 @pytest.mark.spec("P-8")

@@ -69,6 +69,9 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
     sizes: list[int] = []
     needs: dict[int, int] = {}
     free: list[tuple[int, int]] = []
+    freed: dict[int, int] = {}
+    """chain → the buffer that it freed last: where several chains run at a time, taking it waits for no other"""
+    lanes = any(kernel.until > index for index, kernel in enumerate(schedule.kernels))
     for index, kernel in enumerate(schedule.kernels):
         result, last = kernel.result, ending.get(index, ())
         operand = None
@@ -80,7 +83,7 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
                 needs[result.uid] = needs[operand.uid]
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
                 size = needs[result.uid] = room(result.type)
-                kernel.buffer = _take(size, sizes, free)
+                kernel.buffer = _take(size, sizes, free, freed.get(kernel.chain, -1))
         for read, end in last:
             dying.setdefault(index if read is operand else end.dead, []).append(read)
         if result.uid in owner and result.uid not in kept and result.uid not in ends:
@@ -90,6 +93,8 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
             buffer = owner[node.uid].buffer
             if node is not kernel.reuses and buffer >= 0:
                 bisect.insort(free, (sizes[buffer], buffer))
+                if lanes and node.uid in ends:
+                    freed[schedule.kernels[ends[node.uid].reader].chain] = buffer
     return sizes, needs
 
 
@@ -197,10 +202,14 @@ def _in_place(
     return None
 
 
-def _take(size: int, sizes: list[int], free: list[tuple[int, int]]) -> int:
-    """The smallest free buffer that fits, or a new one."""
+def _take(size: int, sizes: list[int], free: list[tuple[int, int]], preferred: int) -> int:
+    """The smallest free buffer that fits, of equal ones the ``preferred``; or a new one."""
     at = bisect.bisect_left(free, (size, -1))
     if at < len(free):
+        if preferred >= 0 and sizes[preferred] == free[at][0]:
+            place = bisect.bisect_left(free, (sizes[preferred], preferred))
+            if place < len(free) and free[place][1] == preferred:
+                at = place
         return free.pop(at)[1]
     sizes.append(size)
     return len(sizes) - 1
