@@ -9,7 +9,7 @@ from explorer import layers
 
 @pytest.mark.spec("M-L12", "M-L13")
 def test_a_layer_says_who_gave_each_policy_and_why_each_gradient_is_built() -> None:
-    """describe() says of every layer inside who gave each policy, and of every gradient whether it is built, and why."""
+    """describe() says who gave each policy of every layer inside, and of each gradient whether it is built, and why."""
     chosen = [layers.PUpdate, layers.Sub("weight", layers.PNoUpdate)]
     layer = layers.Linear("l", 2, 3, policies=chosen, train=True)
     weight, bias = layer["weight"].describe(), layer["bias"].describe()
