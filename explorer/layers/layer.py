@@ -277,8 +277,11 @@ class Layer(Telling):
         return {port: written[port] for port in self.outputs}
 
     def _given(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
-        empty = Ports(ports, f"{self!r}")
-        if len(positional) == 1 and isinstance(positional[0], Mapping):
+        mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
+        if len(positional) == len(ports) and not named and not mapped:
+            return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
+        empty = Ports(ports, repr(self))
+        if mapped:
             return empty.set(**positional[0]).set(**named).complete()
         if len(positional) > len(ports):
             raise OperandError(
