@@ -74,6 +74,12 @@ def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
     return showing.explain(plan, what)
 
 
+def _compare(before: Any, after: Any) -> Any:
+    from explorer import showing
+
+    return showing.compare(before, after)
+
+
 def _follower() -> "AbstractContextManager[Follower] | None":
     """In a notebook, a bar for work that takes longer than a second; elsewhere nobody."""
     ipython = sys.modules.get("IPython")
@@ -108,7 +114,7 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
 
 _hooks.save = _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
-_hooks.follower = _follower
+_hooks.compare, _hooks.follower = _compare, _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 

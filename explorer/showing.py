@@ -18,6 +18,7 @@ from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recorder import expressions
 from explorer.view import text
+from explorer.view.compared import Compared
 from explorer.view.costs import costs
 from explorer.view.widget import GraphView
 
@@ -123,6 +124,17 @@ def explore_layer(
     if run and written.valued:
         made.eval()
     return ExpressionView(made, **{"position": 0, **options})
+
+
+def compare(before: EvalPlan, after: EvalPlan | Recording) -> Compared:
+    """Two plans beside each other."""
+    if not isinstance(after, (EvalPlan, Recording)):
+        raise OperandError(
+            f"comparing a plan with a {type(after).__name__}",
+            rule="a plan is compared with a plan, or with a recording",
+            fix="other = ex.EvalPlan(without=…); register the same expressions there",
+        )
+    return Compared.of(before.recording, after.recording if isinstance(after, EvalPlan) else after)
 
 
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:

@@ -23,6 +23,8 @@ class Hooks:
     """expression(s), plan or recording → widget"""
     explain: Callable[..., Any] = _empty
     """plan, expression or None → text"""
+    compare: Callable[..., Any] = _empty
+    """two plans → their comparison"""
     save: Callable[..., Any] = _empty
     """net, path → a model's file"""
     call_gradient: Callable[..., Any] = _empty

@@ -251,6 +251,10 @@ class EvalPlan:
         text: str = hooks.explain(self, what)
         return text
 
+    def compare(self, other: EvalPlan | Recording) -> Any:
+        """This plan and another one, of the same graph or of another, side by side: text, pictures, and views."""
+        return hooks.compare(self, other)
+
     def explore(self, **options: Any) -> Any:
         """The plan as a widget to step through; after eval() the same widget shows what was measured."""
         if self._planned is None or (self._handles and not self._fresh):

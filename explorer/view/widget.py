@@ -88,6 +88,19 @@ class GraphView(anywidget.AnyWidget):
             self.payload = self._payload(self.theme, self.payload["options"]["position"])
             self.step, self.selected = here
 
+    def place_of(self, step: int) -> tuple[str, int]:
+        """Return the name of the stage that a step is in, and the step's number in it."""
+        index = self._stage_at(step)
+        return self.recording.stages[index].name, step - (self._ends[index - 1] if index else 0)
+
+    def step_at(self, stage: str, place: int) -> int:
+        """Return the step at a place of a stage, its last where it has fewer; the present step without the stage."""
+        names = [row.name for row in self.recording.stages]
+        if stage not in names:
+            return self.step
+        index = names.index(stage)
+        return min((self._ends[index - 1] if index else 0) + place, self._ends[index])
+
     @property
     def selected_scope(self) -> str | None:
         """The operator, layer or scope around the selected node, as a path (``layer1 / conv2``); None outside all."""

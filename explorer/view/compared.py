@@ -1,0 +1,138 @@
+"""Two plans beside each other: as text, as two pictures, and as two views that step together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.record import Recording
+from explorer.record.comparison import Comparison, Regrouped, compare
+from explorer.record.reason import bytes_text, count_text, micros_text
+from explorer.view.markup import Markup, element
+from explorer.view.svg import svg
+from explorer.view.text import decision_line
+from explorer.view.visible import visible
+
+_LISTED = 40
+"""rows of one kind that are listed at most"""
+_MEMBERS = 6
+"""nodes of a kernel, and kernels of a group, that are named at most"""
+
+
+class Compared(Comparison):
+    """A comparison that can be shown: printed it is its text, in a notebook two pictures, explored two views."""
+
+    @classmethod
+    def of(cls, before: Recording, after: Recording) -> Compared:
+        """Compare two recordings."""
+        return cls(**vars(compare(before, after)))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, *, measured: bool = False) -> str:
+        """Return the comparison as text; canonical, unless ``measured`` asks for the times of runs too."""
+        lines = [f"{_title(self.before)} → {_title(self.after)}"]
+        lines += [f"option {name}: {one} → {two}" for name, (one, two) in self.options.items()]
+        lines += self._graph_lines()
+        counts = {name: pair for name, pair in self.counts.items() if measured or name != "measured_us"}
+        rows = [("", "before", "after")]
+        rows += [(_name(name), _count(name, one), _count(name, two)) for name, (one, two) in counts.items()]
+        wide = [max(len(row[column]) for row in rows) for column in range(3)]
+        lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}".rstrip() for a, b, c in rows]
+        for what, recording, decisions in (
+            ("before", self.before, self.decisions_before),
+            ("after", self.after, self.decisions_after),
+        ):
+            if decisions:
+                lines.append(f"decisions only {what}: {len(decisions):,}")
+                lines += _cut([decision_line(recording, decision) for decision in decisions])
+        lines += self._kernel_lines()
+        return "\n".join(visible(line) for line in lines) + "\n"
+
+    def _graph_lines(self) -> list[str]:
+        nodes = self.nodes
+        if nodes.equal:
+            return [f"the same graph of {len(nodes.pairs):,} recorded nodes"]
+        same = len(nodes.pairs) - len(nodes.changed)
+        lines = [
+            f"recorded nodes: {same:,} the same, {len(nodes.changed):,} changed, "
+            f"{len(nodes.only_before):,} only before, {len(nodes.only_after):,} only after"
+        ]
+        changed = [f"  ~ {_node(self.before, node)} → {_node(self.after, nodes.pairs[node])}" for node in nodes.changed]
+        removed = [f"  - {_node(self.before, node)}" for node in nodes.only_before]
+        added = [f"  + {_node(self.after, node)}" for node in nodes.only_after]
+        return lines + _cut(changed) + _cut(removed) + _cut(added)
+
+    def _kernel_lines(self) -> list[str]:
+        differ = [found for found in self.kernels if not found.same]
+        same = sum(len(found.before) for found in self.kernels if found.same)
+        lines = [f"kernels: {same:,} the same, {len(differ):,} {'place' if len(differ) == 1 else 'places'} where not"]
+        return lines + _cut([f"  {self._side(found, 0)} → {self._side(found, 1)}" for found in differ])
+
+    def _side(self, found: Regrouped, side: int) -> str:
+        recording, numbers = ((self.before, found.before), (self.after, found.after))[side]
+        assert recording.schedule is not None
+        told = []
+        for number in numbers[:_MEMBERS]:
+            kernel = recording.schedule.kernels[number].nodes
+            names = [recording.label(node) for node in kernel[:_MEMBERS]] + ["…"] * (len(kernel) > _MEMBERS)
+            told.append(f"{number + 1} {' · '.join(names)}")
+        rest = len(numbers) - len(told)
+        return ", ".join(told + [f"{rest:,} more"] * bool(rest)) or "nothing"
+
+    def explore(self, **options: Any) -> Any:
+        """Return both plans as widgets side by side: where one is stepped or selected, the other follows."""
+        from explorer.view.side_by_side import SideBySide  # the widgets are slow to import
+
+        return SideBySide(self, **options)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": self.text(), "text/html": self.html()}
+
+    def html(self) -> str:
+        """Return both final graphs side by side, and the counts, as HTML without a script."""
+        sides = []
+        for name, recording in (("before", self.before), ("after", self.after)):
+            caption = element("figcaption", f"{name}: {_title(recording)}")
+            picture = Markup(svg(recording))
+            sides.append(element("figure", caption, picture, style="margin:0;flex:1 1 0;min-width:0"))
+        return element(
+            "div",
+            element("div", *sides, style="display:flex;gap:16px;align-items:flex-start"),
+            element(
+                "pre",
+                *[Markup(element("span", line) + "\n") for line in self.text().splitlines()],
+                style="white-space:pre-wrap",
+            ),
+        )
+
+
+def _title(recording: Recording) -> str:
+    return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
+
+
+def _name(name: str) -> str:
+    return name.removesuffix("_us").removesuffix("_bytes").replace("_", " ") + (
+        " bytes" if name == "temporary_bytes" else ""
+    )
+
+
+def _count(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if name.endswith("_us"):
+        return micros_text(value)
+    if name == "bytes" or name.endswith("_bytes"):
+        return bytes_text(value)
+    return count_text(value) if name == "flops" else f"{value:,}"
+
+
+def _node(recording: Recording, node: int) -> str:
+    row = recording.nodes.source[node]
+    where = f", {recording.sources[row].place}" if row >= 0 else ""
+    return f"{recording.label(node)} {recording.type_text(node)}{where}"
+
+
+def _cut(lines: list[str]) -> list[str]:
+    rest = len(lines) - _LISTED
+    return lines if rest <= 0 else [*lines[:_LISTED], f"  … and {rest:,} more"]

@@ -1,0 +1,141 @@
+"""Two plans beside each other: counts, decisions of only one, kernels and nodes matched, text, pictures, views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import explorer as ex
+from explorer.record.comparison import compare
+from tests.golden.programs import PROGRAMS, recorded
+from tests.plan.programs import programs
+
+
+def planned(roots: Any, **options: Any) -> ex.EvalPlan:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare()
+
+
+def network(activation: Any = ex.tanh, *, more: bool = False) -> list[ex.Expr]:
+    x, w = ex.tensor(np.ones((3, 4), np.float32), name="x"), ex.tensor(np.ones((4, 2), np.float32), name="w")
+    y = activation(x @ w + 1.0) * 2.0
+    return [ex.softmax(ex.relu(y) if more else y), y.sum()]
+
+
+@pytest.mark.spec("P-9", "V-3")
+def test_two_plans_of_one_graph_are_compared() -> None:
+    """Two plans of one graph show their options, counts, the decisions of only one, and kernels side by side."""
+    roots = network()
+    found = planned(roots).compare(planned(roots, without=["fuse"]))
+    assert found.nodes.equal
+    assert not found.equal
+    assert found.options == {"without": ([], ["fuse"])}
+    assert found.counts["kernels"] == (3, 6)
+    assert found.counts["temporaries"] == (1, 4)
+    assert found.counts["flops"][0] == found.counts["flops"][1]
+    assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
+    assert found.counts["measured_us"] == (None, None)
+    assert [decision.code for decision in found.decisions_before] == ["epilogue"]
+    assert {len(one.before): len(one.after) for one in found.kernels if not one.same} == {1: 4}
+    told = str(found)
+    assert "option without: [] → ['fuse']" in told
+    assert "1 matmul · add 1 · tanh · multiply 2 → 1 matmul, 2 add 1, 3 tanh, 4 multiply 2" in told
+    assert told == found.text()
+
+
+@pytest.mark.spec("P-9", "V-3")
+def test_times_are_compared_where_both_ran() -> None:
+    """Measured times are counted beside the estimates, and stay out of the canonical text."""
+    plans = [planned(network()) for _ in range(2)]
+    for plan in plans:
+        plan.eval()
+    found = plans[0].compare(plans[1])
+    assert all(time is not None and time > 0 for time in found.counts["measured_us"])
+    assert "measured" in found.text(measured=True)
+    assert "measured" not in found.text()
+    assert found.equal
+
+
+@pytest.mark.spec("P-9", "V-12")
+def test_two_graphs_are_matched_by_structure() -> None:
+    """A node that was put in, one whose operands changed and one that became another are told with their lines."""
+    before, after = planned(network()), planned(network(more=True))
+    found = before.compare(after)
+    labels = after.recording.nodes.label
+    assert [labels[node] for node in found.nodes.only_after] == ["relu"]
+    assert not found.nodes.only_before
+    assert [before.recording.nodes.label[node] for node in found.nodes.changed] == ["softmax"]
+    assert "+ relu 3×2 float32, test_compared.py line " in str(found)
+    back = after.compare(before)
+    assert [labels[node] for node in back.nodes.only_before] == ["relu"]
+    other = before.compare(planned(network(ex.sin)))
+    assert "  - tanh 3×2 float32, " in str(other)
+    assert "  + sin 3×2 float32, " in str(other)
+    assert len(other.nodes.pairs) == len(before.recording.nodes) - 1
+
+
+@pytest.mark.spec("P-9")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_plan_compared_with_itself_has_no_difference(name: str) -> None:
+    found = compare(recorded(name), recorded(name))
+    assert found.equal
+    assert not found.options
+    assert all(before == after for before, after in found.counts.values())
+    assert all(node == other for node, other in found.nodes.pairs.items())
+
+
+@pytest.mark.spec("P-9")
+@settings(max_examples=40)
+@given(programs())
+def test_kernels_of_two_plans_are_all_matched_once(roots: list[ex.Expr]) -> None:
+    """Whatever passes are left out, every kernel of both plans stands in one place of the comparison."""
+    one, two = planned(roots), planned(roots, without=["simplify", "fuse", "group"])
+    found = one.compare(two)
+    assert found.nodes.equal
+    for side, plan in (("before", one), ("after", two)):
+        numbers = [number for each in found.kernels for number in getattr(each, side)]
+        assert sorted(numbers) == list(range(len(plan.recording.schedule.kernels)))
+    assert found.text() == planned(roots).compare(planned(roots, without=["simplify", "fuse", "group"])).text()
+
+
+@pytest.mark.spec("V-3")
+def test_two_views_step_and_select_together() -> None:
+    """Two plans stand side by side; a stage, a step and a selected node in one view are followed by the other."""
+    found = planned(network()).compare(planned(network(more=True), without=["fuse"]))
+    both: Any = found.explore()
+    assert both.children == (both.before, both.after)
+    both.before.stage = "order"
+    assert both.after.stage == "order"
+    both.before.step += 2
+    assert both.before.place_of(both.before.step) == both.after.place_of(both.after.step) == ("order", 3)
+    here = both.after.step
+    both.before.stage = "fuse"
+    assert both.after.step == here  # the other plan has no such stage
+    labels = found.before.nodes.label
+    both.before.selected = labels.index("softmax")
+    assert found.after.nodes.label[both.after.selected] == "softmax"
+    both.after.selected = found.after.nodes.label.index("relu")
+    assert both.before.selected == -1
+
+
+@pytest.mark.spec("V-3", "V-15")
+def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
+    """Where no widget lives, both final graphs stand side by side with the counts below."""
+    found = planned(network()).compare(planned(network(), without=["fuse"]))
+    bundle = found._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    assert bundle["text/plain"] == found.text()
+    assert bundle["text/html"].count("<svg") == 2
+    assert "<script" not in bundle["text/html"]
+
+
+def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
+    plan = planned(network())
+    assert plan.compare(plan.recording).equal
+    with pytest.raises(ex.OperandError, match="comparing a plan with a list"):
+        plan.compare([])  # type: ignore[arg-type]
