@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,7 +64,7 @@ class Samples:
 def samples(count: int = 1000, sizes: tuple[int, ...] = (128, 256, 256, 10)) -> Samples:
     """The samples of the table."""
     rng = np.random.default_rng(0)
-    weights = [normal(rng, a, b) / np.float32(np.sqrt(a)) for a, b in zip(sizes, sizes[1:], strict=False)]
+    weights = [normal(rng, a, b) / np.float32(np.sqrt(a)) for a, b in pairwise(sizes)]
     return Samples([normal(rng, sizes[0]) for _ in range(count)], weights, [normal(rng, b) for b in sizes[1:]])
 
 

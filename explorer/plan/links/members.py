@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, add_n
 from explorer.ops.base import reshape
@@ -19,53 +21,80 @@ _OTHERS = 64
 
 
 class SumOfMembers(Link):
-    """A sum of all members of one value is one reduction over its first axis."""
+    """A sum of all members of one value, or of several, is one reduction over the first axis of each."""
 
     roots = (Add, AddN)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         terms = graph.operands(node)
-        last = terms[-1]
-        taken = member(last, graph)
-        if taken is None:
-            return None
-        whole, index = taken
-        if index != whole.shape[0] - 1 and not isinstance(node.operation, AddN):
-            return None  # not the top of a chain of additions
-        found: dict[int, Expr] = {}
-        rest: list[Expr] = []
-        pending = [node]
-        visits = 2 * whole.shape[0] + _OTHERS
-        while pending and visits:
-            visits -= 1
-            current = pending.pop()
-            for term in graph.operands(current):
-                part = member(term, graph)
-                if part is not None and part[0] is whole and part[1] not in found and term.shape == node.shape:
-                    found[part[1]] = term
-                elif (
-                    isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1 and term.shape == node.shape
-                ):
-                    pending.append(term)
-                else:
-                    rest.append(term)
-        rest.extend(pending)
-        facts = {"found": len(found), "members": whole.shape[0], "whole": whole}
-        if len(found) < whole.shape[0] or whole.dtype != node.dtype or any(term.dtype != node.dtype for term in rest):
+        if isinstance(node.operation, AddN):
+            if not any(member(term, graph) for term in terms):
+                return None
+            reach = len(terms)
+        else:
+            taken = member(terms[-1], graph)
+            if taken is None or taken[1] != taken[0].shape[0] - 1:
+                return None  # not the top of a chain of additions
+            reach = taken[0].shape[0]
+        wholes, rest = _terms(node, graph, 2 * reach + _OTHERS)
+        sums: list[_Members] = []
+        for held in wholes:
+            if len(held.found) < held.whole.shape[0]:
+                rest.extend(held.found.values())
+            else:
+                sums.append(held)
+        kept = {held.whole.dtype for held in sums} | {term.dtype for term in rest}
+        if not sums or kept != {node.dtype}:
+            most = max(sums or wholes, key=lambda held: len(held.found))
+            facts = {"found": len(most.found), "members": most.whole.shape[0], "whole": most.whole}
             return Declined("not_all_members", "only {found} of {members:member} of {whole} in the sum", facts)
-        total = Sum((0,))(whole)
-        if total.dtype != node.dtype:
+        totals = [Sum((0,))(held.whole) for held in sums]
+        if totals[0].dtype != node.dtype:
             return Declined(
                 "dtype",
                 "members of {given} added one by one give {given}, their sum over an axis is {wanted}",
-                {"given": str(node.dtype), "wanted": str(total.dtype)},
+                {"given": str(node.dtype), "wanted": str(totals[0].dtype)},
             )
-        return Applied(
-            add_n(*reversed(rest), total) if rest else total,
-            "the sum of all {members:member} of {whole} is one reduction over its first axis",
-            facts,
-            "sum_of_members",
-        )
+        count = sum([len(held.found) for held in sums])
+        parts = [*reversed(rest), *totals]
+        facts = {"found": count, "members": count, "whole": sums[0].whole}
+        reason = "the sum of all {members:member} of {whole} is one reduction over its first axis"
+        if len(sums) > 1:
+            facts["wholes"] = len(sums)
+            reason = "the sum of all {members:member} of {wholes:value} is one reduction of each over its first axis"
+        return Applied(add_n(*parts) if len(parts) > 1 else parts[0], reason, facts, "sum_of_members")
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Members of one value, by index."""
+
+    whole: Expr
+    found: dict[int, Expr]
+
+
+def _terms(node: Expr, graph: Graph, visits: int) -> tuple[list[_Members], list[Expr]]:
+    """The terms of a sum and of the sums inside it, as far as so many visits go: members by value, and the others."""
+    wholes: dict[int, _Members] = {}
+    rest: list[Expr] = []
+    pending = [node]
+    while pending and visits:
+        visits -= 1
+        for term in graph.operands(pending.pop()):
+            if term.shape != node.shape:
+                rest.append(term)
+                continue
+            part = member(term, graph)
+            if part is not None:
+                held = wholes.setdefault(part[0].uid, _Members(part[0], {}))
+                if part[1] not in held.found:
+                    held.found[part[1]] = term
+                    continue
+            elif isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1:
+                pending.append(term)
+                continue
+            rest.append(term)
+    return [*wholes.values()], [*rest, *pending]
 
 
 class SumOfProducts(Link):

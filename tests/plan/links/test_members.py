@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.ops.parts import Member
 from tests.plan.links.asking import applied, close, decision, declined, simplified, values
 
 whole = values((4, 2, 3), low=-2.0)
@@ -24,8 +25,6 @@ def test_a_sum_of_all_members_is_one_reduction_however_it_is_written() -> None:
 
 
 def _rows() -> list[ex.Expr]:
-    from explorer.ops.parts import Member
-
     return [Member(index)(whole) for index in range(4)]
 
 
@@ -37,6 +36,20 @@ def test_other_terms_stay_beside_the_reduction() -> None:
     assert close(root)
     twice = ex.add_n(*rows, rows[2])
     assert close(twice)
+
+
+@pytest.mark.spec("P-1", "P-4")
+def test_a_sum_of_the_members_of_several_values_is_one_reduction_of_each() -> None:
+    """What batches of several sizes give is added up in one step, and members that are not complete stay terms."""
+    other, third = values((3, 2, 3)), values((5, 2, 3))
+    ends = [Member(index)(other) for index in range(3)]
+    some = [Member(index)(third) for index in range(2)]
+    root = ex.add_n(ends[0], *_rows(), *some, *ends[1:], ends[1])
+    graph = simplified(root)
+    facts = decision(graph, "sum_of_members").facts
+    assert (facts["wholes"], facts["members"]) == (2, 7)
+    assert [node.operation.name for node in graph.live].count("member") == 3
+    assert close(root)
 
 
 @pytest.mark.spec("P-1", "P-4")
