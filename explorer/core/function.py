@@ -79,6 +79,14 @@ class Body:
     derived: dict[Any, Any] = field(default_factory=dict)
     """what was made from this body, by what it is for: gradients, batches, plans"""
 
+    @property
+    def ports(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Places of the operands and outputs that have names, by name."""
+        inputs = {node.operation.label: place for place, node in enumerate(self.parameters)}
+        kind, names = self.derived.get("structure", self.structure) or (None, ())
+        outputs = {str(name): place for place, (name, _) in enumerate(names)} if kind is dict else {}
+        return {name: place for name, place in inputs.items() if name.isidentifier()}, outputs
+
     def __repr__(self) -> str:
         return f"Body({self.name!r}, {len(self.nodes)} nodes)"
 

@@ -80,6 +80,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     places = [numbers[node.uid] for node in residuals]
     structure = flatten(tuple(outputs))[1]
     augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
+    augmented.derived["structure"] = body.structure
     stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in (*[inputs[i] for i in used], *residuals)}
     boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
     fixed = {**stand_ins, **{seed.uid: seed for seed in given}}

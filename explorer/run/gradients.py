@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from explorer.core.expr import Expr, Scope
+from explorer.core.expr import Expr
 from explorer.core.function import Body, Item
 from explorer.grad.twin import twin_path
 from explorer.plan.graph import Graph
@@ -16,18 +16,36 @@ def gradients(graph: Graph, nodes: Sequence[Expr], ids: Mapping[int, int]) -> li
     """The rows of all forward nodes that have a gradient, by node; ``ids`` are those of the nodes by uid."""
     finder = _Finder(graph, ids)
     backward: dict[int, list[int]] = {}
-    saved: dict[int, dict[int, None]] = {}
-    for node in nodes:
+    level = [0] * len(nodes)
+    for number, node in enumerate(nodes):
         forward = finder.forward(node)
-        if forward < 0 or isinstance(node.operation, Item):
-            continue
-        backward.setdefault(forward, []).append(ids[node.uid])
-        read = saved.setdefault(forward, {})
-        for operand in node.operands:
-            value = finder.value(operand)
-            if value.uid in ids and not finder.is_backward(value):
-                read[ids[value.uid]] = None
-    return [Gradient(node, tuple(backward[node]), tuple(saved[node])) for node in sorted(backward)]
+        if forward >= 0 and not isinstance(node.operation, Item):
+            backward.setdefault(forward, []).append(number)
+            level[number] = level[forward] + 1
+    known = _below(backward, nodes, ids) if backward else set()
+    made = []
+    for forward in sorted(backward):
+        read: dict[int, None] = {}
+        for number in backward[forward]:
+            for operand in nodes[number].operands:
+                value = ids.get(finder.value(operand).uid, -1)
+                if value in known and level[value] <= level[forward]:
+                    read[value] = None
+        made.append(Gradient(forward, tuple(backward[forward]), tuple(read)))
+    return made
+
+
+def _below(found: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
+    """The nodes of a forward pass: those that have a gradient, and all that they need."""
+    known = set(found)
+    waiting = list(known)
+    while waiting:
+        for operand in nodes[waiting.pop()].operands:
+            number = ids.get(operand.uid, -1)
+            if number >= 0 and number not in known:
+                known.add(number)
+                waiting.append(number)
+    return known
 
 
 class _Finder:
@@ -36,7 +54,6 @@ class _Finder:
         self._replaced = {old.uid: new for _, old, new in reversed(graph.substitutions)}
         self._places: dict[int, dict[int, int]] = {}
         self._forward: dict[int, int] = {}
-        self._backward: dict[int, bool] = {}
 
     def forward(self, node: Expr) -> int:
         """The id of the node whose gradient a node helps to compute, −1 where there is none."""
@@ -47,19 +64,11 @@ class _Finder:
             self._forward[id(scope)] = self._found(twin_path(scope))
         return self._forward[id(scope)]
 
-    def is_backward(self, node: Expr) -> bool:
-        """Whether a node is part of a gradient, or where one begins."""
-        scope = node.scope
-        if scope is None:
-            return False
-        if id(scope) not in self._backward:
-            self._backward[id(scope)] = _is_gradient(scope)
-        return self._backward[id(scope)]
-
     def value(self, node: Expr) -> Expr:
-        """What computes a value: outputs are read through to what has them."""
+        """What computes a value in the end: outputs are read through to what has them."""
+        node = self._graph.resolve(node)
         while isinstance(node.operation, Item):
-            node = node.operands[0]
+            node = self._graph.resolve(node.operands[0])
         return node
 
     def _found(self, path: tuple[int, ...]) -> int:
@@ -85,7 +94,7 @@ class _Finder:
             other = self._replaced.get(uid)
             if other is None:
                 return None
-            uid = self.value(other).uid
+            uid = (other.operands[0] if isinstance(other.operation, Item) else other).uid
             if uid in seen:
                 return None
             seen.add(uid)
@@ -96,11 +105,3 @@ class _Finder:
         if held is None:
             held = self._places[id(body)] = {node.uid: place for place, node in enumerate(own(body))}
         return held
-
-
-def _is_gradient(scope: Scope | None) -> bool:
-    while scope is not None:
-        if scope.kind in ("twin", "gradient"):
-            return True
-        scope = scope.parent
-    return False

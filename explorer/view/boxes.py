@@ -141,14 +141,14 @@ def _scope_depths(recording: Recording) -> list[int]:
 def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
     """Replace a box around one slot by the slot, and one around one box by that box with both names.
 
-    A layer that is told of stays, unless it holds nothing but a leaf: its parameter.
+    A layer that is told of stays, and what is around it, unless it holds nothing but a leaf: its parameter.
     """
     for index in tree.inside_out():
         box = tree.boxes[index]
         items = []
         for kind, inner in box.items:
             child = tree.boxes[inner] if kind == "box" else None
-            if child is None or len(child.items) > 1 or _is_told(child, leaves):
+            if child is None or len(child.items) > 1 or _is_told(tree, child, leaves):
                 items.append(Item(kind, inner))
                 continue
             only = child.items[0]
@@ -164,9 +164,11 @@ def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
             tree.hold(index, tree.boxes[box.items[0].number].items)
 
 
-def _is_told(box: Box, leaves: Collection[int]) -> bool:
+def _is_told(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
     kind, index = box.items[0]
-    return box.layer >= 0 and (kind == "box" or index not in leaves)
+    if kind == "box":
+        return box.layer >= 0 or tree.boxes[index].layer >= 0
+    return box.layer >= 0 and index not in leaves
 
 
 class Paths:

@@ -102,6 +102,12 @@ def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Exp
     scopes = {id(body.scope): inside}
     nodes = own(body)
     made = rebuild(nodes, given, lambda node: rescope(node.scope, scopes, inside))
+    if is_layer and inside.kind == "layer":
+        named, results = body.ports
+        inside.ports = (
+            {name: operands[place].uid for name, place in named.items()},
+            {name: made[body.outputs[place].uid].uid for name, place in results.items()},
+        )
     return [made[node.uid] for node in nodes], tuple([made[node.uid] for node in body.outputs])
 
 
