@@ -127,8 +127,8 @@ class _Trace:
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
         """Let boxes end before ``first`` to ``last``, of equal places before the last one.
 
-        The last member of a list, and the list with it, ends before that where the member then does what the one
-        before it does, and what follows goes on with its result alone.
+        The last member of a list, and the list with it, ends before that where the member has boxes inside, then does
+        what the one before it does, and what follows goes on with its result alone.
         """
         for depth, box in enumerate(boxes):
             costs = {place: cost for place, cost in self._closing(self._first[box], last) if place >= first}
@@ -144,8 +144,10 @@ class _Trace:
 
     def _like_the_one_before(self, box: Path) -> int:
         """Where a member of a list ends if it does what the member before it does; −1 where it does something else."""
-        before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else box
-        if before not in self._end or before == box:
+        before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else ()
+        if before not in self._end or not any(
+            len(inner) > len(box) and inner[: len(box)] == box for inner in self._end
+        ):
             return -1
         first, end = self._first[box], self._end[before]
         length = end - self._first[before]

@@ -123,23 +123,26 @@ def test_a_sum_with_what_came_before_a_box_is_outside_of_it() -> None:
 
 
 @pytest.mark.spec("V-7")
-@pytest.mark.parametrize(("reads", "inside"), [("5", ""), ("2 5", "ls/1")])
-def test_the_last_member_of_a_list_ends_as_the_one_before_it(reads: str, inside: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "reads", "inside"), [("at.", "5", ""), ("at.", "2 5", "ls/1"), ("", "5", "ls/1")]
+)  # fmt: skip
+def test_the_last_member_of_a_list_ends_as_the_one_before_it(part: str, reads: str, inside: str) -> None:
     """A norm after the last block of a list, whose weights are another's, stands after the list as its name would say.
 
-    A sum with what came before the block is the block's own.
+    A sum with what came before the block is the block's own, and so is what follows it where blocks are small.
     """
     found = boxes(
-        ("convbn2d_0", "x", "0"),
-        ("ls.0.q", "0", "1"),
+        ("ls.0.ln", "x", "0"),
+        (f"ls.0.{part}q", "0", "1"),
         ("ls.0.o", "1", "2"),
-        ("convbn2d_1", "2", "3"),
-        ("ls.1.q", "3", "4"),
+        ("ls.1.ln", "2", "3"),
+        (f"ls.1.{part}q", "3", "4"),
         ("ls.1.o", "4", "5"),
         ("convbn2d_2", reads, "6"),
         ("head", "6", "7"),
     )
-    assert found == [*["ls/0"] * 3, *["ls/1"] * 3, inside, ""]
+    at = "/at" * (part != "")
+    assert found == ["ls/0", f"ls/0{at}", "ls/0", "ls/1", f"ls/1{at}", "ls/1", inside, ""]
 
 
 @pytest.mark.spec("V-7")

@@ -272,7 +272,7 @@ def test_operators_that_the_standard_defines_by_others(tmp_path: Path) -> None:
 
 
 def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path) -> None:
-    """An image that is halved and doubled again fits where its open sides are even: check names no problem."""
+    """An image that is halved and doubled again fits where its open sides are even: it is looked at as a picture."""
     nodes = [
         node("MaxPool", ["x"], ["h"], kernel_shape=[2, 2], strides=[2, 2]),
         node("Resize", ["h", "", "s"], ["d"]),
@@ -281,4 +281,5 @@ def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path
     made = model(nodes, {"x": (FLOAT, [1, 1, "h", "w"])}, ["y"], {"s": np.array([1, 1, 2, 2], np.float32)})
     net = opened(made, tmp_path)
     assert net.check() == []
-    assert "(? = 2)" in text(net.look().recording)
+    assert net.example_shapes() == {"x": (1, 1, 224, 224)}
+    assert "(? = 224)" in text(net.look().recording)
