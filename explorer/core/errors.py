@@ -35,12 +35,13 @@ class RunError(ExplorerError, RuntimeError):
 
 
 class UnknownNameError(ExplorerError, LookupError):
-    """A name is not known; the message lists the valid ones that are near, or all of a few."""
+    """A name is not known; the message lists the valid ones that are near, the nearest first, and all of a few."""
 
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
-        few = names if len(names) <= _FEW else []
-        near = _near(given, names) or few
+        near = _near(given, names)
+        if len(names) <= _FEW:
+            near += [name for name in names if name not in near]
         more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
         listed = f"known: {', '.join(near)}{more}" if near else f"none of the {len(names)} known names is near"
         super().__init__(f"unknown {kind} {given!r}", rule=listed if names else "known: none are defined", fix=fix)
