@@ -125,6 +125,7 @@ class Order:
                 "{count:kernel} in {chains:execution chain}, of which each waits for the one before",
                 facts,
                 ordered[-1].result,
+                lost=0.0,
             )
 
     def _kernels(self, graph: Graph) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
