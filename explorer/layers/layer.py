@@ -32,10 +32,11 @@ Major = TypeVar("Major", bound=PolicyClass)
 
 
 class Layer(Telling):
-    """The base of layers. A subclass names its ports, annotates its constructor's arguments, and defines ``forward``.
+    """The base of layers, which are made for inference, or with ``train=True`` for training.
 
-    ``Layer(name, …, policies=[PUpdate])`` is for inference; with ``train=True``, or the types of its ``inputs``, it
-    is for training. Attributes are fixed once it is made: what others derive from the arguments, ``prepare`` sets.
+    A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
+    name, these arguments and policies; the types of its ``inputs`` make one for training too. Attributes are fixed once
+    it is made: what others derive from the arguments, ``prepare`` sets.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("input",)
