@@ -18,6 +18,8 @@ ALIKE = 3
 """equal neighbours that a repeat or a stack has at least"""
 PAIR = 4
 """operations of a box of which two in a row are a repeat already"""
+FEW = 6
+"""equal boxes that stand side by side in their repeat or stack at most"""
 LONG = 24
 """operations of a box at least that is searched for blocks that repeat"""
 MOST = 150
@@ -243,10 +245,11 @@ class _Folder:
         self.tree.hold(box, kept)
 
     def _keep_first(self, box: int, members: list[Item]) -> None:
-        """Show the first of many equal boxes, the others behind one more click."""
-        if len(members) == 2:
+        """Show the first of many equal boxes, the others behind one more click; of few, all."""
+        if len(members) <= FEW:
             return
-        rest = self._add(Box("part", self._common(members[1:]), box, count=len(members) - 1))
+        label = f"{len(members) - 1:,} more: {self._common(members[1:])}"
+        rest = self._add(Box("part", label, box, count=len(members) - 1))
         self.tree.hold(rest, members[1:])
         self.tree.hold(box, [members[0], Item("box", rest)])
 

@@ -106,9 +106,9 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
 
 
 def _name(box: Box) -> str:
-    """Write the name of a box, of a layer with its class, and its "×n"."""
+    """Write the name of a box, of a layer with its class, and its "×n", which is said once: not of its part again."""
     label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
-    if box.count == 1:
+    if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
     times = f" ×{box.count:,}"
     return fit(label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times

@@ -43,7 +43,7 @@ def test_equal_stretches_of_a_graph_without_scopes_fold_to_one_stack():
     stack = next(box for box in model.tree.boxes if box.count == 40)
     first, rest = (model.tree.boxes[number] for _, number in stack.items)
     assert (first.label, first.kind, first.open, len(first.items)) == ("block 1", "block", True, 7)
-    assert (rest.label, rest.count, rest.open) == ("block 2 … block 40", 39, False)
+    assert (rest.label, rest.count, rest.open) == ("39 more: block 2 … block 40", 39, False)
     assert "matmul → relu → matmul → relu → add" in model.box_texts[model.tree.boxes.index(rest)]
 
 

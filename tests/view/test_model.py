@@ -58,7 +58,19 @@ def test_a_box_that_holds_equal_blocks_only_is_the_repeat_and_shows_its_first():
     assert (repeat.count, repeat.open) == (12, True)
     first, rest = (model.tree.boxes[number] for _, number in repeat.items)
     assert (first.label, first.kind, first.open) == ("block0", "layer", True)
-    assert (rest.label, rest.kind, rest.count, rest.open) == ("block1 … block11", "part", 11, False)
+    assert (rest.label, rest.kind, rest.count, rest.open) == ("11 more: block1 … block11", "part", 11, False)
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("blocks", [3, 6, 7])
+def test_a_run_is_said_to_repeat_once(blocks):
+    """A repeat of a few equal boxes holds all of them side by side; one of many its first and, unfolded, the rest."""
+    model, repeat = around_blocks(sample.transformer(blocks))
+    check(model)
+    names = [model.box_texts[number][0] for _, number in repeat.items]
+    few = [f"block{number}" for number in range(blocks)]
+    assert names == (few if blocks <= 6 else ["block0", "6 more: block1 … block6"])
+    assert sum("×" in name for name, *_ in model.box_texts) == 1
 
 
 @pytest.mark.spec("V-7")

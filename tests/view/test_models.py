@@ -73,6 +73,15 @@ def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention(
     assert {"q", "k", "v", "o"} <= inside
 
 
+@pytest.mark.spec("V-7")
+def test_the_same_read_in_parallel_is_one_stack_that_holds_each_once():
+    """Queries, keys and values of an ONNX encoder are one stack ×3 that holds q, k and v side by side."""
+    model = draw(ex.open(MODELS / "encoder.onnx").look().recording).model
+    stack = box(model, "q … v")
+    assert (stack.kind, stack.count) == ("stack", 3)
+    assert [model.tree.boxes[number].label for _, number in stack.items] == ["q", "k", "v"]
+
+
 @pytest.mark.spec("V-7", "V-15")
 def test_the_output_of_a_cell_is_small(drawn):
     """Picture, text and everything that the widget is sent: ResNet-18 with its plan's decisions in less than 150 KB."""
