@@ -232,6 +232,18 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
     return self
 
 
+def record_typed(operation: Operation, kind: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...]) -> Expr:
+    """The expression of an operation whose type is known, on operands and on ``hidden`` ones that were used before."""
+    self = _new(Expr)
+    self.operation, self.type = operation, kind
+    self.operands = operands + hidden
+    for operand in operands:
+        if operand.__class__ is not Expr:
+            operand.use()
+    enter(self)
+    return self
+
+
 def enter(node: Expr) -> None:
     """Give a new node its uid, scope and place; uids grow in order of recording, so operands have smaller ones."""
     node.uid = next_uid()

@@ -31,7 +31,7 @@ class Storage:
 
     def __init__(self, array: Any, device: Device = cpu, shared: str = "what it was made of holds it too") -> None:
         if device is cpu:
-            array.flags.writeable = False
+            array.setflags(write=False)
         self.array, self.device, self.shared = array, device, shared
         self.token = next(_tokens)
 
@@ -155,18 +155,8 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be written to (t[i] = v)
     until an expression uses the tensor. Raises OperandError where the value is no regular array of numbers.
     """
-    if isinstance(value, Tensor):
-        value = value.array
-    elif _expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
-        raise OperandError(
-            f"ex.tensor of {value!r}",
-            rule="a tensor holds a value that is there",
-            fix="evaluate it first: ex.evaluate(x); join expressions with ex.stack",
-        )
-    if isinstance(value, np.ma.MaskedArray):
-        raise OperandError(
-            "ex.tensor of a masked array", rule="a tensor has no mask", fix="fill it first: array.filled(0.0)"
-        )
+    if type(value) is not np.ndarray:
+        value = _plain(value)
     try:
         array = _array(value, dtype, copy)
     except (ValueError, TypeError, OverflowError) as error:
@@ -188,7 +178,25 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     if device is not cpu:
         kind = TensorType(array.shape, array.dtype, device)
         return _made(Storage(device.put(array), device, shared=""), kind, name)
-    return tensor_of(Storage(array, shared="") if copy else Storage(array), name)
+    storage = Storage(array, shared="") if copy else Storage(array)
+    return _made(storage, TensorType(array.shape, array.dtype), name)
+
+
+def _plain(value: Any) -> Any:
+    """What NumPy makes an array of; raises OperandError for expressions, whose value is not there, and for masks."""
+    if isinstance(value, Tensor):
+        return value.array
+    if _expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
+        raise OperandError(
+            f"ex.tensor of {value!r}",
+            rule="a tensor holds a value that is there",
+            fix="evaluate it first: ex.evaluate(x); join expressions with ex.stack",
+        )
+    if isinstance(value, np.ma.MaskedArray):
+        raise OperandError(
+            "ex.tensor of a masked array", rule="a tensor has no mask", fix="fill it first: array.filled(0.0)"
+        )
+    return value
 
 
 def _array(value: Any, dtype: Any, copy: bool) -> Array:
@@ -198,7 +206,7 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
         assert wanted is not None
         return converted(value, wanted)
     array = np.array(value, dtype=dtype, order="C") if copy else np.asarray(value, dtype=dtype)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _holds_expression(values: Any) -> bool:

@@ -7,18 +7,19 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from sys import getrecursionlimit
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
 from explorer.core.errors import DeclarationError
 from explorer.core.exact import exact
-from explorer.core.expr import Expr, next_uid, record, scope, state
+from explorer.core.expr import Expr, next_uid, record, record_typed, scope, state
 from explorer.core.function import Body, Call, Item, Parameter, make_body
 from explorer.core.graph import reachable
 from explorer.core.operation import as_operands
 from explorer.core.structure import flatten, unflatten
 from explorer.core.tensor import Tensor
+from explorer.core.types import AnyType
 from explorer.core.watch import Watched, reading, unchanged, watch
 
 _Parameters = ParamSpec("_Parameters")
@@ -36,6 +37,8 @@ class _Trace:
     body: Body
     watched: Watched
     call: Call
+    type: AnyType
+    """of a call's result"""
     noted: Watched
     """the part of ``watched`` that what it called depends on too"""
 
@@ -59,13 +62,13 @@ class Function(Generic[_Parameters, _Result]):
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
+        kinds: list[Any] = [argument.type for argument in args if isinstance(argument, Expr)]
         operands: list[Expr] = []
-        kinds: list[Any] = []
-        if not kwargs and all(isinstance(argument, Expr) for argument in args):
+        if not kwargs and len(kinds) == len(args):
             structure, operands = _positional(len(args)), [*args]  # type: ignore[list-item]  # they are expressions
-            kinds = [operand.type for operand in operands]
         else:
             leaves, structure = flatten((args, kwargs))
+            kinds = []
             for leaf in leaves:
                 if isinstance(leaf, Expr):
                     operands.append(leaf)
@@ -80,8 +83,9 @@ class Function(Generic[_Parameters, _Result]):
         trace = self._find(key) or self._record(key, operands, args, kwargs)
         if reading.noted is not None:
             reading.noted += trace.noted
-        result = record(trace.call, (*operands, *trace.body.captured))
-        return cast("_Result", _unpack(trace.body, result))
+        body = trace.body
+        result = record_typed(trace.call, trace.type, tuple(operands), body.captured)
+        return result if body.structure is None else _unpack(body, result)  # type: ignore[return-value]
 
     def __get__(self, owner: Any, kind: type | None = None) -> Any:
         """The function bound to an object, as methods are; the object is then a static argument."""
@@ -153,7 +157,11 @@ class Function(Generic[_Parameters, _Result]):
 
         captured = tuple(node for node in reachable(leaves, stop=is_outer) if is_outer(node))
         body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
-        trace = _Trace(body, (*watch(self._function, statics), *noted), Call(body), noted)
+        call = Call(body)
+        for node in captured:
+            node.use()
+        kind = call.type_of(tuple([node.type for node in (*operands, *captured)]))
+        trace = _Trace(body, (*watch(self._function, statics), *noted), call, kind, noted)
         self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)
@@ -213,8 +221,6 @@ def _kinds(result: Any, leaves: list[Any]) -> str:
 
 
 def _unpack(body: Body, result: Expr) -> Any:
-    if body.structure is None:
-        return result
     if len(body.outputs) == 1:
         return unflatten(body.structure, [result])
     return unflatten(body.structure, [record(Item(index), (result,)) for index in range(len(body.outputs))])

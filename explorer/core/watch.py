@@ -46,7 +46,10 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
 
 def unchanged(watched: Watched) -> bool:
     """Whether every variable still holds the very object that it held."""
-    return all(read() is held for read, held in watched)
+    for read, held in watched:  # noqa: SIM110  # asked at each call of a function: no generator
+        if read() is not held:
+            return False
+    return True
 
 
 class _Survey:

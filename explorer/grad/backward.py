@@ -101,6 +101,8 @@ def _has_gradient(node: Expr) -> bool:
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
     """A gradient in its operand's shape and dtype: what was broadcast is summed back."""
+    if gradient.type is operand.type:
+        return gradient
     if elementwise and gradient.shape != operand.shape:
         gradient = sum_to(gradient, operand.shape)
     if gradient.shape != operand.shape:
