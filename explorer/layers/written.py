@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope, state
 from explorer.core.function import Parameter as Given
@@ -72,7 +74,11 @@ def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
             rule="what a layer writes depends on the types of its inputs",
             fix=f'inputs={{"{missing[0]}": ex.TensorType((2, 3), np.float32), …}}, or values',
         )
-    values = {port: value for port, value in chosen.items() if not isinstance(value, TensorType)}
+    values = {
+        port: tensor(value, name=port) if isinstance(value, np.ndarray) else value
+        for port, value in chosen.items()
+        if not isinstance(value, TensorType)
+    }
     expressed = dict(zip(values, as_operands(tuple(values.values())), strict=True))
     return {port: expressed.get(port, chosen[port]) for port in layer.inputs}
 

@@ -144,7 +144,8 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     """
     kind = type(value)
     if kind not in WEAK:
-        made: Expr = kind.__expr__(value) if hasattr(kind, "__expr__") else tensor(value)
+        # the line's variable is the name of what the array becomes part of, not of the array
+        made: Expr = kind.__expr__(value) if hasattr(kind, "__expr__") else tensor(value, name="tensor")
         return made
     key = (kind, value or repr(value), dtypes, device)
     known = _constants.get(key)

@@ -75,6 +75,13 @@ def test_the_name_that_a_line_assigns() -> None:
     assert name(doubled) == "doubled"
 
 
+def test_an_array_in_a_line_has_not_the_name_that_the_line_assigns() -> None:
+    """A line's variable names the tensor that it makes, not the arrays that the line's result reads."""
+    x = ex.tensor([1.0, 2.0])
+    y = x + np.ones(2)
+    assert [operand.label for operand in y.operands] == ["x", "tensor"]
+
+
 def test_bodies_and_gradients_report_lines_too() -> None:
     @ex.function
     def f(a: ex.Expr) -> ex.Expr:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from explorer import layers
+from explorer.layers.written import write_out
 
 
 @pytest.mark.spec("M-L12", "M-L13")
@@ -20,3 +22,10 @@ def test_a_layer_says_who_gave_each_policy_and_why_each_gradient_is_built() -> N
     assert "its gradient is not built" not in bias, "a source is no layer that feeds back"
     assert "✗ product feeds nothing back: nothing that it reads updates or feeds back" in weight
     assert "✓ sum feeds back: parameter updates or feeds back" in bias
+
+
+@pytest.mark.spec("V-1")
+def test_a_value_that_a_layer_is_explored_with_is_called_as_its_port() -> None:
+    """An array that a layer is explored with has its port's name in the picture."""
+    view = write_out(layers.Subtract("s"), {"left": np.ones(2), "right": np.ones(2)})
+    assert [operand.label for operand in view.outputs["output"].operands] == ["left", "right"]
