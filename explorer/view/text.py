@@ -80,6 +80,7 @@ def why(recording: Recording, node: int) -> str:
             f"      {name.replace('_', ' ')}: {fact_text(name, value, recording.label)}"
             for name, value in decision.facts.items()
         ]
+    lines += _twins(recording, node)
     lines += _fate(recording, node)
     return "\n".join(visible(line) for line in lines) + "\n"
 
@@ -205,6 +206,18 @@ def _scope_path(recording: Recording, node: int) -> str:
         names.append(recording.scopes[row].name)
         row = recording.scopes[row].parent
     return " / ".join(reversed(names))
+
+
+def _twins(recording: Recording, node: int) -> list[str]:
+    """Say what computes the gradient of a node, what is saved for it, and whose gradient the node is part of."""
+    lines = []
+    for row in recording.gradients:
+        if row.node == node:
+            saved = ", ".join(map(recording.label, row.saved)) or "nothing"
+            lines.append(f"gradient: {', '.join(map(recording.label, row.backward))}; saved for it: {saved}")
+        elif node in row.backward:
+            lines.append(f"part of the gradient of {recording.label(row.node)}")
+    return lines
 
 
 def _fate(recording: Recording, node: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 import { put, say, svg, visible } from "./dom.js";
 import { grouped } from "./reason.js";
-import { LIT } from "./twins.js";
+import { LIT, SPOKEN } from "./twins.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
 
@@ -75,7 +75,7 @@ export class SlotView {
 
   #spoken(mark, type, lit) {
     const { trace } = this;
-    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, LIT[lit] && `${LIT[lit]} of the selection`];
+    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit]];
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
     return visible(parts.filter(Boolean).join(", "));

@@ -3,8 +3,13 @@
 import { html } from "./dom.js";
 import { grouped } from "./reason.js";
 
-/** What a lit node is called, to eyes and to ears. */
+/** What a lit node is called, to eyes, and to ears. */
 export const LIT = { backward: "gradient", saved: "saved", forward: "forward" };
+export const SPOKEN = {
+  backward: "part of the gradient of the selection",
+  saved: "saved for the gradient of the selection",
+  forward: "the selection is part of its gradient",
+};
 const LISTED = 40;
 
 /** Finds the twins of nodes: nodes that replace each other in one place have the same. */

@@ -1,0 +1,94 @@
+"""A layer on the page: its boxes and ports, what the panel tells of it, and the gradient that a selection lights."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer import layers
+from tests.browser.player import box, heading
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def perceptron():
+    """A training perceptron whose weight does not update."""
+    chosen = [
+        layers.PUpdate,
+        layers.Sub("linear", layers.Sub("weight", layers.PNoUpdate)),
+        layers.PerceptronPolicy.activation(layers.Sigmoid),
+    ]
+    kind = ex.TensorType((4, 2), np.dtype(np.float32))
+    return layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs={"input": kind}).explore().recording
+
+
+@pytest.mark.spec("M-L10", "M-L12", "M-L13")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_panel_of_a_layer_tells_how_it_was_made(show, perceptron, theme):
+    """A selected layer tells its clauses, the order found, policies and who gave them, and feedback with reasons."""
+    view = show(perceptron, theme=theme)
+    box(view, "linear · Linear").click(position={"x": 60, "y": 12})
+    panel = view.locator(".ex-why")
+    expect(panel.locator(".ex-order")).to_have_text("weight → bias")
+    expect(panel.locator(".ex-clauses li")).to_have_count(5)
+    expect(panel.locator(".ex-clauses")).to_contain_text("InternalConnect('weight', 'output', 'bias', 'input')")
+    expect(panel.locator(".ex-policies")).to_contain_text("GradPolicy.update = True given by root")
+    expect(panel.locator(".ex-feedback .ex-unbuilt").first).to_contain_text(
+        "weight feeds nothing back: nothing that it reads updates or feeds back"
+    )
+    facts = dict(
+        zip(*(panel.locator(f".ex-layer-facts {tag}").all_text_contents() for tag in ("dt", "dd")), strict=True)
+    )
+    assert facts == {"name": "root/linear", "class": "Linear", "ports": "input → output", "made for": "training"}
+
+
+@pytest.mark.spec("M-L12", "M-L13")
+def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
+    """A parameter's node belongs to its layer: the panel tells its policies and why its gradient is not built."""
+    view = show(perceptron)
+    view.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
+    expect(view.locator(".ex-why .ex-policies")).to_contain_text("GradPolicy.update = False")
+    expect(view.locator(".ex-why .ex-unbuilt")).to_contain_text("its gradient is not built: GradPolicy.update = False")
+
+
+@pytest.mark.spec("V-11")
+def test_a_selection_lights_its_gradient_and_what_was_saved(show, perceptron):
+    """Selecting a forward layer or node lights its gradient and the values saved for it; links lead there and back."""
+    view = show(perceptron)
+    box(view, "activation · Sigmoid").click()
+    lit = view.locator(".ex-lit-backward")
+    expect(lit).to_have_count(1)
+    expect(lit).to_contain_text("activation · Sigmoid")
+    expect(lit.locator(".ex-tag")).to_have_text("gradient")
+    expect(heading(view, "its gradient is computed by")).to_be_visible()
+    view.locator(".ex-twins .ex-link", has_text="sigmoid_gradient").click()
+    expect(heading(view, "part of the gradient of")).to_be_visible()
+    expect(view.locator(".ex-lit-forward")).to_have_count(1)
+    view.page.keyboard.press("Escape")
+
+
+@pytest.mark.spec("V-11", "V-13")
+def test_what_is_lit_is_said_aloud(show):
+    """What is lit is a word on the node and in its spoken name, not a colour alone."""
+    x, w = ex.tensor(np.ones((2, 2), np.float32), name="x"), ex.tensor(np.ones((2, 2), np.float32), name="w")
+    loss = ex.tanh(x @ w).sum()
+    view = show(ex.explore([loss, ex.grad(loss, w)], run=False).recording)
+    view.locator(".ex-box.ex-closed", has_text="gradient").first.dblclick()
+    view.locator('.ex-node[aria-label^="tanh,"]').first.click()
+    expect(view.locator(".ex-node.ex-lit-backward").first).to_be_visible()
+    spoken = view.locator(".ex-node.ex-lit-backward").first.get_attribute("aria-label")
+    assert spoken.endswith("part of the gradient of the selection")
+
+
+@pytest.mark.spec("M-L10", "V-7")
+def test_ports_are_named_where_edges_meet_a_layer(show, perceptron):
+    """Names of ports stand at the boxes of layers, and follow when a box is closed."""
+    view = show(perceptron)
+    ports = view.locator(".ex-port")
+    expect(ports.filter(has_text="left, right").first).to_be_visible()
+    before = ports.count()
+    title = box(view, "linear · Linear")
+    title.dblclick(position={"x": 60, "y": 12})
+    expect(view.locator(".ex-closed", has_text="linear · Linear").first).to_be_visible()
+    assert 0 < ports.count() < before

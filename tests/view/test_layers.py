@@ -1,0 +1,133 @@
+"""Layers in pictures: boxes with name and class, names of ports, gradients beside what they belong to."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.record import Recording
+from explorer.view.model import Model, build_model
+from explorer.view.payload import layout_json
+from explorer.view.svg import svg
+from explorer.view.text import why
+
+F32 = np.dtype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def perceptron() -> Recording:
+    """A training perceptron, explored by the type of its input."""
+    chosen = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
+    layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs={"input": ex.TensorType((4, 2), F32)})
+    found: Recording = layer.explore().recording
+    return found
+
+
+def names(model: Model, parent: int) -> list[str]:
+    """The names of the boxes inside a box."""
+    return [model.box_texts[index][0] for kind, index in model.tree.boxes[parent].items if kind == "box"]
+
+
+def numbered(model: Model, name: str, within: int = 0) -> int:
+    """The first box of a name inside another, from the outside in."""
+    waiting = [within]
+    for box in waiting:
+        if box != within and model.box_texts[box][0] == name:
+            return box
+        waiting += [index for kind, index in model.tree.boxes[box].items if kind == "box"]
+    raise AssertionError(f"no box {name}")
+
+
+@pytest.mark.spec("M-L10", "V-7")
+def test_layers_are_nested_boxes_with_name_and_class(perceptron: Recording) -> None:
+    """A composite opens on its sublayers' boxes, each with its name and class; its gradient is drawn beside it."""
+    model = build_model(perceptron)
+    assert names(model, 0) == ["root · SingleLayerPerceptron", "gradient"]
+    root = numbered(model, "root · SingleLayerPerceptron")
+    assert names(model, root) == ["linear · Linear", "activation · Sigmoid"]
+    assert names(model, numbered(model, "linear · Linear")) == ["weight · Weight", "bias · Bias"]
+    assert names(model, numbered(model, "bias · Bias")) == ["sum · Add"]
+    back = numbered(model, "gradient")
+    assert sorted(names(model, numbered(model, "linear · Linear", back))) == ["bias · Bias", "weight · Weight"]
+    assert all(model.tree.boxes[box].open for box in (root, back, numbered(model, "bias · Bias")))
+
+
+@pytest.mark.spec("M-L10")
+def test_ports_have_their_names_where_edges_meet_boxes(perceptron: Recording) -> None:
+    """The names of a layer's ports stand where edges enter and leave its box, in the layout and in the picture."""
+    model = build_model(perceptron)
+    inside = {model.box_texts[box][0]: set() for box, _, _ in model.port_names}
+    for (box, _, _), found in model.port_names.items():
+        inside[model.box_texts[box][0]] |= {name for name in found if name}
+    assert inside["weight · Weight"] == {"left", "right", "output"}
+    assert inside["root · SingleLayerPerceptron"] == {"input", "output"}
+    edges = [edge for box in layout_json(perceptron)["boxes"] for edge in box["edges"]]
+    assert {len(edge) for edge in edges} == {5, 7}
+    drawn = [
+        text.text for text in ET.fromstring(svg(perceptron, 0)).findall(".//{*}text") if text.get("class") == "port"
+    ]
+    assert "left, right" in drawn
+    assert drawn.count("output") >= 5
+
+
+@pytest.mark.spec("M-L10", "V-15")
+def test_a_closed_layer_of_one_operation_keeps_its_name(perceptron: Recording) -> None:
+    """A closed layer that holds one operation is drawn with its own name, class and result."""
+    texts = [text.text for text in ET.fromstring(svg(perceptron, 0)).findall(".//{*}text")]
+    assert "product · Dot" in texts
+    assert "linear/weight/parameter" in texts
+
+
+@pytest.mark.spec("V-19", "M-L3")
+def test_parameters_count_before_they_have_values(perceptron: Recording) -> None:
+    """A layer that is not initialised yet says how many parameters it will have."""
+    model = build_model(perceptron)
+    assert model.totals[numbered(model, "linear · Linear")].parameters == 2 * 3 + 3
+    assert model.totals[0].parameters == 9
+
+
+@pytest.mark.spec("M-L4", "V-7")
+def test_repeated_layers_fold() -> None:
+    """The equal steps of a recurrent layer fold to one box with their number."""
+
+    class Step(layers.Layer):
+        inputs = ("input", "previous")
+
+        def forward(self, input: ex.Expr, previous: ex.Expr) -> ex.Expr:
+            return ex.tanh(input * previous + previous)
+
+    kinds = {"input": ex.TensorType((12, 4), F32), "previous": ex.TensorType((4,), F32)}
+    layer = layers.Recurrent("rnn", {}, policies=[layers.RecurrentPolicy.step(Step)])
+    model = build_model(layer.explore(inputs=kinds).recording)
+    assert any(name.startswith("step") and name.endswith(("×11", "×12")) for name, *_ in model.box_texts)
+
+
+@pytest.mark.spec("V-11")
+def test_a_node_tells_of_its_gradient_in_text(perceptron: Recording) -> None:
+    """The story of a node names the nodes that compute its gradient, and what is saved for them."""
+    labels = [perceptron.label(node) for node in range(len(perceptron.nodes))]
+    assert "gradient: sigmoid_gradient; saved for it: sigmoid\n" in why(perceptron, labels.index("sigmoid"))
+    assert "part of the gradient of sigmoid\n" in why(perceptron, labels.index("sigmoid_gradient"))
+
+
+@pytest.mark.spec("V-11")
+def test_gradients_are_told_without_layers_too() -> None:
+    """ex.grad records for each forward node its backward nodes and what they read, through functions and twice over."""
+    x, w = ex.tensor(np.ones((2, 2), np.float32), name="x"), ex.tensor(np.ones((2, 2), np.float32), name="w")
+
+    @ex.function
+    def step(value: ex.Expr) -> ex.Expr:
+        return ex.tanh(value @ w)
+
+    loss = step(step(x)).sum()
+    recording = ex.explore([loss, ex.grad(loss, w)], run=False).recording
+    rows = [row for row in recording.gradients if recording.nodes.body[row.node] == 0]
+    tanh = [row for row in rows if recording.label(row.node) == "tanh"]
+    assert len(tanh) == 2
+    assert all(row.saved == (row.node,) for row in tanh)
+    products = [[recording.label(node) for node in row.saved] for row in rows if recording.label(row.node) == "matmul"]
+    assert products == [["x"], ["w", "tanh"]]
