@@ -30,6 +30,7 @@ from explorer.core.kernels import kernel, kernels
 from explorer.core.operation import Operation
 from explorer.core.progress import Cancelled, Progress, progress
 from explorer.core.progress import late as _late
+from explorer.core.registry import operation
 from explorer.core.tensor import Tensor, tensor
 from explorer.core.tracing import Function, function
 from explorer.core.types import TensorType
@@ -203,6 +204,7 @@ __all__ = [
     "make_dynamic",
     "net_operator",
     "open",
+    "operation",
     "progress",
     "real",
     "same",

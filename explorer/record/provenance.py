@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -41,6 +41,12 @@ class Provenance:
     kernels: tuple[Origin, ...]
     nodes: Mapping[int, Account]
     sources: tuple[Source, ...]
+    before: Mapping[int, Sequence[int]]
+    """node → the nodes in whose place it stands, one step back"""
+
+    def recorded(self, nodes: Iterable[int]) -> tuple[int, ...]:
+        """The recorded nodes in whose place some nodes stand: themselves where they were recorded."""
+        return tuple(sorted([node for node in _reached(nodes, self.before) if node in self.nodes]))
 
     def lines(self, kernel: int) -> tuple[Source, ...]:
         """The lines of the user's program that a kernel computes."""
@@ -79,7 +85,7 @@ def provenance(recording: Recording) -> Provenance:
         for kernel, origin in zip(kernels, origins, strict=True)
     ]
     made = [Origin(tuple(sorted(nodes)), tuple(sources)) for nodes, sources in zip(origins, lines, strict=True)]
-    return Provenance(tuple(made), accounts, tuple(recording.sources))
+    return Provenance(tuple(made), accounts, tuple(recording.sources), before)
 
 
 def _before(recording: Recording) -> dict[int, list[int]]:

@@ -15,12 +15,13 @@ from explorer.core.progress import work
 from explorer.core.structure import flatten, unflatten
 from explorer.core.types import Array
 from explorer.plan.planner import Options, Planned, plan
-from explorer.record import Recording, Summary
+from explorer.record import Decision, Recording, Summary
 from explorer.record.uncollected import uncollected
 from explorer.run import recorder
 from explorer.run.cache import Held, cache, structure
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
+from explorer.run.reproducer import reproducer
 from explorer.run.results import recalled, remember
 from explorer.run.timing import Timing
 from explorer.run.watch import Watch
@@ -254,6 +255,13 @@ class EvalPlan:
     def compare(self, other: EvalPlan | Recording) -> Any:
         """This plan and another one, of the same graph or of another, side by side: text, pictures, and views."""
         return hooks.compare(self, other)
+
+    def reproducer(self, decision: Decision) -> str:
+        """Python source of a cell that shows one of ``recording.decisions`` again, on the smallest part of the graph.
+
+        The cell needs ``explorer as ex`` and ``numpy as np`` only, and asserts the decision.
+        """
+        return reproducer(self.planned, self.recording, decision)
 
     def explore(self, **options: Any) -> Any:
         """The plan as a widget to step through; after eval() the same widget shows what was measured."""

@@ -1,0 +1,112 @@
+"""Every decision can be shown again by a cell that needs nothing but the package: its reproducer is run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.plan.passes import Open
+from tests.golden.programs import PROGRAMS
+from tests.plan.programs import programs
+
+
+def prepared(roots: Any, **options: Any) -> ex.EvalPlan:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare()
+
+
+def check(plan: ex.EvalPlan) -> None:
+    done = set()
+    for decision in plan.recording.decisions:
+        if (decision.link, decision.code) not in done:
+            done.add((decision.link, decision.code))
+            source = plan.reproducer(decision)
+            assert source.count("import") == 2
+            names: dict[str, Any] = {}
+            exec(source, names)
+            assert (decision.link, decision.code) in names["taken"]
+
+
+@pytest.mark.spec("P-19")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_decision_of_golden_programs_has_a_reproducer(name: str) -> None:
+    """From any decision comes a cell of its own: a small graph, seeded leaves, a plan, and the decision asserted."""
+    build, options = PROGRAMS[name]
+    check(prepared(build(), **options))
+
+
+@pytest.mark.spec("P-19")
+@settings(max_examples=30)
+@given(programs(12), st.booleans())
+def test_every_decision_of_random_programs_has_a_reproducer(roots: list[ex.Expr], closed: bool) -> None:
+    check(prepared(roots, open=Open(6 if closed else 500_000)))
+
+
+@pytest.mark.spec("P-19")
+def test_a_reproducer_is_the_smallest_part_and_runs_in_a_process_of_its_own() -> None:
+    """Of a long program only what the decision needs is written, with the operands' types, and it runs anywhere."""
+    x = ex.tensor(np.ones((2, 3), np.float32), name="my input")
+    y = x
+    for _ in range(30):
+        y = ex.sin(y) @ ex.tensor(np.eye(3, dtype=np.float32))
+    plan = prepared([ex.log(ex.exp(y)), y.sum()])
+    (decision,) = [d for d in plan.recording.decisions if d.code == "log_exp"]
+    source = plan.reproducer(decision)
+    assert "ex.sin" not in source
+    assert "ex.matmul" not in source
+    assert source.count("ex.tensor(") == 1
+    assert "random.normal(size=(2, 3)).astype('float32')" in source
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    wrong = source.replace("'log_exp'", "'log_log'")
+    failed = subprocess.run([sys.executable, "-c", wrong], capture_output=True, text=True, check=False)
+    assert "AssertionError" in failed.stderr
+
+
+@pytest.mark.spec("P-19")
+def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
+    """Passes left out, values given at each run, functions with several outputs, and hostile names are all kept."""
+    halves = ex.function(lambda v: (v * 0.5, ex.tanh(v * 0.5)))
+    given_later = ex.operation("parameter")(kind=ex.TensorType((4,), np.float32), title='x"); import os #')()
+    weight = ex.tensor(np.ones(4, np.float32))
+    first, second = halves(given_later * ex.exp(weight))
+    plan = prepared([first + second], without=["simplify"], open=Open(2))
+    told = {decision.code: plan.reproducer(decision) for decision in plan.recording.decisions}
+    assert {"too_large", "prepared_once"} <= set(told)
+    assert "open=ex.plan.passes.open.Open(limit=2)" in told["too_large"]
+    assert "without=('simplify',)" in told["too_large"]
+    assert "@ex.function\ndef " in told["too_large"]
+    assert "title='x\"); import os #'" in told["prepared_once"]
+
+
+@pytest.mark.spec("P-19")
+def test_what_cannot_be_reproduced_says_why() -> None:
+    """A decision of another plan, and an operation whose attribute is a function, are refused with the reason."""
+
+    class Applying(ex.Elementwise):
+        """f(x) for a function f."""
+
+        f: object
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(3), f=np.sin),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            return self.f(x, out=out)  # type: ignore[operator]
+
+    plan = prepared([ex.exp(Applying(np.sin)(ex.tensor(np.ones(3))))])
+    other = prepared([ex.exp(ex.sin(ex.tensor(np.ones(3))))])
+    with pytest.raises(ex.OperandError, match="a plan reproduces its own decisions"):
+        plan.reproducer(other.recording.decisions[0])
+    (chain,) = [decision for decision in plan.recording.decisions if decision.code == "chain"]
+    with pytest.raises(ex.StateError, match=r"no part of the graph shows ElementwiseChain \[chain\] again") as caught:
+        plan.reproducer(chain)
+    assert "a function among the attributes" in str(caught.value.__cause__)
