@@ -8,6 +8,7 @@ its decisions) gets the graph planned after all.
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -32,13 +33,13 @@ class Structure(NamedTuple):
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
     """Operations, types, edges, order of recording, which leaves share a storage; None where a value is given later."""
-    found: dict[int, Expr] = {}
+    found = {root.uid: root for root in roots}
     stack = [*roots]
     while stack:
-        node = stack.pop()
-        if node.uid not in found:
-            found[node.uid] = node
-            stack += node.operands
+        for operand in stack.pop().operands:
+            if operand.uid not in found:
+                found[operand.uid] = operand
+                stack.append(operand)
     number = {uid: place for place, uid in enumerate(sorted(found))}  # operands before what reads them
     rows: list[int] = []
     storages: dict[int, int] = {}
@@ -57,53 +58,54 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
         else:
             rows.append(id(node.operation))
     ends = tuple([number[root.uid] for root in roots])
-    return Structure((tuple(rows), ends, options, tuple(Link.chain), tuple(kernels.values())), tensors)
+    told = array("q", rows).tobytes()  # hashed and compared faster than a tuple
+    return Structure((told, ends, options, tuple(Link.chain), tuple(kernels.values())), tensors)
 
 
-class Held(NamedTuple):
-    """A program that is kept."""
+class Held:
+    """A program that is kept, for graphs of the structure that it was planned for."""
 
-    program: Program
-    tensors: list[Tensor]
-    """those that it was planned for, in the order in which those of a graph like it are lent"""
+    def __init__(self, program: Program, tensors: Sequence[Tensor]) -> None:
+        self.program = program
+        storages = {id(tensor.storage): tensor.type.nbytes for tensor in tensors}
+        self.nbytes = program.planned.schedule.arena + sum(storages.values())
+        """bytes of its memory, and of the tensors that it was planned for"""
+        self._places = [program.slots.get(tensor.uid) for tensor in tensors]
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its memory, and of the tensors that it was planned for."""
-        storages = {id(tensor.storage): tensor.type.nbytes for tensor in self.tensors}
-        return self.program.planned.schedule.arena + sum(storages.values())
+    def lend(self, tensors: Sequence[Tensor]) -> None:
+        """The values of a graph's tensors for those that it was planned for, until they are given back."""
+        self.program.lend(zip(self._places, tensors, strict=True))
 
 
 class PlanCache:
     """Programs by structure; who takes one out has it alone until it is put back."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Hashable, tuple[Held, int]] = OrderedDict()
+        self._held: OrderedDict[Hashable, Held] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
 
     def take(self, wanted: Structure) -> Held | None:
         """The program of a structure, with the tensors' values lent to it; None where there is none."""
         with self._lock:
-            held, nbytes = self._held.pop(wanted.key, (None, 0))
-            self._nbytes -= nbytes
+            held = self._held.pop(wanted.key, None)
+            self._nbytes -= held.nbytes if held is not None else 0
         if held is not None:
-            held.program.lend(dict(zip([tensor.uid for tensor in held.tensors], wanted.tensors, strict=True)))
+            held.lend(wanted.tensors)
         return held
 
     def put(self, key: Hashable, held: Held) -> None:
         """Keep a program; those that were not used for longest go."""
         held.program.give_back()
-        nbytes = held.nbytes
-        if nbytes > _BYTES // 2:
+        if held.nbytes > _BYTES // 2:
             return
         with self._lock:
-            _, before = self._held.pop(key, (None, 0))
-            self._held[key] = held, nbytes
-            self._nbytes += nbytes - before
+            before = self._held.pop(key, None)
+            self._held[key] = held
+            self._nbytes += held.nbytes - (before.nbytes if before is not None else 0)
             while self._nbytes > _BYTES or len(self._held) > _ENTRIES:
-                _, (_, gone) = self._held.popitem(last=False)
-                self._nbytes -= gone
+                _, gone = self._held.popitem(last=False)
+                self._nbytes -= gone.nbytes
 
     def clear(self) -> None:
         """Keep nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -81,19 +81,19 @@ class Program:
         self._views.append((len(self.values), run))
         return run(self.values)
 
-    def lend(self, tensors: Mapping[int, Tensor]) -> None:
-        """Other tensors for its own, by the uids of these, until they are given back."""
-        for uid, tensor in tensors.items():
-            if uid in self.slots:
-                tensor.use()
-                self.values[self.slots[uid]] = tensor.storage.array
+    def lend(self, tensors: Iterable[tuple[int | None, Tensor]]) -> None:
+        """The values of tensors that expressions use, by slot, for its own leaves', until they are given back."""
+        values = self.values
+        for slot, tensor in tensors:
+            if slot is not None:
+                values[slot] = tensor.storage.array
         for slot, run in self._views:
-            self.values[slot] = run(self.values)
+            values[slot] = run(values)
 
     def give_back(self) -> None:
         """Hold no leaf's value."""
-        for leaf in self.planned.schedule.leaves:
-            self.values[self.slots[leaf.uid]] = None
+        for slot in range(len(self.planned.schedule.leaves)):  # leaves come first in the table
+            self.values[slot] = None
 
     def _drop_elsewhere(self) -> None:
         """Values on other devices, and views of them, go when they were read last: no arena holds them."""
@@ -283,7 +283,7 @@ def _read_only(value: Any) -> Any:
     if not isinstance(value, (np.ndarray, np.generic)):
         return value  # another device's
     array = value.view() if isinstance(value, np.ndarray) else np.asarray(value)
-    array.flags.writeable = False
+    array.setflags(write=False)
     return array
 
 
