@@ -18,7 +18,7 @@ from explorer.layers.declaration import Field, bind, check_class, check_hashable
 from explorer.layers.policies import GradPolicy
 from explorer.layers.policy import Items, Policies, PolicyClass
 from explorer.layers.port import Ports
-from explorer.layers.sharing import identity, own, shared
+from explorer.layers.sharing import identity, own, recording, shared
 from explorer.layers.stack import Pass, Waiting, feed_backward, operands
 from explorer.layers.telling import Telling
 from explorer.layers.written import writer
@@ -238,7 +238,8 @@ class Layer(Telling):
         if writing is not None:
             return writing.call(self, values, parameters)
         if not values and not parameters:
-            return self.outputs_of(self.write({}, {}))
+            with recording(self):
+                return self.outputs_of(self.write({}, {}))
         titles = [path or "value" for path in parameters]  # a port may have the name of a parameter
         titles = [f"{title} (parameter)" if title in values else title for title in titles]
         found: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))

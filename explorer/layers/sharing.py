@@ -46,7 +46,7 @@ def _body(layer: Layer) -> Any:
         values = {port: operands.pop(port) for port in layer.inputs}
         parameters = dict(zip(layer.paths(), operands.values(), strict=True))
         note(lambda: type(layer).forward)
-        with _recording(layer):
+        with recording(layer):
             return layer.outputs_of(layer.write(values, parameters))
 
     body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # what it reads is watched
@@ -54,7 +54,8 @@ def _body(layer: Layer) -> Any:
 
 
 @contextmanager
-def _recording(layer: Layer) -> Iterator[None]:
+def recording(layer: Layer) -> Iterator[None]:
+    """What the layer's forward must not read is refused meanwhile."""
     outer, _state.recording = _state.recording, layer
     try:
         yield

@@ -86,6 +86,8 @@ class Topology:
         """what each input port of a sublayer reads"""
         self.results: dict[str, Source] = {}
         """what each output port of the composite is"""
+        self._uses: dict[str, list[tuple[Clause, str, str]]] = {}
+        """for each sublayer the clauses that name it, and which of its ports"""
         for clause in clauses:
             if isinstance(clause, InConnect):
                 self._feed(clause, ("", clause.port))
@@ -106,6 +108,7 @@ class Topology:
         self._connected()
         check_ports("a topology", self.inputs, self.outputs)
         self.order = self._sorted()
+        self._hash = hash(frozenset(clauses))
 
     def _named(self) -> dict[str, type[Layer]]:
         found: dict[str, type[Layer]] = {}
@@ -143,6 +146,7 @@ class Topology:
         ports = kind.inputs if what == "input" else kind.outputs
         if kind.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {kind.__name__} in {clause!r}", known=ports)
+        self._uses.setdefault(name, []).append((clause, what, port))
 
     def _feed(self, clause: InConnect | InternalConnect, source: Source) -> None:
         self._known(clause, clause.to, clause.to_port, "input")
@@ -184,23 +188,10 @@ class Topology:
 
     def check_made(self, name: str, layer: Layer) -> None:
         """Raise for clauses that do not fit the ports of a sublayer, which some only have once they are made."""
-        for clause in self.clauses:
-            if (
-                isinstance(clause, InConnect | InternalConnect)
-                and clause.to == name
-                and clause.to_port not in layer.inputs
-            ):
-                raise UnknownNameError(
-                    clause.to_port, kind=f"input port of {layer!r} in {clause!r}", known=layer.inputs
-                )
-            if (
-                isinstance(clause, InternalConnect | OutConnect)
-                and clause.source == name
-                and clause.source_port not in layer.outputs
-            ):
-                raise UnknownNameError(
-                    clause.source_port, kind=f"output port of {layer!r} in {clause!r}", known=layer.outputs
-                )
+        for clause, what, port in self._uses.get(name, ()):
+            ports = layer.inputs if what == "input" else layer.outputs
+            if port not in ports:
+                raise UnknownNameError(port, kind=f"{what} port of {layer!r} in {clause!r}", known=ports)
         self._fed(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
@@ -222,13 +213,14 @@ class Topology:
 
     def feeding(self, name: str) -> list[str]:
         """The sublayers, "" for the composite's inputs, that a sublayer reads, each once."""
-        return list(_unique(source for (to, _), (source, _) in self.sources.items() if to == name))
+        ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
+        return list(_unique(self.sources[name, port][0] for port in ports))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Topology) and set(self.clauses) == set(other.clauses)
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.clauses))
+        return self._hash
 
     def __repr__(self) -> str:
         return f"Topology({', '.join(map(repr, self.clauses))})"
