@@ -65,6 +65,9 @@ class Reduction(Operation, abstract=True):
         return broadcast_to(reshape(value, kept), x.shape)
 
 
+_SINGLE = np.dtype(np.float32).itemsize
+
+
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype of sums of elements of a dtype: small integers are summed in the platform's integer, as NumPy does."""
@@ -95,10 +98,14 @@ class Mean(Reduction):
         return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        exact = np.result_type(out.dtype, np.float32)  # half precision overflows at 65,504
-        total = np.sum(x, axis=self.axes, keepdims=self.keepdims, dtype=exact)
-        with np.errstate(invalid="ignore"):
-            out[...] = np.divide(total, math.prod([x.shape[axis] for axis in self.axes]))
+        count = math.prod([x.shape[axis] for axis in self.axes])
+        if not count:
+            out[...] = np.nan
+        elif out.dtype.itemsize < _SINGLE:  # the sum of half precision overflows at 65,504
+            out[...] = np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=np.float32) / count
+        else:
+            np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
+            np.divide(out, count, out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
