@@ -17,6 +17,8 @@ from explorer.run.crew import Tasks
 
 _LARGE = 50.0
 """µs of estimated time from which a thread is woken for what else is ready: waking one takes as long"""
+_APART = 10.0
+"""µs of estimated time below which a kernel is mostly Python, which one thread at a time runs"""
 
 
 class Chains(NamedTuple):
@@ -48,8 +50,9 @@ def chains(schedule: Schedule, waits: Sequence[set[int]]) -> Chains:
     for number, before in enumerate(waiting):
         for other in before:
             following[other].append(number)
-    lasts = [sum([schedule.kernels[index].estimate for index in members]) for members in found]
-    return Chains(found, Tasks([len(before) for before in waiting], following, [last >= _LARGE for last in lasts]))
+    estimates = [kernel.estimate if kernel.estimate >= _APART else 0.0 for kernel in schedule.kernels]
+    large = [sum([estimates[index] for index in members]) >= _LARGE for members in found]
+    return Chains(found, Tasks([len(before) for before in waiting], following, large))
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:

@@ -6,7 +6,6 @@ import time
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -18,6 +17,7 @@ from explorer.plan.graph import result_bytes
 from explorer.plan.schedule import Kernel
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
+from explorer.run.timing import Timing
 from tests.bench.contest import PAUSE, samples, table
 from tests.bench.models import ENCODER, MOBILENET_V2, RESNET18, RESNET18_8, Model
 
@@ -116,18 +116,18 @@ def _apart(values: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> floa
     return float(np.abs(values.reshape(expected.shape) - expected).max() / np.abs(expected).max())
 
 
-def ready(model: Model) -> Callable[[], tuple[Program, list[int]]]:
-    """A function that runs the plan once and gives the program with the times of its kernels in ns."""
+def ready(model: Model) -> Callable[[], tuple[Program, Timing]]:
+    """A function that runs the plan once and gives the program with the times of its kernels."""
     net = ex.open(model.file("pnnx.param"))
     given = model.input()
     net.run(given)
     ((program, build),) = net._programs.values()
 
-    def run() -> tuple[Program, list[int]]:
+    def run() -> tuple[Program, Timing]:
         program.bind(dict.fromkeys(build.inputs.values(), given))
-        times = run_simple(program)
+        timing = run_simple(program)
         program.take()
-        return program, times
+        return program, timing
 
     return run
 
@@ -140,8 +140,8 @@ def breakdown(model: Model, runs: int = 7) -> str:
     for _ in range(runs):
         time.sleep(PAUSE)
         run()
-        program, times = run()
-        spent.append([stop - start for start, stop in pairwise(times)])
+        program, timing = run()
+        spent.append([ended - began for began, ended in zip(timing.began, timing.ended, strict=True)])
     each = [min(column) / 1e6 for column in zip(*spent, strict=True)]
     kernels = program.planned.schedule.kernels[-len(each) :]
     groups: dict[str, list[tuple[Kernel, float]]] = defaultdict(list)
