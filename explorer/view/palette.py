@@ -60,4 +60,7 @@ _RULES = (
     ".closed rect{fill:var(--panel);stroke:var(--edge);stroke-width:1.2}",
     ".closed.ghost rect{stroke:var(--ghost)}",
     "g rect.badge{fill:var(--accent);stroke:none}",
+    ".output rect{stroke:var(--ink);stroke-width:1.8}",
+    "g rect.mark{fill:var(--ink);stroke:none}",
+    "g text.asked{font-size:9px;font-weight:700;fill:var(--bg);text-anchor:middle}",
 )

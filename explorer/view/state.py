@@ -25,6 +25,8 @@ class State:
     """fused groups that stand, and their slots"""
     numbers: dict[int, int] = field(default_factory=dict)
     """node → place of its kernel in the schedule, from 1, once all decisions are taken"""
+    outputs: set[int] = field(default_factory=set)
+    """slots of the values that are asked for: those of the program, or of a function"""
     copies: dict[int, int] = field(default_factory=dict)
     """slot → how many equal nodes were merged into the one that stands there, itself included"""
 
@@ -44,6 +46,8 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             state.ghosts.pop(slot, None)
     final = recording.resolver(position)
     _copies(recording, slots, position, state, final)
+    asked = [final.get(node, node) for body in recording.bodies for node in body.outputs]
+    state.outputs = state.shown.keys() & {slots.of[source(recording, node)] for node in asked}
     for slot, node in state.shown.items():
         for operand in nodes.operands[node]:
             producer = slots.of[source(recording, final.get(operand, operand))]

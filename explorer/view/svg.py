@@ -143,6 +143,7 @@ class _Picture:
                         element("text", line, x=middle, y=y + 36 + LINE * number, class_="type")
                         for number, line in enumerate(details if inside else ["removed"])
                     ),
+                    *(self._output_mark(x + wide, y + high) if self.state.outputs & set(inside) else ()),
                     class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
                 )
             )
@@ -271,7 +272,19 @@ class _Picture:
             room = round(font.width(text, 10, True)) + 14
             parts.append(element("rect", x=x + wide - 14, y=y - 9, width=room, height=17, rx=8.5, class_="badge"))
             parts.append(element("text", text, x=x + wide - 14 + room / 2, y=y + 3, class_="copies"))
+        if slot in self.state.outputs:
+            parts += self._output_mark(x + wide, y + high)
+            kind += " output"
         return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
+
+    def _output_mark(self, right: int, bottom: int) -> list[Markup]:
+        """Draw the mark of a value that is asked for, on the lower right corner."""
+        room = round(font.width("output", 9, True)) + 12
+        x, y = right - room + 8, bottom - 7
+        return [
+            element("rect", x=x, y=y, width=room, height=14, rx=7, class_="mark"),
+            element("text", "output", x=x + room / 2, y=y + 10, class_="asked"),
+        ]
 
     def _numbers(self) -> list[Markup]:
         """Write the place in the schedule left of each kernel, and of each closed box."""

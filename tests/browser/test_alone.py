@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -78,6 +79,27 @@ def test_new_gone_merged_and_fused_are_told_apart_by_shape_and_word(show):
     press(view, ".", ".")
     expect(view.locator(".ex-frame-title")).to_have_text("2 operations · −6 KB")
     assert corner(new) == place
+
+
+@pytest.mark.spec("V-4")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_outputs_are_marked_wherever_they_stand(show, theme):
+    """The canvas marks what is asked for by word, outline and spoken name: the node that stands for it at each step."""
+    recording = sample.mlp()
+    recording.bodies[0] = sample.Body("", (), (recording.nodes.label.index("log"),))
+    view = show(recording, theme=theme)
+    output, marks = view.locator(".ex-node.ex-output"), view.locator(".ex-asked:visible")
+    expect(marks).to_have_text(["output"])
+    expect(output).to_have_attribute("aria-label", re.compile("^log,.* output"))
+    press(view, "End")
+    expect(output).to_have_attribute("aria-label", re.compile("^log-softmax,.* output"))
+    width = "shape => parseFloat(getComputedStyle(shape).strokeWidth)"
+    assert output.locator(".ex-shape").evaluate(width) > node(view, "tanh").locator(".ex-shape").evaluate(width)
+    folded = sample.chain(20)
+    folded.bodies[0] = sample.Body("", (), (20,))
+    view = show(folded, theme=theme)
+    expect(view.locator(".ex-closed")).to_have_attribute("aria-label", re.compile("tanh ×20.* output"))
+    expect(view.locator(".ex-asked:visible")).to_have_text(["output"])
 
 
 @pytest.mark.spec("V-4")

@@ -111,7 +111,9 @@ def test_open_boxes_have_titles_and_closed_ones_counts():
     shown = texts(svg(sample.transformer()))
     assert "model ×12 · 245,760 parameters · 11.3 M flops" in shown
     assert {"block0 · 20,480 parameters · 938 K flops", "feed · 8,192 parameters · 271 K flops"} <= set(shown)
-    assert {"11 more: block1 … block11", "attention → add → feed → add", "225,280 parameters · 10.3 M flops"} <= set(shown)
+    assert {"11 more: block1 … block11", "attention → add → feed → add", "225,280 parameters · 10.3 M flops"} <= set(
+        shown
+    )
 
 
 @pytest.mark.parametrize("position", [-1, 9])
@@ -125,6 +127,35 @@ def test_an_unknown_theme_is_refused():
         svg(sample.mlp(), theme="blue")
 
 
+def marked(picture):
+    """The names of the nodes and closed boxes that carry the mark of an output."""
+    groups = [
+        [text.text for text in g.iter(NAMESPACE + "text")]
+        for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")
+    ]
+    return [names[0] for names in groups if "output" in names]
+
+
+@pytest.mark.spec("V-4", "V-14")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_outputs_are_marked_by_word_and_outline(theme):
+    """Values that are asked for carry the word output and a strong outline, through all steps, light and dark."""
+    recording = sample.mlp()
+    log = recording.nodes.label.index("log")
+    recording.bodies[0] = sample.Body("", (), (*recording.bodies[0].outputs, log))
+    steps = [marked(svg(recording, position, theme=theme)) for position in (0, 2, recording.end)]
+    assert [sorted(names) for names in steps] == [["log", "nll"], ["log", "nll"], ["log-softmax", "nll"]]
+    assert sum("output" in each.split() for each in classes(svg(recording, theme=theme))) == 2
+    assert ".output rect{stroke:var(--ink)" in svg(recording, theme=theme)
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_a_closed_box_around_an_output_is_marked():
+    recording = sample.chain(20)
+    recording.bodies[0] = sample.Body("", (), (20,))
+    assert marked(svg(recording)) == ["tanh ×20"]
+
+
 def test_a_function_body_is_drawn_alone():
     recording = sample.mlp()
     kind = recording.nodes.type[0]
@@ -133,7 +164,7 @@ def test_a_function_body_is_drawn_alone():
     inside = make.node("input", kind="input", label="a", type=kind, body=1)
     out = make.node("tanh", inside, type=kind, body=1)
     recording.bodies.append(sample.Body("f", (inside,), (out,)))
-    assert set(texts(svg(recording, body=1))) == {"a", "tanh", "32×64 f32"}
+    assert set(texts(svg(recording, body=1))) == {"a", "tanh", "32×64 f32", "output"}
 
 
 @pytest.mark.spec("V-1", "V-7")
@@ -146,7 +177,7 @@ def test_a_closed_box_that_one_node_is_left_of_is_drawn_as_this_node():
     make.decide("Chain", "short", "at once", (20,), (short,), replace=[(20, short)], gone=range(1, 20))
     recording.bodies[0] = sample.Body("", (), (20,))
     assert "tanh ×20" in texts(svg(recording, 0))
-    assert set(texts(svg(recording))) == {"x", "8 f32", "tanh20"}
+    assert set(texts(svg(recording))) == {"x", "8 f32", "tanh20", "output"}
 
 
 @pytest.mark.spec("V-1", "V-7")

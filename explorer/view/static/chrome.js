@@ -44,6 +44,7 @@ export const KEYS = [
 /** What stands on the canvas: the class of its outline, and what that means. */
 const MARKS = [
   ["ex-leaf", "a value that is there already: an input or a weight"],
+  ["ex-output", "an output: a value that is asked for"],
   ["ex-new", "made by this decision"],
   ["ex-gone", "a ghost: taken away by this decision"],
   ["ex-refused", "what this decision declines"],

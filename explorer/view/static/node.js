@@ -62,6 +62,7 @@ export class SlotView {
     this.#number(mark.number, x - 8, y + high / 2 + 4);
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
+    this.#output(mark.flags.includes("output"), x + wide, y + high);
   }
 
   #outline(x, y, wide, high, isLeaf) {
@@ -76,6 +77,7 @@ export class SlotView {
   #spoken(mark, type, lit) {
     const { trace } = this;
     const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit]];
+    if (mark.flags.includes("output")) parts.push("output");
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
     return visible(parts.filter(Boolean).join(", "));
@@ -126,6 +128,12 @@ export class SlotView {
     const badge = this.#extra("badge", copies > 1, () => pill("ex-badge", 17));
     if (badge) fillPill(badge, `×${grouped(copies)}`, x - 14, y - 2);
   }
+
+  /** The mark of a value that is asked for, on the lower right corner. */
+  #output(wanted, right, bottom) {
+    const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
+    if (mark) fillPill(mark, "output", right - 41, bottom);
+  }
 }
 
 function outline(shape, x, y, wide, high) {
@@ -162,9 +170,10 @@ export class BoxView {
     this.details = open ? [] : this.box.text.slice(1).map(() => svg("text", { class: "ex-second" }));
     this.sign = svg("path", { class: "ex-sign" });
     this.news = pill("ex-tag", 14);
+    this.output = pill("ex-asked", 14);
     // One operator of a file is no stack: it has no second sheet.
     const under = trace.isOperator(index) ? [] : [this.under];
-    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news];
+    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -185,6 +194,7 @@ export class BoxView {
       put(text, "x", x + wide / 2);
       put(text, "y", y + 36 + 14 * line);
     }
+    fillPill(this.output, "output", x + wide - 41, y + high);
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
@@ -199,8 +209,9 @@ export class BoxView {
     const last = this.details.at(-1);
     if (last) say(last, mark?.second || this.box.text.at(-1));
     const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
-    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, news].filter(Boolean).join(", ")));
+    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, mark?.output && "output", news].filter(Boolean).join(", ")));
     this.news.classList.toggle("ex-none", news === "");
+    this.output.classList.toggle("ex-none", !mark?.output);
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
   }
 }

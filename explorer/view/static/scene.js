@@ -6,7 +6,7 @@ import { bytesText, microsText } from "./reason.js";
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
  *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} Mark what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
- * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean,
+ * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
@@ -35,12 +35,13 @@ export class Director {
     const touched = new Set(decision ? [...decision.subjects, ...decision.produced] : []);
     const frames = this.#frames(moment, placement);
     const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready ?? []) : []);
+    const outputs = new Set([...trace.roots].map((root) => trace.slotOf[trace.origin(final[root])]));
     const used = this.#used(moment.position, final);
     const copies = this.#copies(moment.position, final);
     const members = new Set(frames.flatMap((frame) => frame.slots));
     trace.layout.slots.forEach((_, slot) => {
       if (placement.hiddenIn[slot] === -2) return;
-      const mark = this.#mark(slot, moment, { decision, touched, ready, used, copies, members });
+      const mark = this.#mark(slot, moment, { decision, touched, ready, used, outputs, copies, members });
       if (mark === null) return;
       scene.slots.set(slot, mark);
       if (this.#asks(mark, moment)) scene.attention.push(slot);
@@ -62,7 +63,7 @@ export class Director {
     return [ghost, true];
   }
 
-  #mark(slot, moment, { decision, touched, ready, used, copies, members }) {
+  #mark(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
     const [node, isGhost] = this.#standing(slot, moment);
@@ -74,7 +75,8 @@ export class Director {
     else if (moment.decision >= 0 && born[node] === moment.decision) state = "new";
     else if (born[node] >= first && born[node] >= 0) state = "fresh";
     if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "refused");
-    if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
+    if (!isGhost && outputs.has(slot)) flags.push("output");
+    else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
     const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(slot) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
@@ -162,6 +164,7 @@ export class Director {
       const found = scene.boxes.get(box) ?? { ...NOTHING, member: covered.has(box) };
       if (attention.has(slot)) found.changed++;
       found.active ||= mark.flags.includes("current");
+      found.output ||= mark.flags.includes("output");
       if (mark.flags.includes("waiting")) found.waits++;
       else if (this.trace.kernelOf[mark.node] >= 0) found.done++;
       found.micros += mark.micros;
@@ -173,7 +176,7 @@ export class Director {
     for (const mark of scene.boxes.values()) {
       mark.waiting = mark.waits > 0 && mark.done === 0;
       mark.second = mark.micros ? microsText(mark.micros) : "";
-      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.waiting}|${mark.second}`;
+      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}`;
     }
   }
 
@@ -186,7 +189,6 @@ export class Director {
       if (!trace.exists(node, position)) continue;
       for (const operand of operands[node]) used.add(trace.slotOf[trace.origin(final[operand])]);
     }
-    for (const root of trace.roots) used.add(trace.slotOf[trace.origin(final[root])]);
     return used;
   }
 
@@ -298,7 +300,7 @@ export class Director {
   }
 }
 
-const NOTHING = { changed: 0, active: false, empty: false, member: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", key: "" };
+const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", key: "" };
 const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
 
 /** "NaN" or "inf", where a value has any. @param {any} summary */
