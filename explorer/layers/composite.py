@@ -186,6 +186,12 @@ class Composite(Layer):
         for layer in self.sublayers.values():
             yield from layer.sources()
 
+    def skeleton(self) -> Layer:
+        """The layer, and all inside it, without values."""
+        made = super().skeleton()
+        vars(made)["sublayers"] = {name: layer.skeleton() for name, layer in self.sublayers.items()}
+        return made
+
     def grad_collect(self, collector: GradCollector) -> None:
         """Hand over the gradients of its parameters, those too of sublayers that were fed by themselves."""
         super().grad_collect(collector)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 from explorer.core.errors import DeclarationError
 from explorer.core.exact import exact
+from explorer.core.types import TensorType
+from explorer.layers.port import Ports
 
 if TYPE_CHECKING:
     from explorer.layers.layer import Layer
@@ -85,6 +87,23 @@ def check_hashable(layer: Layer) -> None:
                 rule="arguments can be hashed: layers of equal arguments share what they record",
                 fix="pass a tuple for a list, ex.tensor(…) for an array",
             ) from None
+
+
+def input_types(layer: Layer, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    """The types of a layer's inputs by port; raises DeclarationError, or what Ports do, where they are none."""
+    if not isinstance(given, Mapping):
+        raise DeclarationError(
+            f"inputs={given!r} of {layer!r}", rule="the types of its inputs by port", fix="inputs={port: ex.TensorType}"
+        )
+    found = Ports(layer.inputs, repr(layer), given).complete()
+    for port, kind in found.items():
+        if not isinstance(kind, TensorType):
+            raise DeclarationError(
+                f"the port {port!r} of {layer!r} made for {kind!r}",
+                rule="what a port takes is a TensorType",
+                fix="ex.TensorType(shape, dtype), or the type of an expression: x.type",
+            )
+    return dict(found)
 
 
 def check_class(cls: type[Layer], base: type[Layer]) -> None:

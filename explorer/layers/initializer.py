@@ -32,11 +32,25 @@ class Initializer:
         names: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(seed, int) or seed < 0:
-            raise DeclarationError(f"the seed {seed!r}", rule="a seed is a whole number, zero or more")
+            raise DeclarationError(f"the seed {seed!r}", rule="a seed is a whole number, zero or more", fix="seed=0")
         if filler is not None and not isinstance(filler, Filler):
-            raise DeclarationError(f"the filler {filler!r}", rule="a filler is an object of a class of Filler")
+            raise DeclarationError(
+                f"the filler {filler!r}", rule="a filler is an object of a class of Filler", fix="Constant(0.0)"
+            )
+        for what, given in (("values", values), ("names", names)):
+            if given is not None and not isinstance(given, Mapping):
+                raise DeclarationError(
+                    f"Initializer({what}={given!r})",
+                    rule=f"{what} are given by parameter name",
+                    fix="a layer's parameters are named by their paths: layer.paths()",
+                )
         self.values = dict(values or {})
+        self._taken: set[str] = set()
         self.filler, self.seed, self.names = filler, seed, dict(names or {})
+
+    def unused(self) -> tuple[str, ...]:
+        """Names of values that no parameter began with: a name may be misspelt where a filler draws the rest."""
+        return tuple([name for name in self.values if name not in self._taken])
 
     def name(self, own: str) -> str:
         """The name that a parameter goes by."""
@@ -57,11 +71,13 @@ class Initializer:
         if held is not None:
             return Parameter(name, tensor_for(name, held, kind, "in the load buffer for"))
         if name in self.values:
+            self._taken.add(name)
             return Parameter(name, tensor_for(name, self.values[name], kind, "of the initializer for"))
         filler = filler or self.filler
         if filler is None:
             raise StateError(
-                f"the parameter {name!r} ({kind}) has nothing to begin with",
+                f"the parameter {name!r} ({kind}) has nothing to begin with"
+                + (f"; there are values for {', '.join(list(self.values)[:5])}" if self.values else ""),
                 rule="it is looked for in the load buffer, then among the initializer's values, then a filler draws it",
                 fix=f"init(Initializer({{{name!r}: array}})), or Initializer(filler=VarScale()), or a filler policy",
             )

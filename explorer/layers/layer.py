@@ -14,7 +14,8 @@ from explorer.core.errors import DeclarationError, ExplorerError, OperandError, 
 from explorer.core.expr import Expr, scope, state
 from explorer.core.tracing import Function
 from explorer.core.types import TensorType
-from explorer.layers.declaration import Field, bind, check_class, check_hashable, fields_of
+from explorer.layers.declaration import Field, bind, check_class, check_hashable, fields_of, input_types
+from explorer.layers.initializer import Initializer
 from explorer.layers.policies import GradPolicy
 from explorer.layers.policy import Items, Policies, PolicyClass
 from explorer.layers.port import Ports
@@ -24,7 +25,7 @@ from explorer.layers.telling import Telling
 from explorer.layers.written import writer
 
 if TYPE_CHECKING:
-    from explorer.layers.initializer import Buffer, Initializer
+    from explorer.layers.initializer import Buffer
     from explorer.layers.parameter import GradCollector, Parameter
     from explorer.layers.source import Source
 
@@ -74,7 +75,7 @@ class Layer(Telling):
         self.waiting: list[Waiting] = []
         """gradients of parameters that wait to be collected"""
         self.prepare()
-        self.types = {} if inputs is None else _types(self, inputs)
+        self.types = {} if inputs is None else input_types(self, inputs)
         self.blueprint = self.make_blueprint()
         """All that what the layer records depends on; equal for layers that share one function."""
 
@@ -136,7 +137,17 @@ class Layer(Telling):
 
         Parameters enter the buffer, and those that are in it are shared. A layer without any does nothing.
         """
+        if initializer is not None and not isinstance(initializer, Initializer):
+            raise DeclarationError(
+                f"init({initializer!r}) of {self!r}",
+                rule="parameters are initialised by an Initializer",
+                fix="init(Initializer({name: array}, filler=Constant(0.0)))",
+            )
         buffer = {} if buffer is None else buffer
+        if not isinstance(buffer, Mapping):
+            raise DeclarationError(
+                f"init(…, {buffer!r}) of {self!r}", rule="a load buffer maps parameter names to arrays", fix="pass {}"
+            )
         entered = dict(buffer)
         made = [(source, source.begin(initializer, entered)) for source in self.sources()]
         for source, parameter in made:
@@ -148,6 +159,12 @@ class Layer(Telling):
 
         Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
         """
+        if not isinstance(weights, Mapping):
+            raise DeclarationError(
+                f"load_weights({weights!r}) of {self!r}",
+                rule="weights are arrays by parameter name",
+                fix="pass what save_weights() of such a layer gave",
+            )
         held = {parameter.name: parameter for parameter in self.parameters().values()}
         made = {name: parameter.made(weights) for name, parameter in held.items()}
         for name, parameter in held.items():
@@ -293,6 +310,13 @@ class Layer(Telling):
             )
         return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
 
+    def skeleton(self) -> Layer:
+        """The layer without values: what its function keeps, which others share, so that it may itself be dropped."""
+        made = object.__new__(type(self))
+        vars(made).update({name: value for name, value in vars(self).items() if name != "_function"})
+        vars(made).update(stack=[], waiting=[])
+        return made
+
     def __getstate__(self) -> dict[str, Any]:
         """What a copy has: parameters (shared, unless the copy is deep or pickled), and stacks of its own."""
         held = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
@@ -304,19 +328,3 @@ class Layer(Telling):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
-
-
-def _types(layer: Layer, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    if not isinstance(given, Mapping):
-        raise DeclarationError(
-            f"inputs={given!r} of {layer!r}", rule="the types of its inputs by port", fix="inputs={port: ex.TensorType}"
-        )
-    found = Ports(layer.inputs, repr(layer), given).complete()
-    for port, kind in found.items():
-        if not isinstance(kind, TensorType):
-            raise DeclarationError(
-                f"the port {port!r} of {layer!r} made for {kind!r}",
-                rule="what a port takes is a TensorType",
-                fix="ex.TensorType(shape, dtype), or the type of an expression: x.type",
-            )
-    return dict(found)

@@ -37,7 +37,7 @@ def shared(layer: Layer) -> Function[..., Any]:
     """
     held = _functions.get(layer.blueprint)
     if held is None:
-        held = _functions[layer.blueprint] = Function(_body(layer), type(layer).__name__, "layer")
+        held = _functions[layer.blueprint] = Function(_body(layer.skeleton()), type(layer).__name__, "layer")
     return held
 
 

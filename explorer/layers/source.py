@@ -54,6 +54,12 @@ class Source(Layer):
         """Itself."""
         yield self
 
+    def skeleton(self) -> Layer:
+        """The source without its parameter."""
+        made = super().skeleton()
+        vars(made)["held"] = None
+        return made
+
     def paths(self) -> tuple[str, ...]:
         """Its own."""
         return ("",)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -347,3 +349,17 @@ def test_a_policy_class_that_is_declared_again_is_the_same() -> None:
         Reads("r", policies=[kinds[0].factor(4.0), kinds[1].factor(5.0)])
     with pytest.raises(ex.DeclarationError, match="values are read by their major class"):
         Reads("r").select(kinds[1].factor)
+
+
+def test_a_layer_may_be_dropped_while_others_share_what_it_recorded() -> None:
+    """What layers share keeps no layer's parameters nor what it was fed."""
+    first, second = (layers.Linear(name, 2, 3, train=True) for name in ("dropped", "kept"))
+    for layer in (first, second):
+        layer.init(ONES)
+        layer(ONE)
+    assert first.function is second.function
+    held = [weakref.ref(first), weakref.ref(first["weight/parameter"]), weakref.ref(first.stack[0].outputs["output"])]
+    del first, layer
+    gc.collect()
+    assert [each() for each in held] == [None, None, None]
+    assert second(np.ones((5, 2), np.float32)).shape == (5, 3)
