@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -62,6 +63,12 @@ class Item(Operation):
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 0
+
+
+@functools.cache
+def item(index: int) -> Item:
+    """The operation that reads an output of this number: gradients ask for some at each call."""
+    return Item(index)
 
 
 @dataclass(eq=False, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from explorer.core.errors import DeclarationError
 from explorer.core.exact import exact
 from explorer.core.expr import Expr, next_uid, record, record_typed, scope, state
-from explorer.core.function import Body, Call, Item, Parameter, make_body
+from explorer.core.function import Body, Call, Parameter, item, make_body
 from explorer.core.graph import reachable
 from explorer.core.operation import as_operands
 from explorer.core.structure import flatten, unflatten
@@ -223,4 +223,4 @@ def _kinds(result: Any, leaves: list[Any]) -> str:
 def _unpack(body: Body, result: Expr) -> Any:
     if len(body.outputs) == 1:
         return unflatten(body.structure, [result])
-    return unflatten(body.structure, [record(Item(index), (result,)) for index in range(len(body.outputs))])
+    return unflatten(body.structure, [record(item(index), (result,)) for index in range(len(body.outputs))])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr, record, scope, surrounded
-from explorer.core.function import Body, Call, Item, Parameter, make_body
+from explorer.core.function import Body, Call, Parameter, item, make_body
 from explorer.core.graph import reachable, rebuild, rescope
 from explorer.core.structure import flatten
 from explorer.core.types import TupleType
@@ -122,11 +122,11 @@ def call_gradient(
         with surrounded(result.scope, result.code, result.instruction):
             forward = record(made.augmented, operands)
         single = not isinstance(forward.type, TupleType)
-        residuals = [forward if single else record(Item(index), (forward,)) for index in made.residuals]
+        residuals = [forward if single else record(item(index), (forward,)) for index in made.residuals]
     given = (*[operands[i] for i in made.inputs], *residuals, *[seed for seed in seeds if seed is not None])
     gradients = record(made.vjp, given)
     several = isinstance(gradients.type, TupleType)
     return [
-        None if index is None else record(Item(index), (gradients,)) if several else gradients
+        None if index is None else record(item(index), (gradients,)) if several else gradients
         for index in made.gradients
     ]
