@@ -336,6 +336,8 @@ export class Panel {
       ["work", `${countText(kernel.flops)} flops`],
       ["estimated", microsText(kernel.estimate)],
       ["measured", step ? microsText(step.micros) : ""],
+      ["began", step ? `${microsText(step.start)} after the start` : ""],
+      ["thread", step && trace.steps.some(({ thread }) => thread) ? (step.thread ? `worker ${step.thread}` : "the one that asked") : ""],
     ];
     const table = html("dl", { class: "ex-facts" });
     for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
