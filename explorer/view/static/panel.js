@@ -335,9 +335,7 @@ export class Panel {
       ["memory", bufferText(kernel, trace.recording.schedule)],
       ["work", `${countText(kernel.flops)} flops`],
       ["estimated", microsText(kernel.estimate)],
-      ["measured", step ? microsText(step.micros) : ""],
-      ["began", step ? `${microsText(step.start)} after the start` : ""],
-      ["thread", step && trace.steps.some(({ thread }) => thread) ? (step.thread ? `worker ${step.thread}` : "the one that asked") : ""],
+      ["measured", step ? microsText(step.micros) + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const table = html("dl", { class: "ex-facts" });
     for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
