@@ -18,7 +18,7 @@ export class Canvas {
     this.items = new Tiles("ex-layer-nodes");
     this.ports = new PortNames();
     const { open, frames, changed, titles } = this.layers;
-    this.world = svg("g", { class: "ex-world" }, open, frames, this.lines.root, changed, titles, this.items.root, this.ports.root);
+    this.world = svg("g", { class: "ex-world" }, open, frames, this.lines.root, changed, titles, this.ports.root, this.items.root);
     this.root = svg("svg", { class: "ex-graph", role: "group", "aria-roledescription": "graph" }, this.world);
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
     /** @type {Map<number, BoxView>} */ this.boxes = new Map();
