@@ -25,6 +25,7 @@ from explorer.run.reproducer import reproducer
 from explorer.run.results import recalled, remember
 from explorer.run.timing import Timing
 from explorer.run.watch import Watch
+from explorer.run.what_if import WhatIf, what_if
 
 RECORDS = ("times", "values", "off")
 
@@ -255,6 +256,13 @@ class EvalPlan:
     def compare(self, other: EvalPlan | Recording) -> Any:
         """This plan and another one, of the same graph or of another, side by side: text, pictures, and views."""
         return hooks.compare(self, other)
+
+    def what_if(self, what: Decision | Expr) -> WhatIf:
+        """What it would take: the smallest change that makes a refusal fall, tried, with prices before and after.
+
+        ``what`` is one of ``recording.refusals``, or an expression: then its costliest refusal.
+        """
+        return what_if(self.planned, self.recording, what)
 
     def reproducer(self, decision: Decision) -> str:
         """Python source of a cell that shows one of ``recording.decisions`` again, on the smallest part of the graph.
