@@ -62,7 +62,7 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
         noted = definition.input(name).shape or ()
         open_lengths = [length for size, length in zip(noted, shape, strict=True) if not isinstance(size, int)]
         if open_lengths:
-            told.append(f"{name} {'×'.join(map(str, shape))}")
+            told.append(f"{name}: {'×'.join(map(str, shape))}")
             lengths.update(open_lengths)
     return ", ".join(told) if len(lengths) > 1 else f"? = {lengths.pop()}" if lengths else ""
 

@@ -1,0 +1,142 @@
+"""Plans of nets: one for what runs and what is shown; lengths that a file leaves open are chosen so that all fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.net import Net
+from explorer.net.definition import BlobType, Dimension, NetDefinition, OperatorDefinition
+from explorer.ops.arithmetic import Add
+from tests.formats.pnnx.test_models import opened
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
+picture = np.random.default_rng(0).normal(size=(1, 3, 64, 64)).astype(np.float32)
+
+
+def links(recording: ex.Recording) -> list[tuple[str, str, str]]:
+    return [(row.link, row.verdict, row.code) for row in recording.decisions]
+
+
+@pytest.mark.spec("I-10", "I-11")
+def test_what_is_explored_is_the_plan_that_runs() -> None:
+    """`net.explore(x)` shows the plan that `net.run(x)` uses, convolutions in tiles too, with values and times."""
+    net = opened("resnet18")
+    wanted = net.run(picture)
+    view = net.explore(picture)
+    ((program, _),) = net._programs.values()
+    plan = net.plan(picture)
+    assert plan.planned is program.planned is net.plan(picture.shape).planned
+    assert links(view.recording) == links(plan.recording)
+    assert ("Winograd", "applied", "tiles") in links(view.recording)
+    run = view.recording.run
+    assert run is not None
+    assert len(run.steps) == len(program.planned.schedule.kernels)
+    kinds = view.recording.nodes.kind
+    (given,) = [node for node in run.values if kinds[node] == "input"]
+    assert run.values[given].mean == pytest.approx(picture.mean(), rel=1e-5)
+    (asked,) = view.recording.bodies[0].outputs
+    output = view.recording.resolver(view.recording.end).get(asked, asked)
+    assert run.values[output].max == pytest.approx(wanted.max(), rel=1e-6)
+
+
+@pytest.mark.spec("I-10")
+def test_a_plan_of_arrays_is_run_on_them_and_on_others() -> None:
+    """`net.plan(x).eval()` runs on x; another value of its parameter is given to eval."""
+    net = opened("convbn")
+    first, second = (np.full((1, 3, 32, 32), value, np.float32) for value in (0.5, -1.0))
+    plan = net.plan(first, record="values").eval()
+    assert plan.recording.run is not None
+    again = net.plan(first)
+    (handle,) = again._handles
+    again.eval()
+    np.testing.assert_array_equal(handle.data(), net.run(first))
+    (parameter,) = again._bound
+    (handle,) = (other := net.plan((1, 3, 32, 32)))._handles
+    other.eval({parameter: second})
+    np.testing.assert_array_equal(handle.data(), net.run(second))
+    with pytest.raises(ex.StateError, match="has no value"):
+        net.plan((1, 3, 32, 32)).eval()
+    with pytest.raises(ex.OperandError, match=r"given float32 \(1, 3, 31, 32\)"):
+        net.plan(first[:, :, 1:])
+
+
+def test_a_plan_has_its_own_options_and_follows_the_links() -> None:
+    """What was run before a link was declared runs by it afterwards, as what is shown does."""
+    net, x = opened("convbn"), np.ones((1, 3, 32, 32), np.float32)
+    plain = net.plan(x)
+    wanted = net.run(x)
+    assert net.plan(x, without="fuse").planned is not plain.planned
+
+    class FirstOfASum(ex.Link):
+        """Takes every sum for its first operand."""
+
+        roots = (Add,)
+
+        def match(self, node: ex.Expr, graph: Any) -> Any:
+            (first, _) = graph.operands(node)
+            return ex.Applied(first, "a test", {}, "wrong") if first.type == node.type else None
+
+    try:
+        assert ("FirstOfASum", "applied", "wrong") in links(net.explore(x).recording)
+        assert not np.allclose(net.run(x), wanted)
+    finally:
+        FirstOfASum.remove()
+    assert net.plan(x).planned is plain.planned
+    np.testing.assert_array_equal(net.run(x), wanted)
+
+
+@pytest.mark.spec("V-7", "I-5")
+@pytest.mark.parametrize(
+    ("file", "shape", "title"),
+    [
+        ("models/resnet18.pnnx.param", (1, 3, 224, 224), "resnet18 (0: 1×3×224×224)"),
+        ("models/mobilenet_v2.onnx", (1, 3, 224, 224), "mobilenet_v2 (x: 1×3×224×224)"),
+        ("models/encoder_open.pnnx.param", (1, 32), "encoder_open (? = 1)"),
+        ("models/lstm.onnx", (2, 20), "lstm"),
+        ("digits.onnx", (1, 1, 8, 8), "digits (? = 1)"),
+    ],
+)
+def test_a_file_of_open_lengths_is_looked_at_as_it_is_meant(file: str, shape: tuple[int, ...], title: str) -> None:
+    """A classifier whose file leaves height and width open is drawn for one picture of 224 × 224, and says so."""
+    net = ex.open(MODELS.parent / file)
+    assert list(net.example_shapes().values()) == [shape]
+    recording = net.look().recording
+    assert recording.title == title
+    assert net.look(unknown=2).recording.title == (title if "(" not in title else f"{net.name} (? = 2)")
+
+
+def written(*shape: Dimension, flat: int = 0, pools: int = 0) -> Net:
+    """A net of an input of this shape; ``flat`` inputs of a last product are asked for, after so many halvings."""
+    made = [("nn.MaxPool2d", {"kernel_size": (2, 2), "stride": (2, 2)})] * pools
+    if flat:
+        made.append(("torch.flatten", {"start_dim": 1, "end_dim": -1}))
+        made.append(("torch.reshape", {"shape": (-1, flat // 4, 4)}))
+    operators = [
+        OperatorDefinition(kind, f"o{place}", (str(place),), (str(place + 1),), arguments)
+        for place, (kind, arguments) in enumerate(made)
+    ]
+    types = {"0": BlobType(shape, "float32")}
+    definition = NetDefinition.of("n", operators, ["0"], [str(len(made))], types=types)
+    return Net(definition, opened("convbn").table)
+
+
+@pytest.mark.parametrize(
+    ("net", "shape"),
+    [
+        (written(None, 3, None, None, pools=2), (1, 3, 224, 224)),
+        (written("n", 1, "h", "w", flat=28 * 28), (1, 1, 224, 224)),
+        (written("n", "h", "w", 3), (1, 224, 224, 3)),
+        (written(None, 3, 100, None), (1, 3, 100, 224)),
+        (written("n", "n", 5), (1, 1, 5)),
+        (written(None, None, 7), (1, 16, 7)),
+        (written(None, 64, None, None), (1, 64, 16, 16)),
+        (written(None, None, None, None, pools=1), (1, 3, 224, 224)),
+    ],
+)
+def test_open_lengths_are_those_of_one_picture_or_a_short_sequence(net: Net, shape: tuple[int, ...]) -> None:
+    assert net.example_shapes() == {"0": shape}
