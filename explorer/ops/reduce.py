@@ -102,7 +102,7 @@ class Mean(Reduction):
         if not count:
             out[...] = np.nan
         elif out.dtype.itemsize < _SINGLE:  # the sum of half precision overflows at 65,504
-            out[...] = np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=np.float32) / count
+            out[...] = np.sum(x, axis=self.axes, keepdims=self.keepdims, dtype=np.float32) / count
         else:
             np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
             np.divide(out, count, out=out)
