@@ -65,7 +65,9 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         node, yes = made[output.uid]
         with surrounded(inside, output.code, output.instruction):
             outputs.append(node if yes else broadcast_to(node, (size, *node.shape)))
-    return make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
+    found = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
+    found.derived["members"] = {uid: node.uid for uid, (node, _) in made.items()}
+    return found
 
 
 def batch_call(call: Call, size: int, batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> Expr:

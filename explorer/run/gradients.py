@@ -52,6 +52,13 @@ class _Finder:
     def __init__(self, graph: Graph, ids: Mapping[int, int]) -> None:
         self._graph, self._ids = graph, ids
         self._replaced = {old.uid: new for _, old, new in reversed(graph.substitutions)}
+        self._batches = {
+            member.uid: graph.choices[cluster.decision].produced[0]
+            for cluster in graph.clusters
+            if cluster.kind == "batch"
+            for member in cluster.members
+        }
+        """uid of a call → the call over stacked rows that it became a member of"""
         self._places: dict[int, dict[int, int]] = {}
         self._forward: dict[int, int] = {}
 
@@ -79,7 +86,7 @@ class _Finder:
         for part in inner:
             opened = self._opened(uid)
             if opened is None:
-                return -1 if len(path) > 2 else self._ids.get(part, -1)
+                return -1
             body, copies = opened
             place = self._place(body).get(part)
             if place is None:
@@ -91,7 +98,7 @@ class _Finder:
         """What was opened in the place of a call, or of the call that stands for it."""
         seen = {uid}
         while uid not in self._graph.opened:
-            other = self._replaced.get(uid)
+            other = self._batches.get(uid, self._replaced.get(uid))
             if other is None:
                 return None
             uid = (other.operands[0] if isinstance(other.operation, Item) else other).uid
@@ -104,4 +111,6 @@ class _Finder:
         held = self._places.get(id(body))
         if held is None:
             held = self._places[id(body)] = {node.uid: place for place, node in enumerate(own(body))}
+            members: dict[int, int] = body.derived.get("members", {})
+            held.update({uid: held[node] for uid, node in members.items() if node in held})
         return held

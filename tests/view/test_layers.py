@@ -131,3 +131,23 @@ def test_gradients_are_told_without_layers_too() -> None:
     assert all(row.saved == (row.node,) for row in tanh)
     products = [[recording.label(node) for node in row.saved] for row in rows if recording.label(row.node) == "matmul"]
     assert products == [["x"], ["w", "tanh"]]
+
+
+@pytest.mark.spec("V-11", "M-E4")
+def test_gradients_are_found_again_where_calls_run_as_one() -> None:
+    """Where calls over samples became one over stacked rows, its nodes know their gradients as the calls' own did."""
+    w = ex.tensor(np.ones((8, 8), np.float32), name="w")
+
+    @ex.function
+    def step(value: ex.Expr) -> ex.Expr:
+        return ex.tanh(value @ w)
+
+    samples = [ex.tensor(np.full(8, number, np.float32), name=f"x{number}") for number in range(20)]
+    loss = sum([step(x).sum() for x in samples], ex.tensor(np.float32(0.0)))
+    recording = ex.explore([loss, ex.grad(loss, w)], run=False).recording
+    assert any(group.kind == "batch" for group in recording.groups)
+    rows = {recording.label(row.node): row for row in recording.gradients if recording.nodes.body[row.node] == 0}
+    assert recording.type_of(rows["tanh"].node).shape == (20, 8)
+    assert rows["tanh"].saved == (rows["tanh"].node,)
+    assert "matmul" in [recording.label(node) for node in rows["matmul"].backward]
+    assert [recording.label(node) for node in rows["matmul"].saved] == ["stack"]
