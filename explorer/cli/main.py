@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from explorer import __version__
-from explorer.cli import blas, check, lab, run, show, why
+from explorer.cli import blas, check, diff, lab, run, show, why
 from explorer.cli.progress import followed
 from explorer.core.errors import ExplorerError
 from explorer.view.visible import visible
@@ -16,7 +16,7 @@ from explorer.view.visible import visible
 _STATUS = """
 exit status:
   0  the command did what it was asked
-  1  check found an operator that cannot run, a weight that is missing, or a shape that disagrees
+  1  check found an operator that cannot run, a weight that is missing, or a shape that disagrees; diff a difference
   2  something was wrong with what was given; one message on standard error says what
   130  Ctrl-C; nothing is half written
 
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"explorer {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (show, run, check, why, lab, blas):
+    for command in (show, run, check, why, diff, lab, blas):
         name = command.__name__.rpartition(".")[2]
         each = commands.add_parser(
             name,
