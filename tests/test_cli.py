@@ -17,6 +17,7 @@ from explorer.cli import main
 from explorer.cli.lab import notebook_for
 from explorer.cli.output import write
 from explorer.record import loads
+from explorer.record.reason import bytes_text
 
 ASSETS = Path(__file__).parents[1] / "assets"
 MODEL = str(ASSETS / "digits.pnnx.param")
@@ -48,6 +49,24 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
         "digits.explorer.html",
         *(f"out.{ending}" for ending in ("dot", "html", "json", "svg", "txt")),
     ]
+
+
+@pytest.mark.spec("V-14", "I-5")
+def test_show_says_what_was_written_and_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer show` ends with a line: the file and its size, the lengths assumed, operators, nodes and kernels."""
+    plan = ex.open(MODEL).look().recording
+    assert plan.schedule is not None
+    what = f"digits (? = 1), 15 operators, {plan.stages[0].counts['nodes']} nodes, {len(plan.schedule.kernels)} kernels"
+    assert main(["show", MODEL]) == 0
+    size = bytes_text((folder / "digits.explorer.html").stat().st_size)
+    said = capsys.readouterr().out
+    assert said == f"wrote digits.explorer.html ({size}): {what}; open it in a browser\n"
+    assert main(["show", MODEL, "-o", "out.dot"]) == 0
+    said = capsys.readouterr().out
+    assert said == f"wrote out.dot ({bytes_text((folder / 'out.dot').stat().st_size)}): {what}\n"
+    resnet = str(ASSETS / "models" / "resnet18.pnnx.param")
+    assert main(["show", resnet, "-o", "out.txt"]) == 0
+    assert "resnet18 (0: 1×3×224×224), 49 operators" in capsys.readouterr().out
 
 
 def test_show_with_inputs_holds_values_and_times(folder: Path) -> None:
@@ -140,6 +159,11 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
     assert "known: fc1, fc2, fc1.bias, fc2.bias, fc1.weight …" in capsys.readouterr().err
     assert main(["why", MODEL, "rellu1"]) == 2
     assert "unknown operator, operand or weight 'rellu1'\n  rule: known: relu1" in capsys.readouterr().err
+    assert main(["why", MODEL, "unknown"]) == 2
+    assert (
+        "fix: ask for one of 15 operators (convbn2d_0, relu1, conv2, …), 16 operands (0, 1, 2, …) "
+        "or 12 weights (convbn2d_0.bias, convbn2d_0.weight, conv2.bias, …)"
+    ) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

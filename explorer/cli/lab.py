@@ -65,8 +65,8 @@ def notebook_for(file: Path) -> Path:
     ]
     if not net.check():
         shapes = ", ".join(
-            f"np.zeros({tuple(n if isinstance(n, int) else 1 for n in blob.shape or ())}, {blob.dtype or 'float32'!r})"
-            for blob in net.inputs.values()
+            f"np.zeros({shape}, {net.inputs[name].dtype or 'float32'!r})"
+            for name, shape in net.example_shapes().items()
         )
         cells.append(_cell("markdown", "With inputs the same view shows values and times."))
         cells.append(_cell("code", f"import numpy as np\n\nnet.explore(({shapes},))"))

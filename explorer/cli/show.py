@@ -12,6 +12,8 @@ from explorer.cli import pictures
 from explorer.cli.output import refuse_inputs, report, stem, write
 from explorer.core.errors import FileError
 from explorer.record import Recording
+from explorer.record.reason import bytes_text
+from explorer.view.visible import visible
 
 HELP = "show a model's graph and how it is planned"
 DESCRIPTION = """\
@@ -108,5 +110,21 @@ def execute(options: argparse.Namespace) -> int:
     write(output, WRITERS[output.suffix.lower()](recording, options.theme))
     for unknown in net.unknown():
         report(f"cannot run: {unknown}")
-    print(output if options.output else f"{output}: open it in a browser")
+    print(_summary(output, recording, len(net.definition.operators)))
     return 0
+
+
+def _summary(output: Path, recording: Recording, operators: int) -> str:
+    """What was written, where, and how much of it there is."""
+    counts = [
+        f"{count:,} {noun}{'s' * (count != 1)}"
+        for noun, count in (
+            ("operator", operators),
+            ("node", recording.stages[0].counts["nodes"]),
+            ("kernel", len(recording.schedule.kernels) if recording.schedule else 0),
+        )
+    ]
+    fate = "; open it in a browser" if output.suffix.lower() == ".html" else ""
+    return (
+        f"wrote {output} ({bytes_text(output.stat().st_size)}): {visible(recording.title)}, {', '.join(counts)}{fate}"
+    )

@@ -113,7 +113,10 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
             name,
             kind="operator, operand or weight",
             known={*operators, *definition.blobs, *weights},
-            fix=f"this is a type; its operators are {', '.join(same[:8])}{', …' * (len(same) > 8)}" if same else "",
+            fix=f"this is a type; its operators are {_first(same, 8)}"
+            if same
+            else f"ask for one of {len(operators):,} operators ({_first([*operators])}), {len(definition.blobs):,} "
+            f"operands ({_first([*definition.blobs])}) or {len(weights):,} weights ({_first([*weights])})",
         )
     found: list[Expr] = []
     if name in operators:
@@ -125,6 +128,10 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
     if name in weights:
         found.append(builder.weights.tensor(*weights[name]))
     return found
+
+
+def _first(names: list[str], count: int = 3) -> str:
+    return (", ".join(names[:count]) + ", …" * (len(names) > count)) or "none"
 
 
 def _is_inside(scope: Scope | None, box: Scope) -> bool:
