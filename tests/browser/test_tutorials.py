@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.notebook import Lab
+from tests.browser.player import box, heading
 
 pytestmark = pytest.mark.browser
 
@@ -52,3 +53,46 @@ def test_a_digit_is_seen_inside_the_model(notebook, lab: Lab):
     for index in range(4):
         opened.view(index)
     assert opened.execute("print(int(probability.argmax()))") == "3\n"
+
+
+def middle(view):
+    """Scroll an explorer to where all of it is on the screen, and fit its picture."""
+    view.evaluate("view => view.scrollIntoView({ block: 'center' })")
+    view.get_by_role("button", name="fit into view").click()
+
+
+@pytest.mark.spec("M-L10", "M-L12", "M-L15")
+def test_a_composite_tells_how_it_is_wired_and_who_gave_its_policies(notebook):
+    """The third notebook's own composite shows its clauses and the order found, and a part who gave each policy."""
+    opened = notebook(*cells("03_layers_and_policies.ipynb"))
+    view = opened.view()
+    middle(view)
+    box(view, "block · Residual").click(position={"x": 60, "y": 8})
+    panel = view.locator(".ex-why")
+    expect(panel.locator(".ex-order")).to_have_text("linear → bend → sum")
+    expect(panel.locator(".ex-clauses li").first).to_have_text("OutConnect('sum', 'output', 'output')")
+    trained = opened.view(1)
+    middle(trained)
+    trained.locator('.ex-node[aria-label^="linear/bias/parameter,"]').click()
+    expect(trained.locator(".ex-policies")).to_contain_text("GradPolicy.update = True given by perceptron")
+    expect(trained.locator(".ex-built")).to_contain_text("its gradient is built")
+
+
+@pytest.mark.spec("V-11", "M-L13")
+def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
+    """In the fourth notebook a click on tanh lights its gradient and says what is saved; dedup joins both ways."""
+    opened = notebook(*cells("04_gradients.ipynb"))
+    view = opened.view()
+    middle(view)
+    box(view, "gradient").dblclick()
+    view.get_by_role("button", name="fit into view").click()
+    view.locator('.ex-node[aria-label^="tanh,"]').click()
+    expect(heading(view, "saved for its gradient")).to_be_visible()
+    expect(view.locator(".ex-node.ex-lit-backward", has_text="subtract")).to_be_visible()
+    view.page.keyboard.press(".")
+    expect(view.locator(".ex-say")).to_contain_text("square is computed once for 2 equal expressions")
+    perceptron = opened.view(1)
+    middle(perceptron)
+    perceptron.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
+    expect(perceptron.locator(".ex-unbuilt")).to_contain_text("its gradient is not built: GradPolicy.update = False")
+    assert opened.execute("print(through[-1] < within[-1] < through[0])") == "True\n"
