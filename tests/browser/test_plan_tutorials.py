@@ -1,0 +1,64 @@
+"""The notebooks on what a plan does, in JupyterLab: the moment of each that tells most."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.player import box, heading, node, press
+from tests.browser.test_tutorials import cells
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.spec("P-4", "M-E4")
+def test_a_thousand_calls_become_one_box(notebook):
+    """In the notebook on batching a thousand calls are folded where they are recorded, and one box once grouped."""
+    opened = notebook(*cells("05_dedup_and_batching.ipynb"))
+    view = opened.view()
+    view.locator(".ex-node").first.focus()
+    expect(view.locator(".ex-say")).to_contain_text("nothing is computed")
+    expect(box(view, "scores ×1,000")).to_be_visible()
+    expect(box(view, "scores ×1000")).not_to_be_visible()
+    press(view, ".")
+    expect(view.locator(".ex-say")).to_contain_text("1,000 calls of scores made one over stacked rows")
+    expect(box(view, "scores ×1000")).to_be_visible()
+    press(view, "End")
+    expect(view.locator(".ex-node[aria-label^='matmul,']")).to_have_count(2)
+    opened.view(1)
+    assert opened.execute("print(reused.count(False), history[-1] < history[0] / 10)") == "1 True\n"
+
+
+@pytest.mark.spec("P-6", "P-12")
+def test_a_refused_fusion_is_read_beside_its_node(notebook):
+    """In the notebook on fusion a click on an operation that stayed outside says which facts kept it there."""
+    opened = notebook(*cells("06_fusion_and_stability.ipynb"))
+    view = opened.view(1)
+    view.locator(".ex-node").first.evaluate(
+        "node => node.closest('.explorer-view').scrollIntoView({ block: 'center' })"
+    )
+    press(view, "End", "f")
+    node(view, "multiply 2").click()
+    expect(view.locator(".ex-why .ex-card-declined", has_text="tanh has 3 consumers")).to_be_visible()
+    node(view, "sigmoid").click()
+    expect(view.locator(".ex-why .ex-card-declined", has_text="add is asked for")).to_be_visible()
+    first = opened.view(0)
+    press(first, "End")
+    expect(first.locator(".ex-node")).to_have_count(10)
+    finite = "print({bool(np.isfinite(ex.evaluate(formula, without=%s)).all()) for formula in formulas.values()})"
+    assert opened.execute(finite % ["simplify"]) == "{False}\n"
+    assert opened.execute(finite % []) == "{True}\n"
+
+
+@pytest.mark.spec("P-8", "P-11", "V-5")
+def test_live_buffers_and_threads_are_stepped_through(notebook):
+    """In the notebook on memory the run is stepped with what lives in which buffer; the dag executor's run too."""
+    opened = notebook(*cells("07_memory_and_executors.ipynb"))
+    blocks = opened.view(0)
+    press(blocks, "End")
+    expect(blocks.locator(".ex-say")).to_contain_text("step 28 of 28")
+    expect(blocks.locator(".ex-life")).to_have_count(28)
+    press(blocks, ",", ",")
+    expect(heading(blocks, "alive now")).to_be_visible()
+    expect(blocks.locator(".ex-living")).to_contain_text("in place")
+    branches = opened.view(1)
+    press(branches, "End")
+    expect(branches.locator(".ex-say")).to_contain_text("step 9 of 9")
