@@ -23,6 +23,10 @@ from explorer.view.costs import costs
 from explorer.view.widget import GraphView
 
 
+_REFUSALS = 3
+"""refusals about an expression for which it is told what would make them fall, at most"""
+
+
 class ExpressionView(GraphView):
     """A view of a plan whose nodes are expressions: selections work in both directions."""
 
@@ -92,7 +96,7 @@ def explore(
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",
-            rule="expressions, containers of them, plans and recordings can be explored",
+            rule="expressions, containers of them, layers, plans and recordings can be explored",
         )
     made = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
@@ -140,6 +144,19 @@ def compare(before: EvalPlan, after: EvalPlan | Recording) -> Compared:
 def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     """The plan's decisions as text: all, or those about one expression."""
     recording = plan.recording
-    if what is not None:
-        return text.why(recording, node_id(plan.planned, what))
-    return text.explain(recording) + costs(recording)
+    if what is None:
+        return text.explain(recording) + costs(recording)
+    return text.why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
+
+
+def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
+    """What would make the costliest refusals about an expression fall."""
+    choices = plan.planned.graph.choices
+    refused = [
+        decision
+        for decision, choice in zip(plan.recording.decisions, choices, strict=True)
+        if not choice.applied and any(node is what for node in choice.subjects)
+    ]
+    refused.sort(key=lambda decision: -decision.facts["lost_us"])
+    told = [str(plan.what_if(decision)) for decision in refused[:_REFUSALS]]
+    return "".join(["what it would take:\n" * bool(told), *told])
