@@ -5,13 +5,13 @@ import { Decisions } from "./decisions.js";
 import { html, visible } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { layerOf, layerParts } from "./layer.js";
-import { bytesText, countText, factFragments, grouped, microsText } from "./reason.js";
+import { heading, LISTED, rest } from "./listed.js";
+import { bytesText, countText, grouped, microsText } from "./reason.js";
 import { badText, bufferText } from "./scene.js";
 import { Summary } from "./summary.js";
 import { Twins } from "./twins.js";
 import { valueView } from "./value.js";
-
-const LISTED = 40;
+import { Verdicts } from "./verdicts.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
@@ -26,6 +26,7 @@ export class Panel {
     this.lanes = new Lanes(trace);
     this.twins = new Twins(trace);
     this.summary = new Summary(trace, totals);
+    this.verdicts = new Verdicts(trace, story, actions);
     this.decisions = new Decisions(trace, story, (step) => actions.go(step));
     this.scrolled = false;
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
@@ -44,13 +45,8 @@ export class Panel {
   }
 
   /** A node's name that selects it. */
-  link(node, text = this.trace.label(node)) {
-    return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
-  }
-
-  /** The sentence of a decision, its nodes as links. */
-  sentence(index) {
-    return this.trace.sentence(index).map(({ text, node }) => (node >= 0 ? this.link(node, text) : text));
+  link(node, text) {
+    return this.verdicts.link(node, text);
   }
 
   #node(node) {
@@ -60,10 +56,10 @@ export class Panel {
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
-    if (main !== undefined) parts.push(this.#card(main), this.#facts(main), ...this.#alsoTried(main));
-    const shown = new Set([main, ...(main === undefined ? [] : this.#before(main))]);
+    if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), ...this.verdicts.alsoTried(main));
+    const shown = new Set([main, ...(main === undefined ? [] : this.verdicts.before(main))]);
     const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
-    if (declined.length) parts.push(heading("declined for it"), ...this.#refusals(declined));
+    if (declined.length) parts.push(heading("declined for it"), ...this.verdicts.refusals(declined));
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
@@ -160,8 +156,8 @@ export class Panel {
         html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.link)}`),
         html("div", { class: "ex-sub" }, visible(chapter.purpose || chapter.name)),
         html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
-        this.#facts(moment.decision),
-        ...this.#alsoTried(moment.decision),
+        this.verdicts.facts(moment.decision),
+        ...this.verdicts.alsoTried(moment.decision),
         ...this.#subjects(decision),
         ...(moment.phase === "buffers" ? this.#memory(-1) : []),
         this.decisions.show(moment),
@@ -213,52 +209,6 @@ export class Panel {
       if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));
     }
     return [...nodes, ...this.#kernel(result), ...(kernel.frees.length ? [heading("frees"), this.#list(kernel.frees)] : [])];
-  }
-
-  #card(index) {
-    const decision = this.trace.decisions[index];
-    const applied = decision.verdict === "applied";
-    const title = html("b", {}, `${applied ? "✓" : "✗"} ${visible(decision.link)}`);
-    const where = html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · ")));
-    const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
-    return html("div", { class: `ex-card ex-card-${decision.verdict}` }, head, html("div", {}, ...this.sentence(index)), where);
-  }
-
-  #facts(index) {
-    const { facts } = this.trace.decisions[index];
-    const table = html("dl", { class: "ex-facts" });
-    for (const [name, value] of Object.entries(facts)) {
-      const said = factFragments(name, value, this.trace.label).map(({ text, node }) => (node >= 0 ? this.link(node, text) : visible(text)));
-      table.append(html("dt", {}, visible(name.replace(/_(bytes|us|flops)$/, "").replaceAll("_", " "))), html("dd", {}, ...said));
-    }
-    return table;
-  }
-
-  /** The refusals before a decision, in its stage, that concern the same nodes. */
-  #before(index) {
-    const { decisions } = this.trace;
-    const { subjects, stage } = decisions[index];
-    const same = new Set(subjects);
-    const found = [];
-    for (let other = this.trace.recording.stages[stage].first; other < index; other++) {
-      if (decisions[other].verdict === "declined" && decisions[other].subjects.some((node) => same.has(node))) found.push(other);
-    }
-    return found;
-  }
-
-  #alsoTried(index) {
-    const before = this.#before(index);
-    if (!before.length) return [];
-    return [heading("also tried, in this order"), ...this.#refusals(before)];
-  }
-
-  #refusals(indices) {
-    const cards = indices.slice(0, LISTED).map((other) => {
-      const { link, location } = this.trace.decisions[other];
-      const jump = html("button", { class: "ex-link ex-strong", type: "button", title: visible(location), click: () => this.actions.go(this.story.afterDecision(other)) }, `✗ ${visible(link)}`);
-      return html("li", { class: "ex-card ex-card-declined" }, jump, " ", ...this.sentence(other));
-    });
-    return [html("ol", { class: "ex-cards" }, ...cards), rest(indices.length)];
   }
 
   #others(indices) {
@@ -345,6 +295,3 @@ export class Panel {
 
 /** What the kinds of boxes are called. */
 const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "grouped calls", chain: "a folded chain", repeat: "repeated blocks", stack: "equal calls", block: "a repeated block", part: "a part" };
-
-const heading = (text) => html("h5", {}, text);
-const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);
