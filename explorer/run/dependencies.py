@@ -50,9 +50,19 @@ def chains(schedule: Schedule, waits: Sequence[set[int]]) -> Chains:
     for number, before in enumerate(waiting):
         for other in before:
             following[other].append(number)
-    estimates = [kernel.estimate if kernel.estimate >= _APART else 0.0 for kernel in schedule.kernels]
+    estimates = _apart(schedule)
     large = [sum([estimates[index] for index in members]) >= _LARGE for members in found]
     return Chains(found, Tasks([len(before) for before in waiting], following, large))
+
+
+def worth_threads(schedule: Schedule) -> bool:
+    """Whether there can be two chains that are worth a thread each; told without looking for chains."""
+    return sum(_apart(schedule)) >= 2 * _LARGE
+
+
+def _apart(schedule: Schedule) -> list[float]:
+    """For each kernel the estimated µs in which other threads can run."""
+    return [kernel.estimate if kernel.estimate >= _APART else 0.0 for kernel in schedule.kernels]
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:

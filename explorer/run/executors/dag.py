@@ -10,6 +10,7 @@ import numpy as np
 from explorer.core.errors import RunError
 from explorer.core.progress import Follower, Progress, follower
 from explorer.run.crew import Crew
+from explorer.run.dependencies import worth_threads
 from explorer.run.executors.simple import run_simple
 from explorer.run.program import Program, failure
 from explorer.run.timing import Timing
@@ -26,7 +27,7 @@ def run_dag(program: Program, watch: Watch | None = None) -> Timing:
     interrupt leaves the program ready for another run. Who follows the work is told on the thread that asked.
     """
     count = threads()
-    if count < 2 or sum(program.chains.tasks.large) < 2:
+    if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
         return run_simple(program, watch)
     run = _Run(program, watch, follower())
     crew = run.crew = Crew(program.chains.tasks, run.chain, count, None if run.follow is None else run.tell)
