@@ -26,6 +26,7 @@ class Recurrent(Composite):
     """
 
     step: Mapping[str, Any]
+    repeats: ClassVar[bool] = True
     _running: ClassVar[frozenset[str]] = Composite._running | {"states", "axes"}
 
     def declare(self) -> Topology:

@@ -19,6 +19,8 @@ class Telling:
 
     inputs: ClassVar[tuple[str, ...]]
     outputs: ClassVar[tuple[str, ...]]
+    repeats: ClassVar[bool] = False
+    """it calls what is inside it more than once, so that parameters stand beside that"""
     policies: Policies
 
     def inside(self, name: str) -> Telling | None:

@@ -22,6 +22,7 @@ from explorer.core.tensor import tensor
 from explorer.core.types import TensorType
 from explorer.grad import backward
 from explorer.layers.policies import ParameterPolicy
+from explorer.layers.stack import has_gradient
 
 if TYPE_CHECKING:
     from explorer.layers.layer import Layer
@@ -89,7 +90,8 @@ def _gradients(
     """The gradients that feed-backward would give and collect; no other is built."""
     wanted = dict(operands) if layer.feeds_back else {}
     wanted.update({path or layer.name: made.parameters[path] for path in sorted(layer.updates())})
-    wanted = {name: node for name, node in wanted.items() if node.tensor_type.dtype.kind == "f"}
+    names = {node.uid: name for name, node in reversed(wanted.items())}  # a shared parameter goes by its first name
+    wanted = {name: node for name, node in wanted.items() if names[node.uid] == name and has_gradient(node.type)}
     if not wanted:
         return {}
     with scope("gradient", "gradient"):
@@ -123,7 +125,7 @@ class Writer:
         box = state.scope
         assert box is not None  # its caller's
         box.about = layer
-        passes_on = bool(vars(layer).get("sublayers")) and not vars(type(layer)).get("write")
+        passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
         held: Mapping[str, Any] = parameters
         if not passes_on:
             sources = dict(zip(layer.paths(), layer.sources(), strict=True))
