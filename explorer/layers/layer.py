@@ -185,8 +185,9 @@ class Layer(Telling):
     def neutral_invariant(self) -> None:
         """Raise StateError unless the layer was fed backward as often as forward."""
         if self.stack:
+            more = "once" if len(self.stack) == 1 else f"{len(self.stack)} times"
             raise StateError(
-                f"{self!r} is not neutral: fed forward {len(self.stack)} more times than backward",
+                f"{self!r} is not neutral: fed forward {more} more than backward",
                 rule="a training layer is fed backward once for every time it was fed forward",
                 fix="call feed_backward, or make the layer for inference",
             )

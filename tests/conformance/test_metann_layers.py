@@ -300,7 +300,7 @@ def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() ->
     inputs = [RANDOM.normal(size=shape) for shape in ((2,), (2, 3), ())]
     for given in inputs:
         layer(given)
-    with pytest.raises(ex.StateError, match="fed forward 3 more times than backward"):
+    with pytest.raises(ex.StateError, match="fed forward 3 times more than backward"):
         layer.neutral_invariant()
     with pytest.raises(ex.OperandError, match="a gradient has its output's type, scalar float64"):
         layer.feed_backward(np.ones(2))
