@@ -22,7 +22,6 @@ from explorer.view.compared import Compared
 from explorer.view.costs import costs
 from explorer.view.widget import GraphView
 
-
 _REFUSALS = 3
 """refusals about an expression for which it is told what would make them fall, at most"""
 

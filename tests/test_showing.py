@@ -90,6 +90,31 @@ def test_what_cannot_be_explored_is_named() -> None:
         ex.explore([])
 
 
+@pytest.mark.spec("P-18")
+def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
+    """Beside the refusals about an expression stands what would make them fall, with both prices."""
+    shared = ex.tensor(np.ones((3, 4), np.float32)) + 0.5
+    first = ex.negative(shared)
+    plan = ex.EvalPlan()
+    plan.register(first @ ex.transpose(ex.relu(shared)))
+    plan.prepare()
+    told = plan.explain(first)
+    assert told.index("[other_consumers]") < told.index("what it would take:")
+    assert "✓ one reader of add: relu reading another value: " in told
+
+
+@pytest.mark.spec("P-16")
+def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The text about an expression that a link took in says which kernel computes what it was for."""
+    inner = ex.softmax(program[1])
+    plan = ex.EvalPlan()
+    plan.register(ex.log(inner))
+    plan.prepare()
+    told = plan.explain(inner)
+    assert "in the end it is removed" in told
+    assert "computed in kernel 3 log_softmax: " in told
+
+
 def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
     """The text about one expression names its line and every decision about it, refusals first."""
     product, root = program

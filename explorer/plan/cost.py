@@ -39,3 +39,21 @@ def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFEREN
     rate = prices.product_flops if operation.name in PRODUCTS else prices.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
     return (prices.call if call else 0.0) + max(work, moved / prices.bandwidth)
+
+
+def split_cost(operand: Expr, reader: Expr, prices: Prices = REFERENCE) -> float:
+    """µs that an operation and a reader of its result take more apart than as one kernel; views are looked through.
+
+    The one neither writes nor reads what lies between, and computes while it moves the rest.
+    """
+    while operand.operation.view and operand.operands:
+        operand = operand.operands[0]
+    if not operand.operands:
+        return 0.0
+    work = moved = apart = 0.0
+    for node in (operand, reader):
+        rate = prices.product_flops if node.operation.name in PRODUCTS else prices.flops
+        alone = node.operation.flops(node.type, *[below.type for below in node.operands]) / rate
+        carried = (node.type.nbytes + sum([below.type.nbytes for below in node.operands])) / prices.bandwidth
+        work, moved, apart = work + alone, moved + carried, apart + max(alone, carried)
+    return max(0.0, apart - max(work, moved - 2 * operand.type.nbytes / prices.bandwidth))

@@ -34,6 +34,8 @@ class Choice:
     location: str = ""
     lost: float | None = None
     """for a refusal the µs that it may cost; None: what its subjects take as kernels of their own"""
+    between: list[tuple[Expr, Expr]] = field(default_factory=list)
+    """(operand, reader): for a refusal to fuse, values that are written and read again"""
 
 
 @dataclass(slots=True)
@@ -214,11 +216,13 @@ class Graph:
         subject: Expr,
         chain: int = 0,
         lost: float | None = None,
-        beside: Expr | None = None,
+        between: Expr | None = None,
+        beside: bool = False,
     ) -> None:
         """Enter a refusal; equal ones of one stage (link, code, facts) become one decision with many subjects.
 
-        ``lost`` are the µs that it may cost, added up; ``beside`` is a second subject.
+        ``lost`` are the µs that it may cost, added up; ``between`` is an operand that is written for the subject, and
+        a subject too where it stands ``beside`` it.
         """
         key = (len(self.chapters), type(link), code, tuple([(name, _key(value)) for name, value in facts.items()]))
         held = self._refusals.get(key)
@@ -226,13 +230,16 @@ class Graph:
             held = self._enter(link, False, code, reason, facts, [], (), chain), set()
             self._refusals[key] = held
         choice, subjects = held
-        if subject.uid not in subjects or beside is not None:
-            if lost is not None:
-                choice.lost = (choice.lost or 0.0) + lost
-            for node in (subject,) if beside is None else (subject, beside):
-                if node.uid not in subjects:
-                    subjects.add(node.uid)
-                    choice.subjects.append(node)
+        if subject.uid in subjects and between is None:
+            return
+        if lost is not None:
+            choice.lost = (choice.lost or 0.0) + lost
+        if between is not None:
+            choice.between.append((between, subject))
+        for node in (subject, between) if between is not None and beside else (subject,):
+            if node.uid not in subjects:
+                subjects.add(node.uid)
+                choice.subjects.append(node)
 
     def _enter(
         self,

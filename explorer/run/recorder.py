@@ -15,7 +15,7 @@ from explorer.core.function import Call, Item, Parameter
 from explorer.core.origin import Place, place_of
 from explorer.core.types import AnyType, TupleType
 from explorer.ops.structured import Full
-from explorer.plan.cost import kernel_cost
+from explorer.plan.cost import kernel_cost, split_cost
 from explorer.plan.graph import Chapter, Choice, Graph, flops_of, result_bytes
 from explorer.plan.planner import Planned
 from explorer.record import (
@@ -267,6 +267,8 @@ def _lost(choice: Choice) -> dict[str, float]:
     lost, facts = choice.lost, choice.facts
     if lost is None and "separate_us" in facts and "together_us" in facts:
         lost = max(0.0, facts["separate_us"] - facts["together_us"])
+    if lost is None and choice.between:
+        lost = sum([split_cost(operand, reader) for operand, reader in choice.between])
     if lost is None:
         lost = sum([kernel_cost(node, node.operands) for node in choice.subjects])
     return {"lost_us": round(lost, 3)}

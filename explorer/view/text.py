@@ -24,6 +24,8 @@ _WHOLE = 400
 """decisions and kernels of a recording that are all listed in its short text"""
 _FIRST, _LAST = 24, 8
 """of more, those that are listed at the beginning and at the end of a stage, and of the schedule"""
+_KERNELS = 8
+"""kernels that are listed at most of those that compute one node together with others"""
 _Row = TypeVar("_Row")
 
 
@@ -229,7 +231,13 @@ def _fate(recording: Recording, node: int) -> list[str]:
         lines.append(f"in the end {recording.label(final)} stands for it")
     elif nodes.gone[node] >= 0:
         lines.append("in the end it is removed: nothing reads it")
-    for number, kernel in enumerate(recording.schedule.kernels if recording.schedule else (), 1):
-        if final in kernel.nodes:
-            lines.append(f"kernel {_kernel_line(recording, number, kernel).strip()}")
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
+    lines += [f"kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]
+    account = recording.provenance.nodes.get(node)
+    others = [number for number in account.kernels if number not in own] if account is not None else []
+    for number in others[:_KERNELS]:
+        lines.append(f"computed in kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}")
+    if len(others) > _KERNELS:
+        lines.append(f"and in {len(others) - _KERNELS:,} more kernels")
     return lines

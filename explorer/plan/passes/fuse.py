@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
-from explorer.plan.cost import REFERENCE
+from explorer.plan.cost import split_cost
 from explorer.plan.graph import Cluster, Graph
 
 
@@ -70,7 +70,7 @@ class Fuse:
                     continue
                 if source in prepared and uid not in prepared:
                     reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
-                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node, lost=_written(operand))
+                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node, between=operand)
                     continue
                 plain = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if plain or self._joins(node, operand, base, other, roots, graph):
@@ -93,7 +93,7 @@ class Fuse:
         consumers = graph.users[operand.uid]
         if operand.uid in roots:
             reason = "{operand} is asked for, so it is written anyway"
-            graph.refuse(link, "asked_for", reason, {"operand": operand}, node, lost=_written(operand), beside=operand)
+            graph.refuse(link, "asked_for", reason, {"operand": operand}, node, between=operand, beside=True)
         elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
             graph.refuse(
                 link,
@@ -101,8 +101,8 @@ class Fuse:
                 "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway",
                 {"operand": operand, "consumers": consumers},
                 node,
-                lost=_written(operand),
-                beside=operand,
+                between=operand,
+                beside=True,
             )
         elif operand.shape != node.shape:
             graph.refuse(
@@ -111,8 +111,8 @@ class Fuse:
                 "the shape changes from {before} to {after}: the blocks do not match",
                 {"before": _shape(operand), "after": _shape(node)},
                 node,
-                lost=_written(operand),
-                beside=operand,
+                between=operand,
+                beside=True,
             )
         elif base is not None and base.anchor and other.anchor:
             graph.refuse(
@@ -121,8 +121,8 @@ class Fuse:
                 "the kernel has a product already, and {operand} is another",
                 {"operand": operand},
                 node,
-                lost=_written(operand),
-                beside=operand,
+                between=operand,
+                beside=True,
             )
         else:
             return True
@@ -131,7 +131,7 @@ class Fuse:
     def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
         what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
         facts = {"producer": operand.operation.label}
-        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, lost=_written(operand))
+        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, between=operand)
 
     def _enter(self, group: _Group, graph: Graph) -> None:
         members = group.members
@@ -175,12 +175,7 @@ def _tell_alone(nodes: list[Expr], graph: Graph) -> None:
         else:
             facts = {"reader": reader.operation.label}
             reason = "{reader} reads it, and takes no elementwise operation into its kernel"
-            graph.refuse(_CHAIN, "reader", reason, facts, node, lost=_written(node))
-
-
-def _written(node: Expr) -> float:
-    """µs to write a value and to read it again."""
-    return 2 * node.type.nbytes / REFERENCE.bandwidth
+            graph.refuse(_CHAIN, "reader", reason, facts, node, lost=split_cost(node, reader))
 
 
 def _keep_whole(node: Expr, graph: Graph) -> None:
