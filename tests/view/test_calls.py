@@ -39,7 +39,7 @@ def texts(picture):
 @pytest.mark.spec("V-4", "V-7")
 def test_as_recorded_there_are_two_stacks_and_the_weights(recording):
     shown = [text for text in texts(svg(recording, 0)) if not text.endswith("f32") and "nodes" not in text]
-    assert sorted(shown) == ["mlp ×1,000", "tensor ×1,000", "w", "w", "w"]
+    assert sorted(shown) == ["mlp ×1,000", "output", "tensor ×1,000", "w", "w", "w"]
 
 
 @pytest.mark.spec("V-4", "V-7")
