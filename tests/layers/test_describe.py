@@ -299,3 +299,10 @@ def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
     assert "its output comes back through time" in told(recording, "rnn").feedback[0].reason
     names = [recording.label(n) for n in range(len(recording.nodes)) if recording.nodes.kind[n] == "input"]
     assert names.count("step/candidate_state/parameter") == 1
+
+
+@pytest.mark.spec("V-1")
+def test_a_value_that_a_layer_is_explored_with_is_called_as_its_port() -> None:
+    """An array that a layer is explored with has its port's name in the picture."""
+    written = write_out(layers.Subtract("s"), {"left": np.ones(2), "right": np.ones(2)})
+    assert [operand.label for operand in written.outputs["output"].operands] == ["left", "right"]
