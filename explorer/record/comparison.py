@@ -20,7 +20,7 @@ class Regrouped:
     same: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """What differs between two recordings, of plans of one graph or of two."""
 
@@ -36,6 +36,14 @@ class Comparison:
     """those that only the first plan took"""
     decisions_after: tuple[Decision, ...]
     kernels: tuple[Regrouped, ...]
+
+    def __repr__(self) -> str:
+        differ = sum(not found.same for found in self.kernels)
+        decisions = len(self.decisions_before) + len(self.decisions_after)
+        return (
+            f"<comparison of {self.before.fingerprint} with {self.after.fingerprint}: {len(self.nodes.pairs):,} nodes "
+            f"matched, {decisions:,} decisions of one side only, {differ:,} groups of kernels differ>"
+        )
 
     @property
     def equal(self) -> bool:

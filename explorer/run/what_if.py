@@ -29,7 +29,7 @@ class Tried:
     peak_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class WhatIf:
     """What it would take for a refusal to fall: the changes that were tried, the smallest first, up to the one."""
 
@@ -43,6 +43,9 @@ class WhatIf:
     def change(self) -> Tried | None:
         """The change that makes the refusal fall; None where nothing small does."""
         return next((tried for tried in self.tried if tried.flips), None)
+
+    def __repr__(self) -> str:
+        return str(self).rstrip()
 
     def __str__(self) -> str:
         lines = [f"✗ {self.refusal}"]

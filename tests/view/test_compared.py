@@ -139,3 +139,11 @@ def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
     assert plan.compare(plan.recording).equal
     with pytest.raises(ex.OperandError, match="comparing a plan with a list"):
         plan.compare([])  # type: ignore[arg-type]
+
+
+def test_a_comparison_names_itself_in_one_line() -> None:
+    found = planned(network()).compare(planned(network(), without=["fuse"]))
+    first, second = found.before.fingerprint, found.after.fingerprint
+    told = f"<comparison of {first} with {second}: 10 nodes matched"
+    assert repr(found).startswith(told)
+    assert repr(found).endswith("3 decisions of one side only, 1 groups of kernels differ>")
