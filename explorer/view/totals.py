@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -61,15 +62,20 @@ def _holds_weights(recording: Recording, row: int) -> bool:
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
-    """The totals of every box with all that is inside it; of each slot the node that was recorded counts."""
+    """The totals of every box with all that is inside it; of each slot the first node counts, but no call that went."""
     found = [Totals()] * len(tree.boxes)
     for box in tree.inside_out():
         nodes, weights, flops, size = 0, 0, 0, 0
         for kind, index in tree.boxes[box].items:
-            inner = of_node(recording, slots.nodes[index][0]) if kind == "slot" else found[index]
+            inner = of_node(recording, _counted(recording, slots.nodes[index])) if kind == "slot" else found[index]
             nodes, weights, flops, size = nodes + inner[0], weights + inner[1], flops + inner[2], size + inner[3]
         found[box] = Totals(nodes, weights, flops, size)
     return found
+
+
+def _counted(recording: Recording, members: Sequence[int]) -> int:
+    """The first of a slot's nodes; after a call, whose work is that of the nodes in its place, what came for it."""
+    return next((node for node in members if recording.nodes.kind[node] != "call"), members[0])
 
 
 def of_scopes(recording: Recording) -> list[Totals]:

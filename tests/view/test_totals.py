@@ -1,7 +1,9 @@
 """Sums over scopes and boxes: nodes, parameters, flops, bytes."""
 
+import numpy as np
 import pytest
 
+import explorer as ex
 from explorer.view.model import build_model
 from explorer.view.totals import Totals, of_boxes, of_scopes
 from tests.view import sample
@@ -36,6 +38,21 @@ def test_boxes_that_folding_made_add_up_too():
     assert totals[0][1:] == whole[1:]
     rest = next(n for n, box in enumerate(model.tree.boxes) if box.kind == "part")
     assert totals[rest].parameters * 12 == whole.parameters * 11
+
+
+@pytest.mark.spec("V-19")
+def test_the_work_of_a_call_that_was_opened_counts_once():
+    """A box of a call that was opened, or of a batch of calls, holds the work of its body, not that of the call too."""
+    weight = ex.tensor(np.ones((64, 64)))
+    layer = ex.function(lambda x: ex.tanh(x @ weight) + 1)
+    body = 2 * 64 * 64 + 10 * 64 + 64  # the product, tanh, the sum
+    for count in (1, 100):
+        plan = ex.EvalPlan()
+        for _ in range(count):
+            plan.register(layer(ex.tensor(np.ones(64))))
+        model = build_model(plan.prepare().recording)
+        totals = of_boxes(model.recording, model.slots, model.tree)
+        assert max(one.flops for one in totals) == totals[0].flops == count * body
 
 
 @pytest.mark.spec("V-19")
