@@ -130,7 +130,8 @@ class ExtremeBeforeMonotone(Link):
             )
         return Applied(
             made,
-            "{f} never decreases, so it is taken of the {kept:element that is left|elements that are left}, not of all {all:element}",
+            "{f} never decreases, so it is taken of the {kept:element that is left|elements that are left},"
+            " not of all {all:element}",
             {**facts, "kept": node.size, "all": y.size, "saved_flops": y.size - node.size},
             "extreme_before_monotone",
         )
