@@ -160,16 +160,21 @@ def tiles(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
 
 
 def channels(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
-    """Give the convolution as many channels as pay."""
+    """Give the convolution as many channels as pay, then more images too."""
     images, filters = base.operands(node)
     least = choice.facts["least"]
     outer, inner = [max(size, least) for size in filters.shape[:2]]
     count, _, *window = images.shape
-    pixels = Parameter(images.tensor_type.with_shape((count, inner, *window)), images.label)()
     weights = fresh(filters, graph, filters.tensor_type.with_shape((outer, inner, *filters.shape[2:])))
     text = f"{inner} channels to {outer} in place of {filters.shape[1]} to {filters.shape[0]}"
     work = outer * inner / (filters.shape[0] * filters.shape[1])
-    yield Change(text, nodes={images.uid: _always(pixels), filters.uid: _always(weights)}, work=work)
+    for times in (1, *_MORE):
+        pixels = Parameter(images.tensor_type.with_shape((count * times, inner, *window)), images.label)()
+        yield Change(
+            text + f", and {count * times} images at once in place of {count}" * (times > 1),
+            nodes={images.uid: _always(pixels), filters.uid: _always(weights)},
+            work=work * times,
+        )
 
 
 def windows(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
