@@ -79,7 +79,7 @@ def why(recording: Recording, node: int) -> str:
     for decision in decisions:
         lines.append(decision_line(recording, decision, located=True))
         lines += [
-            f"      {name.replace('_', ' ')}: {fact_text(name, value, recording.label)}"
+            f"      {name.removesuffix('_us').replace('_', ' ')}: {fact_text(name, value, recording.label)}"
             for name, value in decision.facts.items()
         ]
     lines += _twins(recording, node)

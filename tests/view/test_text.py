@@ -95,6 +95,13 @@ def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
     assert story[-1].startswith("kernel 2 add → tanh: level 2, chain 0")
 
 
+@pytest.mark.spec("V-2")
+def test_a_fact_that_is_a_time_is_told_with_its_unit_once():
+    recording = sample.mlp()
+    row = next(decision for decision in recording.decisions if "cost_us" in decision.facts)
+    assert "      cost: 1.1 µs" in why(recording, row.subjects[0]).splitlines()
+
+
 @pytest.mark.spec("V-2", "V-15")
 def test_an_edit_above_a_link_leaves_the_story_as_it_is():
     """A story names the link's class and module; its line is in the recording and in the widget."""
