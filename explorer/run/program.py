@@ -206,15 +206,10 @@ class Program:
 
     def take(self) -> list[Any]:
         """The results of the run, read-only; the table forgets all that is not in planned memory."""
-        found = [self._given_away(slot) for slot in self.results]
+        values, borrowed = self.values, self.borrowed
+        found = [_read_only(values[slot], slot in borrowed) for slot in self.results]
         self.forget()
         return found
-
-    def _given_away(self, slot: int) -> Any:
-        value = self.values[slot]
-        if isinstance(value, tuple):
-            return tuple([_read_only(part) for part in value])
-        return _read_only(np.array(value) if slot in self.borrowed and isinstance(value, np.ndarray) else value)
 
     def forget(self) -> None:
         """Drop the values of a run that are not in planned memory."""
@@ -279,10 +274,16 @@ def _given(value: Any, values: Values) -> Any:
     return value
 
 
-def _read_only(value: Any) -> Any:
-    if not isinstance(value, (np.ndarray, np.generic)):
-        return value  # another device's
-    array = value.view() if isinstance(value, np.ndarray) else np.asarray(value)
+def _read_only(value: Any, copied: bool) -> Any:
+    """A view of a result that nobody can write to, or of a copy of it; another device's value as it is."""
+    if isinstance(value, np.ndarray):
+        array = np.array(value) if copied else value.view()
+    elif isinstance(value, tuple):
+        return tuple([_read_only(part, False) for part in value])
+    elif isinstance(value, np.generic):
+        array = np.asarray(value)
+    else:
+        return value
     array.setflags(write=False)
     return array
 
