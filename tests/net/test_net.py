@@ -371,23 +371,6 @@ def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> 
     assert "absent" in net.check()[0]
 
 
-@pytest.mark.spec("I-15", "V-7")
-def test_a_weight_stands_in_its_operators_box_whoever_touched_it() -> None:
-    """A weight that was read or replaced before the net was built is drawn inside its operator, as any other."""
-    net, other = digits(), digits()
-    other["fc1"].weight = np.array(other["fc1"].weight.array)
-    assert other["conv2"].bias.scope is None
-
-    def boxes(net: Net) -> dict[str, str]:
-        recording = net.plan((1, 1, 8, 8)).recording
-        nodes, scopes = recording.nodes, recording.scopes
-        leaves = [n for n in range(len(nodes)) if nodes.kind[n] == "leaf"]
-        return {nodes.label[n]: scopes[nodes.scope[n]].name for n in leaves}
-
-    assert boxes(other) == boxes(net)
-    assert boxes(net)["fc1.weight"] == "fc1"
-
-
 @pytest.mark.spec("I-15")
 def test_weights_that_are_all_given_need_no_file(tmp_path: Path) -> None:
     """A net whose weights' file is absent runs once every weight is given, and says what is missing before."""

@@ -374,6 +374,8 @@ def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
 def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
     with pytest.raises(ex.UnknownNameError) as caught:
         ex.EvalPlan(costs="measured")
-    assert str(caught.value).endswith("known: device, executor, group, lanes, open, order, recall, record, title, without")
+    assert str(caught.value).endswith(
+        "known: device, executor, group, lanes, open, order, recall, record, title, without"
+    )
     with pytest.raises(ex.UnknownNameError, match="known: executor"):
         ex.EvalPlan(excutor="simple")

@@ -11,7 +11,7 @@ import explorer.view
 
 ROOT = pathlib.Path(explorer.view.__file__).parent
 MODULES = sorted(path.stem for path in ROOT.glob("*.py") if path.stem not in ("__init__", "widget"))
-ALONE = [module for module in MODULES if module != "bar"]  # which is made of ipywidgets, as the widget is
+ALONE = [module for module in MODULES if module not in ("bar", "side_by_side")]  # made of ipywidgets, as the widget is
 
 # Registers a bare package, so that explorer/__init__ does not bring the engine.
 LOAD = """
