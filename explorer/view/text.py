@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from explorer.record import Decision, Kernel, Recording
@@ -45,7 +46,8 @@ def text(recording: Recording, *, short: bool = False) -> str:
     for number, stage in enumerate(recording.stages):
         lines.append(_stage_line(recording, number))
         decisions = recording.decisions[stage.first : stage.last]
-        lines += _listed(decisions, lambda _, row: decision_line(recording, row), "decisions", cut)
+        listed = _listed(decisions, lambda _, row: decision_line(recording, row), "decisions", cut)
+        lines += listed if cut else _folded(listed)
     if not recording.decisions:
         lines += _node_lines(recording)
     lines += _schedule_lines(recording, cut)
@@ -171,6 +173,12 @@ def _node_lines(recording: Recording) -> list[str]:
     if len(drawn) > _NODES:
         lines.append(f"  … and {len(drawn) - _NODES:,} more nodes")
     return lines
+
+
+def _folded(lines: Iterable[str]) -> list[str]:
+    """Write equal lines that follow each other once, with their number."""
+    counted = [(line, len(list(same))) for line, same in itertools.groupby(lines)]
+    return [line if count == 1 else f"{line} ×{count:,}" for line, count in counted]
 
 
 def _listed(rows: Sequence[_Row], line: Callable[[int, _Row], str], what: str, cut: bool) -> list[str]:
