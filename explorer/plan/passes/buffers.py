@@ -118,7 +118,7 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
 
     Returns the most bytes alive in the arena, the most bytes alive outside the arena, and these if nothing were freed.
     """
-    live = held = own = handed = 0
+    live = held = own = handed = working = 0
     most = most_held = most_own = most_handed = 0
     ending: dict[int, list[Kernel]] = {}
     """kernels with temporaries, by the last kernel that begins before they end"""
@@ -136,13 +136,15 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
             live += kernel.workspace
             held += rounded(kernel.scratch)
             own += kernel.workspace - kernel.scratch
+            working += kernel.workspace - kernel.scratch
         kernel.live = live
         most, most_held, most_own = max(most, live), max(most_held, held), max(most_own, own)
-        most_handed = max(most_handed, handed + kernel.workspace - kernel.scratch)
+        most_handed = max(most_handed, handed + working)
         for ended in ending.pop(index, ()):
             live -= ended.workspace
             held -= rounded(ended.scratch)
             own -= ended.workspace - ended.scratch
+            working -= ended.workspace - ended.scratch
         for node in kernel.frees:
             if node is not kernel.reuses:
                 freed = owner[node.uid]
