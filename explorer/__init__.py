@@ -50,6 +50,7 @@ from explorer.plan import Applied, Declined, Link
 from explorer.plan.batching import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
+from explorer.run.calibrate import calibrate
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -179,6 +180,7 @@ __all__ = [
     "UnknownNameError",
     "Vector",
     "ZeroTensor",
+    "calibrate",
     "category",
     "copyto",
     "cpu",

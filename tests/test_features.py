@@ -98,7 +98,7 @@ BEGUN = {
     "I-7": "the expression's syntax tree as a picture",
     "I-11": "a trained ResNet",
     "P-1": "constants folded by value; norms before a product",
-    "P-4": "measured prices; a loop of operations whose members differ in shape",
+    "P-4": "a loop of operations whose members differ in shape",
     "P-6": "producers into reductions",
     "P-18": "changes of prices",
     "V-3": "pan and zoom of two views are not tied",

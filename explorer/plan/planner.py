@@ -16,6 +16,7 @@ from explorer.core.progress import Progress, follower
 from explorer.core.tensor import Tensor
 from explorer.ops.conv import Conv2d
 from explorer.plan.closed import alone
+from explorer.plan.cost import REFERENCE, Prices
 from explorer.plan.graph import Graph
 from explorer.plan.passes import (
     Algorithms,
@@ -57,8 +58,11 @@ class Options:
 
     without: tuple[str, ...] = ()
     lanes: int = 1
-    order: str = "earliest"
     """how many kernels may run at a time: memory that one of them still reads is not used again by another"""
+    order: str = "earliest"
+    """which of the ready kernels is picked"""
+    prices: Prices = REFERENCE
+    """what groups and the order are priced with"""
     group: Group = field(default_factory=Group)
     open: Open = field(default_factory=Open)
 
@@ -109,7 +113,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[
     for each in first_round:
         _run(each, graph)
     if "group" not in without:
-        _run(options.group, graph)
+        _run(replace(options.group, prices=options.prices), graph)
     calls = any(isinstance(node.operation, Call) for node in graph.live)
     if calls:
         _run(options.open, graph)
@@ -124,7 +128,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[
         _run(Fuse(), graph)
     _tell(Order.name, graph)
     began, first = time.perf_counter(), len(graph.choices)
-    order = Order(lanes=options.lanes, rule=options.order)
+    order = Order(options.prices, options.lanes, options.order)
     schedule = order.run(graph)
     _plan_bodies(schedule, options)
     counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}

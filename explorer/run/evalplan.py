@@ -19,6 +19,7 @@ from explorer.record import Decision, Recording, Summary
 from explorer.record.uncollected import uncollected
 from explorer.run import recorder
 from explorer.run.cache import Held, cache, structure
+from explorer.run.calibrate import measured
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
 from explorer.run.reproducer import reproducer
@@ -27,6 +28,7 @@ from explorer.run.timing import Timing
 from explorer.run.watch import Watch
 from explorer.run.what_if import WhatIf, what_if
 
+COSTS = ("reference", "measured")
 RECORDS = ("times", "values", "off")
 
 
@@ -68,7 +70,8 @@ class EvalPlan:
     ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
     ``executor`` says how the schedule is run, "simple" (one kernel after the other) or "dag" (independent ones at a
     time, on threads); with a ``device`` the plan takes only what lives there; with ``recall`` what such a plan has
-    evaluated before is not evaluated again while somebody holds the result; further options are those of the planner.
+    evaluated before is not evaluated again while somebody holds the result; ``costs`` are those of the reference table,
+    the same on every machine, or "measured" here (ex.calibrate); further options are those of the planner.
     """
 
     def __init__(
@@ -80,17 +83,28 @@ class EvalPlan:
         title: str = "",
         device: Device | None = None,
         recall: bool = False,
+        costs: str = "reference",
         **options: Any,
     ) -> None:
         if record not in RECORDS:
             raise UnknownNameError(record, kind="record", known=RECORDS)
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
+        if costs not in COSTS:
+            raise UnknownNameError(costs, kind="costs", known=COSTS)
+        if costs == "measured":
+            options = {"prices": measured(), **options}
         self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(
-            "record", "executor", "title", "device", "recall", **{"lanes": EXECUTORS[executor].lanes, **options}
+            "record",
+            "executor",
+            "title",
+            "device",
+            "recall",
+            "costs",
+            **{"lanes": EXECUTORS[executor].lanes, **options},
         )
         self.record, self.executor, self.title, self.device = record, executor, title, device
-        self.recall = recall
+        self.recall, self.costs = recall, costs
         self._handles: list[Handle] = []
         self._planned: Planned | None = None
         self._fresh = False
@@ -238,7 +252,7 @@ class EvalPlan:
                 "without": list(self.options.without),
                 "record": self.record,
                 "executor": self.executor,
-                "costs": "reference",
+                "costs": self.costs,
             }
             if self.options.lanes > 1:
                 options["lanes"] = self.options.lanes

@@ -373,9 +373,29 @@ def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
 
 def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
     with pytest.raises(ex.UnknownNameError) as caught:
-        ex.EvalPlan(costs="measured")
-    assert str(caught.value).endswith(
-        "known: device, executor, group, lanes, open, order, recall, record, title, without"
+        ex.EvalPlan(prizes="measured")
+    known = "costs, device, executor, group, lanes, open, order, prices, recall, record, title, without"
+    assert set(known.split(", ")) <= set(
+        str(caught.value).replace("known: ", "").replace("\n", " ").replace(",", "").split()
     )
+    with pytest.raises(ex.UnknownNameError, match="known: measured, reference"):
+        ex.EvalPlan(costs="guessed")
     with pytest.raises(ex.UnknownNameError, match="known: executor"):
         ex.EvalPlan(excutor="simple")
+
+
+@pytest.mark.spec("P-4", "P-14", "P-17")
+def test_prices_measured_here_are_opted_into_and_told() -> None:
+    """With costs="measured" groups and the order are priced by what kernels cost on this machine; the plan says so."""
+    prices = ex.calibrate()
+    assert all(price > 0 for price in (prices.call, prices.view, prices.flops, prices.product_flops, prices.bandwidth))
+    xs = [ex.tensor(np.ones(16) * i) for i in range(50)]
+    plans = {}
+    for costs in ("reference", "measured"):
+        plans[costs] = ex.EvalPlan(costs=costs)
+        handles = [plans[costs].register(np.tanh(x) + 1.0) for x in xs]
+        plans[costs].prepare().eval()
+        np.testing.assert_allclose([h.data()[0] for h in handles], np.tanh(np.arange(50)) + 1)
+        assert f"costs={costs}" in plans[costs].explain()
+    assert plans["measured"].options.prices == prices
+    assert plans["reference"].options.prices != prices
