@@ -81,7 +81,9 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     structure = flatten(tuple(outputs))[1]
     augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
     augmented.derived["structure"] = body.structure
-    stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in (*[inputs[i] for i in used], *residuals)}
+    with surrounded(inside, first.code, first.instruction):  # not where the first gradient happened to be taken
+        taken = (*[inputs[i] for i in used], *residuals)
+        stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in taken}
     boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
     fixed = {**stand_ins, **{seed.uid: seed for seed in given}}
     made = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
