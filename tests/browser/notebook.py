@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,6 +86,13 @@ class Notebook:
             [index, code],
         )
         return self.output(index)
+
+    def says(self, code: str, text: str, seconds: float = 10.0) -> None:
+        """Run a cell until it prints a text: what a reader did reaches the kernel by a message of its own."""
+        end = time.monotonic() + seconds
+        while (printed := self.execute(code)) != text:
+            assert time.monotonic() < end, f"{code} prints {printed!r}, not {text!r}"
+            self.page.wait_for_timeout(100)
 
     def output(self, index: int) -> str:
         """Return what a cell that ran printed; fails when it raised."""

@@ -36,4 +36,4 @@ def test_a_step_in_one_view_is_taken_in_the_other(notebook):
     expect(second.locator(".ex-why h4")).to_have_text("tanh")
     node(second, "multiply 2").click()
     expect(first.locator(".ex-why h4")).to_have_text("multiply 2")
-    assert book.execute("print(both.before.stage, both.after.stage)") == "simplify simplify\n"
+    book.says("print(both.before.stage, both.after.stage)", "simplify simplify\n")

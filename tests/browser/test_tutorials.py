@@ -29,13 +29,13 @@ def test_the_first_notebook_is_stepped_and_asked(notebook):
     expect(view.locator(".ex-say")).to_contain_text("nothing is computed")
     view.page.keyboard.press(".")
     expect(view.locator(".ex-say")).to_contain_text("log-softmax")
-    assert opened.execute("print(view.step, view.stage)") == "1 simplify\n"
+    opened.says("print(view.step, view.stage)", "1 simplify\n")
     tanh = view.locator('.ex-node[aria-label^="tanh,"]').first
     tanh.evaluate("node => node.closest('.explorer-view').scrollIntoView({ block: 'center' })")
     view.get_by_role("button", name="fit into view").click()
     tanh.click()
     expect(view.locator(".ex-why h4")).to_have_text("tanh")
-    assert opened.execute("print(view.selected_expression.operation.name)") == "tanh\n"
+    opened.says("print(view.selected_expression.operation.name)", "tanh\n")
     opened.execute("view.focus(scores)")
     expect(view.locator(".ex-why h4")).to_have_text("add")
     assert opened.execute("print(view.recording.run is not None)") == "True\n"
