@@ -1,4 +1,4 @@
-"""Operations that move elements, at ranks 0 to 4, sizes 0 and 1 too: NumPy's elements, and gradients that are adjoint."""
+"""Operations that move elements, at ranks 0 to 4, sizes 0 and 1 too: NumPy's elements, and adjoint gradients."""
 
 from __future__ import annotations
 
