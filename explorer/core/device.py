@@ -24,7 +24,8 @@ class Device:
     addressable: ClassVar[bool] = True
     """its arrays are NumPy's: views need no kernel"""
 
-    def __new__(cls, name: str) -> Device:  # noqa: D102
+    def __new__(cls, name: str) -> Device:
+        """The device of a name: one object, however often it is declared."""
         held = _devices.get(name)
         if held is None:
             return object.__new__(cls)

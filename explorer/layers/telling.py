@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from explorer.core.hooks import hooks
 from explorer.layers.policies import GradPolicy
@@ -23,6 +23,19 @@ class Telling:
     """it calls what is inside it more than once, so that parameters stand beside that"""
     policies: Policies
 
+    if TYPE_CHECKING:  # what a layer has
+
+        @property
+        def name(self) -> str:
+            """The layer's name."""
+
+        @property
+        def train(self) -> bool:
+            """Whether it is for training."""
+
+        def updates(self) -> frozenset[str]:
+            """Where the parameters are whose gradients are built."""
+
     def inside(self, name: str) -> Telling | None:
         """The sublayer of a name, None where there is none."""
         found: Telling | None = _sublayers(self).get(name)
@@ -32,9 +45,9 @@ class Telling:
         """The layer as plain data, without what is inside it."""
         wiring = vars(self).get("wiring")
         return Layer(
-            _name(self),
+            self.name,
             type(self).__name__,
-            _trains(self),
+            self.train,
             tuple(self.inputs),
             tuple(self.outputs),
             tuple(map(repr, wiring.clauses)) if wiring is not None else (),
@@ -63,16 +76,6 @@ class Telling:
 
 def _sublayers(layer: Telling) -> Mapping[str, Any]:
     found: Mapping[str, Any] = vars(layer).get("sublayers", {})
-    return found
-
-
-def _name(layer: Telling) -> str:
-    found: str = getattr(layer, "name")  # noqa: B009  # a layer's
-    return found
-
-
-def _trains(layer: Telling) -> bool:
-    found: bool = getattr(layer, "train")  # noqa: B009
     return found
 
 
@@ -119,7 +122,7 @@ def _is_major(value: Any) -> bool:
 
 def _feedback(layer: Telling) -> Iterator[Feedback]:
     """Of each sublayer whether it feeds back, of a parameter whether its gradient is built, and why."""
-    trains = _trains(layer)
+    trains = layer.train
     for each in vars(layer).get("feedback", ()):
         inside = layer.inside(each.sublayer)
         if inside is None or not inside.inputs:  # a source has nothing to feed back to
@@ -130,7 +133,7 @@ def _feedback(layer: Telling) -> Iterator[Feedback]:
     if not trains:
         yield Feedback("", False, "the layer is for inference")
     else:
-        built = bool(getattr(layer, "updates")())  # noqa: B009
+        built = bool(layer.updates())
         yield Feedback("", built, _why(layer, GradPolicy.update, built))
 
 
