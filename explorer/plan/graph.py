@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.core.expr import Expr
@@ -16,50 +15,7 @@ from explorer.core.function import Body, Call, Parameter
 from explorer.core.types import TupleType
 from explorer.data.dynamic import Dynamic
 from explorer.plan.rule import Facts, location
-
-
-@dataclass(slots=True)
-class Choice:
-    """A decision while planning: like record.Decision, with expressions for nodes."""
-
-    stage: int
-    link: str
-    applied: bool
-    code: str
-    reason: str
-    facts: Facts
-    subjects: list[Expr]
-    produced: tuple[Expr, ...] = ()
-    chain: int = 0
-    location: str = ""
-    lost: float | None = None
-    """for a refusal the µs that it may cost; None: what its subjects take as kernels of their own"""
-    between: list[tuple[Expr, Expr]] = field(default_factory=list)
-    """(operand, reader): for a refusal to fuse, values that are written and read again"""
-
-
-@dataclass(slots=True)
-class Chapter:
-    """A stage while planning."""
-
-    name: str
-    kind: str
-    purpose: str
-    first: int
-    last: int
-    live: tuple[Expr, ...]
-    counts: dict[str, int] = field(default_factory=dict)
-    micros: float = 0.0
-
-
-@dataclass(slots=True)
-class Cluster:
-    """Nodes that a decision put together (record.Group)."""
-
-    decision: int
-    kind: str
-    label: str
-    members: list[Expr]
+from explorer.plan.story import Chapter, Choice, Cluster
 
 
 class Graph:
@@ -96,9 +52,10 @@ class Graph:
         self.refresh()
         self.recorded = tuple(self.live)
         self.known.update(self.inputs)
-        self.has_parameters = any(isinstance(node.operation, Parameter) for node in self.live)
+        kinds = {type(node.operation) for node in self.live}
+        self.has_parameters = any(issubclass(kind, Parameter) for kind in kinds)
         """whether some values are given at each run: what depends on none of them is computed once for all runs"""
-        self.has_dynamic = any(isinstance(node.operation, (Dynamic, Call)) for node in self.live)
+        self.has_dynamic = any(issubclass(kind, (Dynamic, Call)) for kind in kinds)
         """whether some data may hide its concrete type"""
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -158,35 +115,44 @@ class Graph:
         inputs: dict[int, tuple[Expr, ...]] = {}
         users: dict[int, int] = {}
         live: list[Expr] = []
-        stack: list[Expr] = [*reversed(self.roots)]
-        for root in stack:
+        roots = self.roots
+        for root in roots:
             users[root.uid] = users.get(root.uid, 0) + 1
-        done: set[int] = set()
-        operands_of = self.operands
-        while stack:
-            node = stack[-1]
+        before, replaced, resolve = self.inputs, self.replaced, self.resolve
+        pending: list[Expr | None] = [*reversed(roots)]
+        while pending:
+            node = pending.pop()
+            if node is None:  # everything below the next one stands in the order
+                finished = pending.pop()
+                assert finished is not None
+                live.append(finished)
+                continue
             uid = node.uid
-            if uid in done:
-                stack.pop()
-            elif uid in inputs:
-                stack.pop()
-                done.add(uid)
+            if uid in inputs:
+                continue
+            operands = before.get(uid)
+            if operands is None:
+                operands = node.operands
+            if not operands:
+                inputs[uid] = operands
                 live.append(node)
-            else:
-                inputs[uid] = operands = operands_of(node)
-                if not operands:
-                    stack.pop()
-                    done.add(uid)
-                    live.append(node)
-                    continue
-                for operand in reversed(operands):
-                    other = operand.uid
-                    if other in users:
-                        users[other] += 1
-                    else:
-                        users[other] = 1
-                    if other not in done:
-                        stack.append(operand)
+                continue
+            for operand in operands:
+                if operand.uid in replaced:
+                    operands = tuple([resolve(operand) for operand in operands])
+                    break
+            inputs[uid] = operands
+            pending.append(node)
+            pending.append(None)
+            if len(operands) == 1:
+                (operand,) = operands
+                pending.append(operand)
+                users[operand.uid] = users.get(operand.uid, 0) + 1
+                continue
+            pending.extend(operands[::-1])
+            for operand in operands:
+                other = operand.uid
+                users[other] = users.get(other, 0) + 1
         self.inputs, self.users, self.live = inputs, users, live
         self._dead.clear()
         self._changed = False

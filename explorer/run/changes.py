@@ -13,9 +13,10 @@ from explorer.ops.conv import Conv2d
 from explorer.ops.elementwise import absolute
 from explorer.ops.movement import broadcast_to, cast
 from explorer.ops.transcendental import cosh
-from explorer.plan.graph import Choice, Graph
+from explorer.plan.graph import Graph
 from explorer.plan.passes.open import Open
 from explorer.plan.planner import Planned
+from explorer.plan.story import Choice
 from explorer.run.variant import Base, Change, Images, fresh
 
 Changes: TypeAlias = Iterator[Change]

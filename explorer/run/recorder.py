@@ -16,8 +16,9 @@ from explorer.core.origin import Place, place_of
 from explorer.core.types import AnyType, TupleType
 from explorer.ops.structured import Full
 from explorer.plan.cost import kernel_cost, split_cost
-from explorer.plan.graph import Chapter, Choice, Graph, flops_of, result_bytes
+from explorer.plan.graph import Graph, flops_of, result_bytes
 from explorer.plan.planner import Planned
+from explorer.plan.story import Chapter, Choice
 from explorer.record import (
     Body,
     Decision,

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
-from explorer.plan.graph import Choice, Graph
+from explorer.plan.graph import Graph
 from explorer.plan.planner import Options, Planned
+from explorer.plan.story import Choice
 from explorer.record import Decision, Recording
 from explorer.record.reason import bytes_text, micros_text
 from explorer.run.changes import CHANGES

@@ -12,9 +12,9 @@ import pytest
 import explorer as ex
 from explorer.ops.linalg import Matmul
 from explorer.plan import Options, plan
-from explorer.plan.graph import Choice
 from explorer.plan.passes import Open
 from explorer.plan.planner import Planned
+from explorer.plan.story import Choice
 from tests.plan.reference import reference
 from tests.plan.test_values import run
 

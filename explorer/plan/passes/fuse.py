@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.plan.cost import split_cost
-from explorer.plan.graph import Cluster, Graph
+from explorer.plan.graph import Graph
+from explorer.plan.story import Cluster
 
 
 class _Group:

@@ -15,8 +15,9 @@ from explorer.ops.joining import Stack
 from explorer.ops.parts import Member
 from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
-from explorer.plan.graph import Cluster, Graph
+from explorer.plan.graph import Graph
 from explorer.plan.links.match import member
+from explorer.plan.story import Cluster
 from explorer.plan.ungrouped import tell_ungrouped
 
 _LEAF = 0, 0

@@ -9,7 +9,8 @@ from explorer.core.expr import Expr, Scope
 from explorer.core.function import Body, Call, Item
 from explorer.core.graph import rebuild, rescope
 from explorer.plan.cost import REFERENCE
-from explorer.plan.graph import Cluster, Graph
+from explorer.plan.graph import Graph
+from explorer.plan.story import Cluster
 
 
 @dataclass(frozen=True)

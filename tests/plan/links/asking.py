@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.plan.graph import Choice, Graph
+from explorer.plan.graph import Graph
 from explorer.plan.passes import Simplify
+from explorer.plan.story import Choice
 from tests.plan.reference import reference
 
 
