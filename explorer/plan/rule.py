@@ -51,6 +51,8 @@ class Link(ABC):
     roots: ClassVar[tuple[type[Operation], ...]]
     chain: ClassVar[list[Link]] = []
     """every simplifying link, in the order in which they are asked"""
+    over: ClassVar[tuple[type[Operation], ...]] = ()
+    """operations of which one makes an operand wherever the structure is; none: whatever makes the operands"""
     concrete: ClassVar[bool] = False
     """the link looks at the concrete types of operands: where dynamic data hides one, that is told as its refusal"""
 
@@ -89,6 +91,10 @@ class Link(ABC):
     def takes(self, kind: type[Operation]) -> bool:
         """Whether the link is asked at nodes of this kind of operation."""
         return issubclass(kind, self.roots)
+
+    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        """Whether the structure can be there over operands that these kinds of operation make."""
+        return not self.over or any(issubclass(kind, self.over) for kind in operands)
 
     @classmethod
     def remove(cls) -> None:

@@ -12,7 +12,7 @@ from explorer.ops.movement import BroadcastTo, Cast, Reshape, Transpose
 from explorer.ops.parts import Member, Part
 from explorer.ops.reduce import Max, Mean, Min, Sum
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import constant, is_known_nonnegative, member, producer
+from explorer.plan.links.match import CONSTANTS, MEMBERS, constant, is_known_nonnegative, member, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
@@ -24,6 +24,7 @@ class NeutralNumber(Link):
     """
 
     roots = (Add, Subtract, Multiply, Divide, Power)
+    over = CONSTANTS
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -96,6 +97,7 @@ class MemberOfStack(Link):
     """A member of a stack is what was stacked there."""
 
     roots = (Member, Part)
+    over = (Stack,)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         taken = member(node, graph)
@@ -118,6 +120,7 @@ class StackOfMembers(Link):
     """A stack of all members of one value, in order, is that value."""
 
     roots = (Stack,)
+    over = MEMBERS
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         members = graph.operands(node)

@@ -16,6 +16,7 @@ class LogOfExp(Link):
     """log(exp(x)) is x."""
 
     roots = (Log,)
+    over = (Exp,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -34,6 +35,7 @@ class ExpOfLog(Link):
     """exp(log(x)) is x, where x is known to be positive."""
 
     roots = (Exp,)
+    over = (Log,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -56,6 +58,7 @@ class SqrtOfSquare(Link):
     """√(x²) is |x|, also where x² overflows."""
 
     roots = (Sqrt,)
+    over = (Square,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -76,6 +79,7 @@ class SquareOfSqrt(Link):
     """(√x)² is x, where x is known not to be negative."""
 
     roots = (Square,)
+    over = (Sqrt,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -100,6 +104,7 @@ class TransposeOfTranspose(Link):
     """Two transpositions are one, or none."""
 
     roots = (Transpose,)
+    over = (Transpose,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -123,6 +128,7 @@ class ReshapeOfReshape(Link):
     """Of two reshapes only the last matters."""
 
     roots = (Reshape,)
+    over = (Reshape,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -144,6 +150,7 @@ class WideningRoundTrip(Link):
     """A conversion to a wider dtype and back is nothing."""
 
     roots = (Cast,)
+    over = (Cast,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:

@@ -18,6 +18,13 @@ from explorer.plan.graph import Graph
 _Operation = TypeVar("_Operation", bound=Operation)
 
 
+CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
+"""what makes a described constant, and the views that ``constant`` looks through"""
+
+MEMBERS = (Member, Part)
+"""what takes a member of a value"""
+
+
 def producer(node: Expr, kind: type[_Operation]) -> _Operation | None:
     """The node's operation when it is of a kind."""
     operation = node.operation

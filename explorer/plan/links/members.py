@@ -13,7 +13,7 @@ from explorer.ops.linalg import Matmul
 from explorer.ops.movement import Transpose
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import member, producer
+from explorer.plan.links.match import MEMBERS, member, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 _OTHERS = 64
@@ -24,6 +24,7 @@ class SumOfMembers(Link):
     """A sum of all members of one value, or of several, is one reduction over the first axis of each."""
 
     roots = (Add, AddN)
+    over = MEMBERS
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         terms = graph.operands(node)
@@ -101,6 +102,7 @@ class SumOfProducts(Link):
     """Σᵢ Aᵢ @ Bᵢ over the first axis is one product: a shared parameter's gradient is one contraction."""
 
     roots = (Sum,)
+    over = (Matmul,)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         reduction = node.operation

@@ -25,6 +25,7 @@ class QuotientOfExponentials(Link):
     """exp(x) / Σ exp(x) is softmax(x): the largest element is taken out before it overflows."""
 
     roots = (Divide,)
+    over = (Exp,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -54,6 +55,7 @@ class QuotientOfOnePlusExp(Link):
     """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows."""
 
     roots = (Divide, Reciprocal)
+    over = (Add,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -79,6 +81,7 @@ class LogOfSoftmax(Link):
     """log(softmax(x)) is log-softmax: finite where softmax underflows to 0."""
 
     roots = (Log,)
+    over = (Softmax,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -99,6 +102,7 @@ class LogOfSigmoid(Link):
     """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x): finite where they underflow to 0."""
 
     roots = (Log,)
+    over = (Sigmoid, Subtract)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -123,6 +127,7 @@ class LogSumExponentials(Link):
     """log(Σ exp(x)) is logsumexp: the largest element is taken out before it overflows."""
 
     roots = (Log,)
+    over = (Sum,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -148,6 +153,7 @@ class LogOfOnePlusExp(Link):
     """log(1 + exp(x)) is softplus: x itself where exp(x) overflows."""
 
     roots = (Log, Log1p)
+    over = (Add, Exp)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -176,6 +182,7 @@ class NllOfSoftmax(Link):
     """NLL of softmax(x) is −Σ t·log-softmax(x) / Σ t: finite where a probability underflows to 0."""
 
     roots = (NllLoss,)
+    over = (Softmax,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:

@@ -124,6 +124,7 @@ class QuotientTimesProbability(Link):
     """(n / s)·s is n for the result s of exp, a softmax or a sigmoid, which is positive until it is rounded."""
 
     roots = (Multiply,)
+    over = (Exp, Softmax, Sigmoid)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         operands = graph.operands(node)
@@ -152,6 +153,7 @@ class GradientOfExponentials(Link):
     """(n / Σ eˣ)·eˣ is n·softmax(x), (n / (1 + eˣ))·eˣ is n·sigmoid(x): no power is computed."""
 
     roots = (Multiply,)
+    over = (Exp,)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         operands = graph.operands(node)
@@ -191,6 +193,7 @@ class SumWithComplement(Link):
     """t − t·s is t·(1 − s) for a sigmoid s: a gradient of it, or n where t is n / (1 − s), and nothing is divided."""
 
     roots = (Add, AddN, Subtract)
+    over = (Negative, Multiply)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         operands = graph.operands(node)

@@ -12,7 +12,7 @@ from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Divide, Power
 from explorer.ops.elementwise import reciprocal, sqrt, square
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import constant, is_known_nonnegative
+from explorer.plan.links.match import CONSTANTS, constant, is_known_nonnegative
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
@@ -20,6 +20,7 @@ class PowerByProducts(Link):
     """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ a root: no logarithm is taken."""
 
     roots = (Power,)
+    over = CONSTANTS
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         x, power = graph.operands(node)
@@ -49,6 +50,7 @@ class DivisionByPowerOfTwo(Link):
     """x / 2ⁿ is x · 2⁻ⁿ, to the last bit."""
 
     roots = (Divide,)
+    over = CONSTANTS
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         x, divisor = graph.operands(node)

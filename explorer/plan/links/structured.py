@@ -26,6 +26,7 @@ class ProductWithZero(Link):
     """A product with the structured zero is the structured zero, whatever the other factor holds."""
 
     roots = (Multiply, Matmul)
+    over = (Zero,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -41,6 +42,7 @@ class ProductWithOneHot(Link):
     """A one-hot vector times a matrix is a row of it, a matrix times one a column: nothing is multiplied out."""
 
     roots = (Matmul,)
+    over = (OneHot,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -66,6 +68,7 @@ class ProductWithOneHotRows(Link):
     """A matrix of one-hot rows, or its transposition, picks rows or columns, or adds them up: nothing is multiplied."""
 
     roots = (Matmul,)
+    over = (OneHotRows, Transpose)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -102,6 +105,7 @@ class MovedZero(Link):
     """A view or a sum of the structured zero is a structured zero."""
 
     roots = (Reshape, Transpose, BroadcastTo, Sum)
+    over = (Zero,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:
@@ -115,6 +119,7 @@ class SumWithZero(Link):
     """A term that is the structured zero is dropped."""
 
     roots = (Add, Subtract, AddN)
+    over = (Zero,)
     concrete = True
 
     def match(self, node: Expr, graph: Graph) -> Answer:

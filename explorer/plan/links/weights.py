@@ -19,6 +19,8 @@ from explorer.plan.cost import REFERENCE
 from explorer.plan.graph import Graph
 from explorer.plan.rule import Answer, Applied, Declined, Facts, Link
 
+_SUMS = (Add, Subtract)
+
 _DIGITS = 4
 """bytes of the narrowest numbers whose range leaves room for weights times factors"""
 
@@ -41,6 +43,9 @@ class FactorIntoWeights(Link):
     """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s is made of weights and goes by the result's channels."""
 
     roots = (Multiply, Divide)
+
+    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        return any(kind in _SUMS or _keeps_axes(kind) for kind in operands)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         first, factor = graph.operands(node)
@@ -91,6 +96,9 @@ class TermsOfWeights(Link):
 
     roots = (Add, Subtract)
 
+    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        return any(kind in _SUMS or _keeps_axes(kind) for kind in operands)
+
     def match(self, node: Expr, graph: Graph) -> Answer:
         first, term = graph.operands(node)
         found = _affine(first, graph)
@@ -123,7 +131,7 @@ def _affine(value: Expr, graph: Graph) -> Affine | None:
     """The value as a product that keeps axes of its operands, with a term by channel or a constant, or without."""
     if _keeps(value):
         return Affine(value, value)
-    if not isinstance(value.operation, (Add, Subtract)):
+    if not isinstance(value.operation, _SUMS):
         return None
     a, b = graph.operands(value)
     if _keeps(a) and a.type is value.type and (b.size < value.size or is_constant(b, graph)):
@@ -134,8 +142,11 @@ def _affine(value: Expr, graph: Graph) -> Affine | None:
 
 
 def _keeps(node: Expr) -> bool:
-    operation = node.operation
-    return operation.linear and type(operation).kept_axes is not Operation.kept_axes
+    return _keeps_axes(type(node.operation))
+
+
+def _keeps_axes(kind: type[Operation]) -> bool:
+    return kind.linear and kind.kept_axes is not Operation.kept_axes
 
 
 def _varying(factor: Expr, node: Expr) -> list[int]:

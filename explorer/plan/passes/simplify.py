@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr, next_uid, state
@@ -18,6 +18,9 @@ from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
 from explorer.plan.rule import Applied, Declined, Link, location
 from explorer.record.reason import FIELD
+
+_MANY = 3
+"""with more operands than so many, a link looks itself at what makes them"""
 
 _ENDLESS = 10_000
 """so many replacements of what replaced one node are taken for a chain of links that never ends"""
@@ -48,7 +51,7 @@ class Simplify:
         try:
             for node in graph.live:
                 kind = type(node.operation)
-                links = chains[kind]
+                links = chains.at(node, kind, graph) if chains[kind] else ()
                 if links:
                     pending = self._ask(node, links, graph)
                     if pending:
@@ -67,14 +70,15 @@ class Simplify:
                 return
             current = pending.pop()
             if current.uid not in graph.replaced:
-                pending.extend(reversed(self._ask(current, chains[type(current.operation)], graph)))
+                links = chains.at(current, type(current.operation), graph)
+                pending.extend(reversed(self._ask(current, links, graph)))
         raise DeclarationError(
             f"links that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
             rule=f"a link answers None at what it produced itself; the last one was {graph.choices[-1].link}",
             fix="let match() tell what is still to be done from what is done",
         )
 
-    def _ask(self, node: Expr, links: list[tuple[int, Link]], graph: Graph) -> list[Expr]:
+    def _ask(self, node: Expr, links: _Asked, graph: Graph) -> list[Expr]:
         """The nodes that the first link that applies made, in topological order."""
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         before = next_uid()
@@ -125,11 +129,33 @@ def _tell_hidden(link: Link, node: Expr, graph: Graph, index: int) -> None:
         graph.refuse(link, "hidden_type", reason, {"x": hidden[0]}, node, index)
 
 
-class _Chains(dict[type, list[tuple[int, Link]]]):
-    """For each kind of operation the links that are asked at it, with their places in the chain."""
+_Asked: TypeAlias = list[tuple[int, Link]]
+"""links, with their places in the chain"""
 
-    def __missing__(self, kind: type) -> list[tuple[int, Link]]:
+
+class _Chains(dict[type, _Asked]):
+    """For each kind of operation the links that are asked at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._over: dict[tuple[type, ...], _Asked] = {}
+
+    def __missing__(self, kind: type) -> _Asked:
         self[kind] = found = [(index, link) for index, link in enumerate(Link.chain) if link.takes(kind)]
+        return found
+
+    def at(self, node: Expr, kind: type, graph: Graph) -> _Asked:
+        """Those that are asked at a node of a kind, for what makes its operands."""
+        operands = graph.operands(node)
+        if len(operands) > _MANY:
+            return self[kind]
+        key = (kind, *[type(operand.operation) for operand in operands])
+        found = self._over.get(key)
+        if found is None:
+            made = key[1:]
+            hidden = any(issubclass(each, Dynamic) for each in made)
+            found = [(i, link) for i, link in self[kind] if link.takes_over(made) or (hidden and link.concrete)]
+            self._over[key] = found
         return found
 
 

@@ -1,0 +1,218 @@
+"""Folding: operations on described constants alone are computed when the plan is made, and described in their turn.
+
+Described constants (numbers written in the program or a file, zeros, one-hot vectors) are attributes: the structure of
+a graph, by which plans are kept, tells them apart. Tensors are data, whose values no plan depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from explorer.core.expr import Expr, surrounded
+from explorer.core.function import Call, Item
+from explorer.core.operation import Operation
+from explorer.core.types import AnyType, Array, TensorType
+from explorer.ops.joining import Concatenate, Stack
+from explorer.ops.movement import BroadcastTo, Reshape, Transpose
+from explorer.ops.parts import Member, Part
+from explorer.ops.reduce import Max, Mean, Min, Sum
+from explorer.ops.structured import Full, Literal, OneHot, Structured, Zero
+from explorer.plan.graph import Graph, flops_of, result_bytes
+from explorer.plan.rule import Declined
+
+DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
+"""kinds of leaves whose values are attributes"""
+
+_LISTED = 64
+"""elements of a constant that is listed element by element; more of them are computed in the run"""
+_READ = 4096
+"""elements of an operand that is written out to compute with it"""
+_FLOPS = 1 << 16
+"""arithmetic that planning does for one constant"""
+_MOVES = (Reshape, Transpose, BroadcastTo, Part, Member, Stack, Concatenate)
+"""operations whose results hold no element that their operands do not"""
+
+_Folded: TypeAlias = "Structured | Declined | None"
+
+
+class FoldedConstants:
+    """Operations on numbers, zeros and one-hot vectors alone are computed when the plan is made."""
+
+
+_LINK = FoldedConstants()
+
+
+class Folding:
+    """What a walk over a graph, operands first, finds to be known already; the uids of leaves are entered in it."""
+
+    def __init__(self) -> None:
+        self.known: set[int] = set()
+        """uids of described leaves, and of what is computed from these alone"""
+        self._nodes: list[Expr] = []
+        self._inner: dict[int, int] = {}
+        """uid → how many operand places of known nodes read the node"""
+
+    def meet(self, node: Expr, operands: tuple[Expr, ...]) -> None:
+        """A node whose first operand is known: so is the node where all of them are."""
+        known = self.known
+        for operand in operands:
+            if operand.uid not in known:
+                return
+        if isinstance(node.operation, (Call, Item)) or not node.type.plain or not isinstance(node.type, TensorType):
+            return
+        known.add(node.uid)
+        self._nodes.append(node)
+        for operand in operands:
+            self._inner[operand.uid] = self._inner.get(operand.uid, 0) + 1
+
+    def run(self, graph: Graph) -> None:
+        """Put constants in the place of known nodes that others read; a view of a constant is as good as one."""
+        found: dict[int, _Folded] = {}
+        computed: dict[tuple[object, ...], _Folded] = {}
+        same: dict[tuple[object, ...], list[Expr]] = {}
+        for node in self._nodes:
+            operands = [found.get(o.uid, o.operation) for o in graph.inputs[node.uid]]  # type: ignore[arg-type]
+            key = (node.operation, *operands)
+            if key not in computed:
+                computed[key] = _folded(node.operation, node.type, operands)
+            made = found[node.uid] = computed[key]
+            if node.uid in graph.replaced or graph.consumers(node) <= self._inner.get(node.uid, 0):
+                continue
+            if isinstance(made, Declined):
+                graph.refuse(_LINK, made.code, made.reason, made.facts, node)
+            elif made is not None and not node.operation.view:
+                same.setdefault((node.operation, made), []).append(node)
+        told: set[int] = set()
+        for (operation, made), nodes in same.items():
+            assert isinstance(operation, Operation)
+            assert isinstance(made, Structured)
+            self._replace(operation, made, nodes, told, graph)
+
+    def _replace(self, operation: Operation, made: Structured, nodes: list[Expr], told: set[int], graph: Graph) -> None:
+        first = nodes[0]
+        with surrounded(first.scope, first.code, first.instruction):
+            constant = made()
+        gone = self._below(nodes, told, graph)
+        facts = {
+            "operation": operation.name,
+            "value": described(made),
+            "count": len(gone),
+            "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in gone]),
+            "saved_bytes": sum([result_bytes(node) for node in gone]),
+        }
+        reason = "{operation} of constants alone is {value}, computed once, when the plan is made"
+        decision = graph.decide(_LINK, "folded", reason, facts, nodes, (constant,))
+        graph.introduce(decision, [constant], first)
+        for node in nodes:
+            graph.substitute(decision, node, constant)
+
+    def _below(self, nodes: Sequence[Expr], told: set[int], graph: Graph) -> list[Expr]:
+        """The nodes and those that they are computed from, without leaves and what was told of before."""
+        below: list[Expr] = []
+        pending = [*nodes]
+        while pending:
+            node = pending.pop()
+            if node.uid in told or not node.operands:
+                continue
+            told.add(node.uid)
+            below.append(node)
+            pending.extend(graph.inputs[node.uid])
+        return below
+
+
+def described(constant: Structured) -> str:
+    """A described constant in a few words."""
+    if isinstance(constant, Full):
+        return f"{constant.label} ({constant.infer()!r})" if constant.shape else constant.label
+    if isinstance(constant, OneHot):
+        return f"{constant.value} at {constant.position} ({constant.infer()!r})"
+    if isinstance(constant, Literal):
+        numbers = constant.elements
+        return f"{min(numbers, key=abs)} … {max(numbers, key=abs)} ({constant.infer()!r})"
+    return repr(constant)
+
+
+def _folded(operation: Operation, kind: AnyType, operands: Sequence[_Folded]) -> _Folded:
+    """The constant that an operation on constants gives; why it is not computed; None where an operand was not."""
+    given: list[Structured] = []
+    for operand in operands:
+        if not isinstance(operand, Structured):
+            return None
+        given.append(operand)
+    assert isinstance(kind, TensorType)
+    if not operation.pure:
+        return Declined("impure", "{operation} does more than compute a value", {"operation": operation.name})
+    try:
+        with np.errstate(all="ignore"):
+            made = _uniform(operation, kind, given)
+            return made if made is not None else _listed(operation, kind, given)
+    except Exception as error:
+        reason = "{operation} of these constants fails, as it will in the run: {error}"
+        return Declined("fails", reason, {"operation": operation.name, "error": str(error)})
+
+
+def _uniform(operation: Operation, kind: TensorType, operands: Sequence[Structured]) -> Structured | None:
+    """The result where all elements are the same number, which is computed once, whatever the shape."""
+    numbers: list[Array] = []
+    for operand in operands:
+        if not isinstance(operand, (Full, Zero)):
+            return None
+        numbers.append(np.asarray(operand.value if isinstance(operand, Full) else 0, operand.dtype))
+    first = numbers[0]
+    value: Array
+    if operation.elementwise:
+        value = np.asarray(operation.compute(*numbers))
+    elif isinstance(operation, _MOVES) and all(number.tobytes() == first.tobytes() for number in numbers):
+        value = first
+    elif isinstance(operation, (Max, Min)) and kind.size:
+        value = first
+    elif isinstance(operation, (Sum, Mean)):
+        value = _of_equal(operation, first, operands[0].type_of(()), kind)
+    else:
+        return None
+    if value.shape or value.dtype != kind.dtype:
+        return None
+    return Full(value.item(), kind.shape, kind.dtype)
+
+
+def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, kind: TensorType) -> Array:
+    """The sum or the mean of equal elements."""
+    assert isinstance(given, TensorType)
+    count = 1
+    for axis in operation.axes:
+        count *= given.shape[axis]
+    if isinstance(operation, Mean):
+        return (number if count else np.asarray(np.nan)).astype(kind.dtype)
+    if not count:
+        return np.zeros((), kind.dtype)
+    wide = kind.dtype if kind.dtype.kind in "iu" else np.result_type(kind.dtype, np.float64)
+    return np.asarray(number.astype(wide) * np.asarray(count).astype(wide)).astype(kind.dtype)
+
+
+def _listed(operation: Operation, kind: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
+    """The result with its elements listed, or described shorter where they allow."""
+    types = [operand.type_of(()) for operand in operands]
+    most = max([each.size for each in types if isinstance(each, TensorType)], default=0)
+    if kind.size > _LISTED or most > _READ or operation.flops(kind, *types) > _FLOPS:
+        return Declined(
+            "large",
+            "{operation} has {size:element} of {read:element}: a plan lists up to {listed}, the run computes more",
+            {"operation": operation.name, "size": kind.size, "read": most, "listed": _LISTED},
+        )
+    return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), kind)
+
+
+def _described(array: Array, kind: TensorType) -> Structured:
+    """The shortest description of an array."""
+    elements = array.astype(kind.dtype, copy=False).reshape(-1)
+    bits = np.ascontiguousarray(elements).view(np.uint8).reshape(elements.size, -1)
+    if elements.size and (bits == bits[0]).all():
+        return Full(elements[0].item(), kind.shape, kind.dtype)
+    places = np.flatnonzero(bits.any(axis=1))
+    if kind.rank == 1 and len(places) == 1:
+        place = int(places[0])
+        return OneHot(kind.size, place, elements[place].item(), kind.dtype)
+    return Literal(tuple(elements.tolist()), kind.shape, kind.dtype)
