@@ -7,6 +7,7 @@ from typing import Any
 from explorer.record import Recording
 from explorer.record.comparison import Comparison, Regrouped, compare
 from explorer.record.reason import bytes_text, count_text, micros_text
+from explorer.view.lines import source_text
 from explorer.view.markup import Markup, element
 from explorer.view.svg import svg
 from explorer.view.text import decision_line
@@ -53,15 +54,23 @@ class Compared(Comparison):
         nodes = self.nodes
         if nodes.equal:
             return [f"the same graph of {len(nodes.pairs):,} recorded nodes"]
-        same = len(nodes.pairs) - len(nodes.changed)
         lines = [
-            f"recorded nodes: {same:,} the same, {len(nodes.changed):,} changed, "
+            f"recorded nodes: {nodes.same:,} the same, {len(nodes.renamed):,} renamed, {len(nodes.changed):,} changed, "
             f"{len(nodes.only_before):,} only before, {len(nodes.only_after):,} only after"
         ]
-        changed = [f"  ~ {_node(self.before, node)} → {_node(self.after, nodes.pairs[node])}" for node in nodes.changed]
+        changed = [f"  ~ {self._pair(node)}: {'; '.join(words)}" for node, words in nodes.changed.items()]
         removed = [f"  - {_node(self.before, node)}" for node in nodes.only_before]
         added = [f"  + {_node(self.after, node)}" for node in nodes.only_after]
-        return lines + _cut(changed) + _cut(removed) + _cut(added)
+        labels = self.before.nodes.label, self.after.nodes.label
+        renamed = [f"  = {labels[0][node]} → {labels[1][nodes.pairs[node]]}" for node in nodes.renamed]
+        return lines + _cut(changed) + _cut(removed) + _cut(added) + _cut(renamed)
+
+    def _pair(self, node: int) -> str:
+        """Name a paired node once, with the places of both."""
+        other = self.nodes.pairs[node]
+        names = dict.fromkeys([self.before.label(node), self.after.label(other)])
+        places = dict.fromkeys([source_text(self.before, node), source_text(self.after, other)])
+        return ", ".join(part for part in (" → ".join(names), " → ".join(filter(None, places))) if part)
 
     def _kernel_lines(self) -> list[str]:
         differ = [found for found in self.kernels if not found.same]
@@ -128,9 +137,8 @@ def _count(name: str, value: float | None) -> str:
 
 
 def _node(recording: Recording, node: int) -> str:
-    row = recording.nodes.source[node]
-    where = f", {recording.sources[row].place}" if row >= 0 else ""
-    return f"{recording.label(node)} {recording.type_text(node)}{where}"
+    where = source_text(recording, node)
+    return f"{recording.label(node)} {recording.type_text(node)}" + (f", {where}" if where else "")
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -1,0 +1,72 @@
+"""Two sequences beside each other: what stands between known pairs is paired in order."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from difflib import SequenceMatcher
+
+_MOST = 2_000_000
+"""equal pairs of places that are looked at for the longest common parts; of more, equal ones are paired in order"""
+
+
+def align(
+    first: Sequence[int],
+    second: Sequence[int],
+    pairs: dict[int, int],
+    keys: tuple[Callable[[int], Hashable], Callable[[int], Hashable]],
+) -> Iterator[tuple[int, int]]:
+    """Pair what has no partner yet, of equal keys, between those pairs that stand in the same order on both sides.
+
+    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` give the key of a node of either side.
+    """
+    place = {node: at for at, node in enumerate(second)}
+    taken = {place[other] for node, other in pairs.items() if other in place}
+    known = [(at, place[pairs[node]]) for at, node in enumerate(first) if pairs.get(node) in place]
+    start = (0, 0)
+    for stop in [*_increasing(known), (len(first), len(second))]:
+        here = [first[at] for at in range(start[0], stop[0]) if first[at] not in pairs]
+        there = [second[at] for at in range(start[1], stop[1]) if at not in taken]
+        if here and there:
+            told, told_there = [keys[0](node) for node in here], [keys[1](node) for node in there]
+            for one, other in _common(told, told_there):
+                yield here[one], there[other]
+        start = (stop[0] + 1, stop[1] + 1)
+
+
+def _common(first: list[Hashable], second: list[Hashable]) -> Iterator[tuple[int, int]]:
+    counts = Counter(second)
+    if sum([counts[key] for key in first]) <= _MOST:
+        for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks():
+            for place in range(block.size):
+                yield block.a + place, block.b + place
+        return
+    waiting: dict[Hashable, deque[int]] = {}
+    for at, key in enumerate(second):
+        waiting.setdefault(key, deque()).append(at)
+    for at, key in enumerate(first):
+        held = waiting.get(key)
+        if held:
+            yield at, held.popleft()
+
+
+def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs, in order on the first side, that is in order on the second side too."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for index, (_, there) in enumerate(pairs):
+        at = bisect_left(ends, there)
+        before.append(last[at - 1] if at else -1)
+        if at == len(ends):
+            ends.append(there)
+            last.append(index)
+        else:
+            ends[at], last[at] = there, index
+    found: list[tuple[int, int]] = []
+    index = last[-1] if last else -1
+    while index >= 0:
+        found.append(pairs[index])
+        index = before[index]
+    return found[::-1]

@@ -1,0 +1,73 @@
+"""Which nodes of two recordings do the same, what passes produced included: that by what was produced, and of what."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+
+from explorer.record.matching import Matching
+from explorer.record.recording import Recording
+
+
+def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[int, int]:
+    """Return node before → node after, of recorded nodes and of those that passes produced.
+
+    Produced nodes are paired where they do the same with operands that are paired, then where they do the same and
+    stand for the same recorded nodes.
+    """
+    numbers: dict[Hashable, int] = {}
+    known = {other: node for node, other in nodes.pairs.items()}
+    bodies = {other: body for body, other in nodes.bodies.items()}
+    first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, numbers)
+    second = _Produced(after, known, bodies, numbers)
+    found = dict(nodes.pairs)
+    _pair(first.made, second.made, found)
+    taken = set(found.values())
+    left = {node for node in first.made if node not in found}
+    rest = {node for node in second.made if node not in taken}
+    if left and rest:
+        _pair(first.stands_for(left), second.stands_for(rest), found)
+    return found
+
+
+def _pair(first: dict[int, Hashable], second: dict[int, Hashable], found: dict[int, int]) -> None:
+    waiting: dict[Hashable, deque[int]] = {}
+    for node, key in second.items():
+        waiting.setdefault(key, deque()).append(node)
+    for node, key in first.items():
+        held = waiting.get(key)
+        if held and node not in found:
+            found[node] = held.popleft()
+
+
+class _Produced:
+    """The nodes that passes produced, each by what it does."""
+
+    def __init__(
+        self, recording: Recording, paired: dict[int, int], bodies: dict[int, int], numbers: dict[Hashable, int]
+    ) -> None:
+        self.recording, self.paired = recording, paired
+        rows = recording.nodes
+        self.own: dict[int, Hashable] = {}
+        self.made: dict[int, Hashable] = {}
+        """node → number of what it does with what it reads"""
+        number: dict[int, Hashable] = {}
+        for node in range(len(rows)):
+            if rows.born[node] < 0:
+                number[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
+                continue
+            attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
+            label = "" if rows.kind[node] == "operation" else rows.label[node]
+            operation = recording.operations[rows.operation[node]]
+            body = bodies.get(rows.body[node], -1)
+            self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, body
+            key = (self.own[node], *[number.get(each, -1) for each in rows.operands[node]])
+            number[node] = self.made[node] = numbers.setdefault(key, len(numbers))
+
+    def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
+        """Node → what it does, and the recorded nodes that it stands for, by their numbers before."""
+        traced = self.recording.provenance
+        return {
+            node: (self.own[node], frozenset([self.paired.get(each, -1) for each in traced.recorded([node])]))
+            for node in sorted(nodes)
+        }
