@@ -66,7 +66,7 @@ def provenance(recording: Recording) -> Provenance:
     """Trace every kernel back to recorded nodes and lines, and every recorded node on to kernels or its end."""
     rows, kernels = recording.nodes, recording.schedule.kernels if recording.schedule else ()
     recorded = [node for node in range(len(rows)) if rows.born[node] < 0 and rows.body[node] == 0]
-    before = _before(recording)
+    before = predecessors(recording)
     made_by: dict[int, list[int]] = {node: [] for node in recorded}
     origins: list[list[int]] = []
     for number, kernel in enumerate(kernels):
@@ -88,7 +88,7 @@ def provenance(recording: Recording) -> Provenance:
     return Provenance(tuple(made), accounts, tuple(recording.sources), before)
 
 
-def _before(recording: Recording) -> dict[int, list[int]]:
+def predecessors(recording: Recording) -> dict[int, list[int]]:
     """Node → the nodes in whose place it stands, one step back."""
     before: dict[int, list[int]] = {}
     placed: set[tuple[int, int]] = set()

@@ -37,6 +37,7 @@ from explorer.record import (
 )
 from explorer.run.boxes import layers, ports
 from explorer.run.fingerprint import fingerprint, spoken
+from explorer.run.gain import with_measured
 from explorer.run.gradients import gradients
 from explorer.run.timing import Timing
 
@@ -194,7 +195,7 @@ def build(
     recording.fingerprint = fingerprint(planned)
     if run is not None:
         run.values = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
-        recording.run = run
+        recording.run, recording.decisions = run, with_measured(recording, run)
         recording.stages.append(
             Stage(
                 "run",
