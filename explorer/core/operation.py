@@ -99,6 +99,8 @@ class Operation(metaclass=_Interning):
     """never decreasing in its first operand"""
     total: ClassVar[bool] = False
     """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
+    pure: ClassVar[bool] = True
+    """computes its result from its operands and does nothing else: equal calls may be one, and be made at any time"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"

@@ -1,4 +1,4 @@
-"""Structured tensors: constants, zeros and one-hot vectors that store O(1) data and whose structure rules use."""
+"""Structured tensors, described instead of stored: constants, zeros, one-hot vectors, short lists; rules use them."""
 
 from __future__ import annotations
 
@@ -99,6 +99,28 @@ class OneHot(Structured):
         out[...] = converted(0, self.dtype)
         out[self.position] = converted(self.value, self.dtype)
         return out
+
+
+class Literal(Structured):
+    """A small tensor whose elements are listed, in row-major order: what a plan has computed of constants."""
+
+    elements: tuple[Number, ...]
+    shape: Shape
+    dtype: np.dtype[Any]
+    device: Device = cpu
+    examples = (Example(elements=(1.0, 2.5, -3.0, 0.0), shape=(2, 2), dtype=np.dtype("float64")),)
+
+    def infer(self) -> TensorType:
+        kind = TensorType(self.shape, self.dtype, self.device)
+        if kind.size != len(self.elements):
+            raise OperandError(
+                f"{len(self.elements)} elements for a literal of shape {self.shape}",
+                rule=f"a shape has as many elements as are listed: {kind.size}",
+            )
+        return kind
+
+    def kernel(self, out: None) -> Array:
+        return converted(self.elements, self.dtype).reshape(self.shape)
 
 
 def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device = cpu) -> Expr:

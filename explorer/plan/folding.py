@@ -28,11 +28,13 @@ DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
 
 _LISTED = 64
 """elements of a constant that is listed element by element; more of them are computed in the run"""
+_TOLD = 6
+"""of these, elements that a decision tells"""
 _READ = 4096
 """elements of an operand that is written out to compute with it"""
 _FLOPS = 1 << 16
 """arithmetic that planning does for one constant"""
-_MOVES = (Reshape, Transpose, BroadcastTo, Part, Member, Stack, Concatenate)
+_CHOOSES = (Reshape, Transpose, BroadcastTo, Part, Member, Stack, Concatenate, Max, Min)
 """operations whose results hold no element that their operands do not"""
 
 _Folded: TypeAlias = "Structured | Declined | None"
@@ -69,27 +71,30 @@ class Folding:
             self._inner[operand.uid] = self._inner.get(operand.uid, 0) + 1
 
     def run(self, graph: Graph) -> None:
-        """Put constants in the place of known nodes that others read; a view of a constant is as good as one."""
+        """Put constants in the place of known nodes that others read."""
         found: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
-        same: dict[tuple[object, ...], list[Expr]] = {}
+        same: dict[tuple[Operation, Structured], list[Expr]] = {}
         for node in self._nodes:
-            operands = [found.get(o.uid, o.operation) for o in graph.inputs[node.uid]]  # type: ignore[arg-type]
+            operands = [self._described(operand, found) for operand in graph.inputs[node.uid]]
             key = (node.operation, *operands)
             if key not in computed:
                 computed[key] = _folded(node.operation, node.type, operands)
-            made = found[node.uid] = computed[key]
+            found[node.uid] = made = computed[key]
             if node.uid in graph.replaced or graph.consumers(node) <= self._inner.get(node.uid, 0):
                 continue
             if isinstance(made, Declined):
                 graph.refuse(_LINK, made.code, made.reason, made.facts, node)
-            elif made is not None and not node.operation.view:
+            elif made is not None and not node.operation.view:  # a view of a constant is as good as one
                 same.setdefault((node.operation, made), []).append(node)
         told: set[int] = set()
-        for (operation, made), nodes in same.items():
-            assert isinstance(operation, Operation)
-            assert isinstance(made, Structured)
-            self._replace(operation, made, nodes, told, graph)
+        for (operation, constant), nodes in same.items():
+            self._replace(operation, constant, nodes, told, graph)
+
+    @staticmethod
+    def _described(node: Expr, found: dict[int, _Folded]) -> Structured | None:
+        made = found.get(node.uid, node.operation)
+        return made if isinstance(made, Structured) else None
 
     def _replace(self, operation: Operation, made: Structured, nodes: list[Expr], told: set[int], graph: Graph) -> None:
         first = nodes[0]
@@ -130,18 +135,16 @@ def described(constant: Structured) -> str:
     if isinstance(constant, OneHot):
         return f"{constant.value} at {constant.position} ({constant.infer()!r})"
     if isinstance(constant, Literal):
-        numbers = constant.elements
-        return f"{min(numbers, key=abs)} … {max(numbers, key=abs)} ({constant.infer()!r})"
+        told = ", ".join([f"{number:.6g}" for number in constant.elements[:_TOLD]])
+        return f"{told}{', …' * (len(constant.elements) > _TOLD)} ({constant.infer()!r})"
     return repr(constant)
 
 
-def _folded(operation: Operation, kind: AnyType, operands: Sequence[_Folded]) -> _Folded:
+def _folded(operation: Operation, kind: AnyType, operands: Sequence[Structured | None]) -> _Folded:
     """The constant that an operation on constants gives; why it is not computed; None where an operand was not."""
-    given: list[Structured] = []
-    for operand in operands:
-        if not isinstance(operand, Structured):
-            return None
-        given.append(operand)
+    given = [operand for operand in operands if operand is not None]
+    if len(given) < len(operands):
+        return None
     assert isinstance(kind, TensorType)
     if not operation.pure:
         return Declined("impure", "{operation} does more than compute a value", {"operation": operation.name})
@@ -165,9 +168,7 @@ def _uniform(operation: Operation, kind: TensorType, operands: Sequence[Structur
     value: Array
     if operation.elementwise:
         value = np.asarray(operation.compute(*numbers))
-    elif isinstance(operation, _MOVES) and all(number.tobytes() == first.tobytes() for number in numbers):
-        value = first
-    elif isinstance(operation, (Max, Min)) and kind.size:
+    elif isinstance(operation, _CHOOSES) and all(_same(number, first) for number in numbers):
         value = first
     elif isinstance(operation, (Sum, Mean)):
         value = _of_equal(operation, first, operands[0].type_of(()), kind)
@@ -176,6 +177,10 @@ def _uniform(operation: Operation, kind: TensorType, operands: Sequence[Structur
     if value.shape or value.dtype != kind.dtype:
         return None
     return Full(value.item(), kind.shape, kind.dtype)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, kind: TensorType) -> Array:

@@ -120,7 +120,7 @@ def test_operations_that_reuse_an_operand_may_write_over_it(case: Case, place: i
 
 @pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.view]))
 def test_views_own_no_memory(case: Case) -> None:
-    """A view shares its first operand's memory, or is a constant of a few bytes."""
+    """A view shares its first operand's memory, or is a constant of a few bytes: one number, or those it lists."""
     arrays = case.arrays()
     value = case.operation.compute(*arrays)
     if arrays:

@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr, next_uid, state
+from explorer.core.function import Call
 from explorer.core.graph import reachable
 from explorer.core.kernels import runs_on
 from explorer.data.dynamic import Dynamic
 from explorer.ops.structured import Zero
+from explorer.plan.folding import DESCRIBED, Folding
 from explorer.plan.graph import Graph
 from explorer.plan.rule import Applied, Declined, Link, location
 from explorer.record.reason import FIELD
@@ -46,11 +48,18 @@ class Simplify:
 
     def _sweep(self, graph: Graph, told: set[int]) -> None:
         """Ask the chain at every node, operands first; what a link produces is asked about in turn."""
-        chains = _Chains()
+        chains, folding, inputs = _Chains(), Folding(), graph.inputs
+        known = folding.known
         outer = state.scope, state.origin
         try:
             for node in graph.live:
                 kind = type(node.operation)
+                operands = inputs[node.uid]
+                if not operands:
+                    if kind in DESCRIBED:
+                        known.add(node.uid)
+                elif operands[0].uid in known:
+                    folding.meet(node, operands)
                 links = chains.at(node, kind, graph) if chains[kind] else ()
                 if links:
                     pending = self._ask(node, links, graph)
@@ -62,6 +71,8 @@ class Simplify:
                     graph.decide(self, "unreached", reason, {}, [node])
         finally:
             state.scope, state.origin = outer
+        if Call not in chains or graph.opened:  # what a call reads can become part of a link's structure
+            folding.run(graph)
 
     def _settle(self, node: Expr, pending: list[Expr], chains: _Chains, graph: Graph) -> None:
         pending.reverse()
