@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
+from explorer.record.counterparts import counterparts
 from explorer.record.matching import Matching, match
 from explorer.record.recording import Recording
 from explorer.record.rows import Decision
@@ -36,6 +37,12 @@ class Comparison:
     """those that only the first plan took"""
     decisions_after: tuple[Decision, ...]
     kernels: tuple[Regrouped, ...]
+    counterparts: dict[int, int]
+    """node before → node after, of recorded nodes and of those that passes produced"""
+    decisions: dict[int, int]
+    """number of a decision before → number of the same one after"""
+    follows: tuple[tuple[int, ...], tuple[int, ...]]
+    """for the kernels before, and for those after: the last one of the other side that computes a part of it, or −1"""
 
     def __repr__(self) -> str:
         differ = sum(not found.same for found in self.kernels)
@@ -63,15 +70,21 @@ def compare(before: Recording, after: Recording) -> Comparison:
     names = sorted({*before.options, *after.options})
     options = {name: (before.options.get(name), after.options.get(name)) for name in names}
     told, told_after = (_told(recording) for recording in (before, after))
+    decisions = _same(told, told_after)
+    taken = set(decisions.values())
+    computed = _computed(before, after, nodes)
     return Comparison(
         before,
         after,
         nodes,
         {name: (own[name], others[name]) for name in own},
         {name: pair for name, pair in options.items() if pair[0] != pair[1]},
-        _surplus(before, told, told_after),
-        _surplus(after, told_after, told),
-        _kernels(before, after, nodes),
+        tuple([decision for number, decision in enumerate(before.decisions) if number not in decisions]),
+        tuple([decision for number, decision in enumerate(after.decisions) if number not in taken]),
+        _kernels(before, after, computed),
+        counterparts(before, after, nodes),
+        decisions,
+        (_follows(computed[0], computed[1]), _follows(computed[1], computed[0])),
     )
 
 
@@ -122,26 +135,35 @@ def _told(recording: Recording) -> list[tuple[str, ...]]:
     ]
 
 
-def _surplus(recording: Recording, told: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> tuple[Decision, ...]:
-    left = Counter(others)
-    found = []
-    for decision, said in zip(recording.decisions, told, strict=True):
-        if left[said]:
-            left[said] -= 1
-        else:
-            found.append(decision)
-    return tuple(found)
+def _same(told: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
+    """Pair equal decisions in order."""
+    waiting: dict[tuple[str, ...], deque[int]] = {}
+    for number, said in enumerate(others):
+        waiting.setdefault(said, deque()).append(number)
+    return {number: waiting[said].popleft() for number, said in enumerate(told) if waiting.get(said)}
 
 
-def _kernels(before: Recording, after: Recording, nodes: Matching) -> tuple[Regrouped, ...]:
-    """Kernels that share a recorded node belong together, through other kernels too."""
+def _computed(
+    before: Recording, after: Recording, nodes: Matching
+) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
+    """The recorded nodes that each kernel computes, by their number before; of nodes of one side, side and number."""
     back = {other: node for node, other in nodes.pairs.items()}
-    computed: list[tuple[int, int, frozenset[Any]]] = []
-    """side, kernel, recorded nodes by their number before; of nodes that only one side has, side and number"""
-    for number, origin in enumerate(before.provenance.kernels):
-        computed.append((0, number, frozenset(origin.nodes)))
-    for number, origin in enumerate(after.provenance.kernels):
-        computed.append((1, number, frozenset([back.get(node, (1, node)) for node in origin.nodes])))
+    return (
+        [frozenset(origin.nodes) for origin in before.provenance.kernels],
+        [frozenset([back.get(node, (1, node)) for node in origin.nodes]) for origin in after.provenance.kernels],
+    )
+
+
+def _follows(own: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[int, ...]:
+    last = {node: number for number, found in enumerate(others) for node in found}
+    return tuple([max([last.get(node, -1) for node in found], default=-1) for found in own])
+
+
+def _kernels(
+    before: Recording, after: Recording, sides: tuple[list[frozenset[Any]], list[frozenset[Any]]]
+) -> tuple[Regrouped, ...]:
+    """Kernels that share a recorded node belong together, through other kernels too."""
+    computed = [(side, number, found) for side, kernels in enumerate(sides) for number, found in enumerate(kernels)]
     parent = list(range(len(computed)))
 
     def top(index: int) -> int:
@@ -160,7 +182,9 @@ def _kernels(before: Recording, after: Recording, nodes: Matching) -> tuple[Regr
         together.setdefault(top(index), ([], []))[side].append(number)
     made = []
     for here, there in together.values():
-        same = Counter(_labels(before, n) for n in here) == Counter(_labels(after, n) for n in there)
+        same = len(here) == len(there) and Counter(_labels(before, n) for n in here) == Counter(
+            _labels(after, n) for n in there
+        )
         made.append(Regrouped(tuple(here), tuple(there), same))
     return tuple(made)
 

@@ -47,7 +47,7 @@ def text(recording: Recording, *, short: bool = False) -> str:
         lines.append(_stage_line(recording, number))
         decisions = recording.decisions[stage.first : stage.last]
         listed = _listed(decisions, lambda _, row: decision_line(recording, row), "decisions", cut)
-        lines += listed if cut else _folded(listed)
+        lines += listed if cut else folded(listed)
     if not recording.decisions:
         lines += _node_lines(recording)
     lines += _schedule_lines(recording, cut)
@@ -175,7 +175,7 @@ def _node_lines(recording: Recording) -> list[str]:
     return lines
 
 
-def _folded(lines: Iterable[str]) -> list[str]:
+def folded(lines: Iterable[str]) -> list[str]:
     """Write equal lines that follow each other once, with their number."""
     counted = [(line, len(list(same))) for line, same in itertools.groupby(lines)]
     return [line if count == 1 else f"{line} ×{count:,}" for line, count in counted]

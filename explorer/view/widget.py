@@ -14,6 +14,7 @@ from explorer.view.bundle import script, stylesheet
 from explorer.view.drawing import draw
 from explorer.view.payload import THEMES, answer, payload
 from explorer.view.scopes import nodes_named, scope_path
+from explorer.view.steps import stage_ends
 from explorer.view.svg import svg
 from explorer.view.text import text
 
@@ -50,7 +51,7 @@ class GraphView(anywidget.AnyWidget):
         self._height = height
         self._drawing = draw(recording)
         self._asked: set[int] = set()
-        self._ends = _ends(recording)
+        self._ends = stage_ends(recording)
         step = _step_at(recording, self._ends, position)
         super().__init__(
             payload=self._payload(theme, position),
@@ -80,7 +81,7 @@ class GraphView(anywidget.AnyWidget):
 
     def update(self, recording: Recording) -> None:
         """Show a newer recording of the same plan, after its run for instance; step, stage and selection stay."""
-        self.recording, self._ends = recording, _ends(recording)
+        self.recording, self._ends = recording, stage_ends(recording)
         self._drawing = draw(recording)
         self._asked.intersection_update(range(len(self._drawing.layouts)))
         here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
@@ -213,22 +214,6 @@ class GraphView(anywidget.AnyWidget):
             if row.name == name and (step == start if start == end else start < step <= end):
                 return True
         return False
-
-
-def _ends(recording: Recording) -> list[int]:
-    """The last step of every stage: its decisions, the kernels that the order picked, the kernels that ran."""
-    ends: list[int] = []
-    last = 0
-    ordered = False
-    for stage in recording.stages:
-        last += stage.last - stage.first
-        if stage.kind == "schedule" and not ordered:
-            ordered = True
-            last += len(recording.schedule.kernels) if recording.schedule else 0
-        elif stage.kind == "run":
-            last += len(recording.run.steps) if recording.run else 0
-        ends.append(last)
-    return ends
 
 
 def _step_at(recording: Recording, ends: list[int], position: int) -> int:
