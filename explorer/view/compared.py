@@ -6,11 +6,11 @@ from typing import Any
 
 from explorer.record import Recording
 from explorer.record.comparison import Comparison, Regrouped, compare
-from explorer.record.reason import bytes_text, count_text, micros_text
+from explorer.view.counted import Count, counted
 from explorer.view.lines import source_text
 from explorer.view.markup import Markup, element
 from explorer.view.svg import svg
-from explorer.view.text import decision_line
+from explorer.view.text import decision_line, folded
 from explorer.view.visible import visible
 
 _LISTED = 40
@@ -35,18 +35,16 @@ class Compared(Comparison):
         lines = [f"{_title(self.before)} → {_title(self.after)}"]
         lines += [f"option {name}: {one} → {two}" for name, (one, two) in self.options.items()]
         lines += self._graph_lines()
-        counts = {name: pair for name, pair in self.counts.items() if measured or name != "measured_us"}
-        rows = [("", "before", "after")]
-        rows += [(_name(name), _count(name, one), _count(name, two)) for name, (one, two) in counts.items()]
+        rows = [Count("", "before", "after", "difference"), *counted(self, measured=measured)]
         wide = [max(len(row[column]) for row in rows) for column in range(3)]
-        lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}".rstrip() for a, b, c in rows]
+        lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}".rstrip() for a, b, c, d in rows]
         for what, recording, decisions in (
             ("before", self.before, self.decisions_before),
             ("after", self.after, self.decisions_after),
         ):
             if decisions:
                 lines.append(f"decisions only {what}: {len(decisions):,}")
-                lines += _cut([decision_line(recording, decision) for decision in decisions])
+                lines += _cut(folded([decision_line(recording, decision) for decision in decisions]))
         lines += self._kernel_lines()
         return "\n".join(visible(line) for line in lines) + "\n"
 
@@ -118,22 +116,6 @@ class Compared(Comparison):
 
 def _title(recording: Recording) -> str:
     return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
-
-
-def _name(name: str) -> str:
-    return name.removesuffix("_us").removesuffix("_bytes").replace("_", " ") + (
-        " bytes" if name == "temporary_bytes" else ""
-    )
-
-
-def _count(name: str, value: float | None) -> str:
-    if value is None:
-        return "–"
-    if name.endswith("_us"):
-        return micros_text(value)
-    if name == "bytes" or name.endswith("_bytes"):
-        return bytes_text(value)
-    return count_text(value) if name == "flops" else f"{value:,}"
 
 
 def _node(recording: Recording, node: int) -> str:
