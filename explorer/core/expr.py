@@ -263,11 +263,16 @@ def enter(node: Expr) -> None:
     node.code, node.instruction = code, frame.f_lasti
 
 
-def derive(operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: Scope | None) -> Expr:
-    """A node that stands for another one, in ``scope``: it keeps the place where the original was written."""
+def derive(
+    operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: Scope | None, kind: AnyType | None = None
+) -> Expr:
+    """A node that stands for another one, in ``scope``: it keeps the place where the original was written.
+
+    ``kind`` is its type, where that is known.
+    """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope
-    self.type = operation.type_of(tuple([operand.type for operand in operands]))
+    self.type = operation.type_of(tuple([operand.type for operand in operands])) if kind is None else kind
     self.uid, self.code, self.instruction = next_uid(), like.code, like.instruction
     return self
 

@@ -49,6 +49,8 @@ class Graph:
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
         self._changed = True
+        self._refreshed = 0
+        """how many of the substitutions the operands of the live nodes are read through"""
         self.refresh()
         self.recorded = tuple(self.live)
         self.known.update(self.inputs)
@@ -80,11 +82,11 @@ class Graph:
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
         """A node's operands as they stand now."""
-        replaced = self.replaced
-        for operand in node.operands:
+        operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
+        for operand in operands:
             if operand.uid in replaced:
-                return tuple([self.resolve(operand) for operand in node.operands])
-        return node.operands
+                return tuple([self.resolve(operand) for operand in operands])
+        return operands
 
     def operand(self, node: Expr, index: int) -> Expr:
         """One of a node's operands as it stands now, without a look at the others: there may be thousands."""
@@ -119,6 +121,7 @@ class Graph:
         for root in roots:
             users[root.uid] = users.get(root.uid, 0) + 1
         before, replaced, resolve = self.inputs, self.replaced, self.resolve
+        since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
         while pending:
             node = pending.pop()
@@ -130,15 +133,15 @@ class Graph:
             uid = node.uid
             if uid in inputs:
                 continue
-            operands = before.get(uid)
+            operands, changed = before.get(uid), since
             if operands is None:
-                operands = node.operands
+                operands, changed = node.operands, replaced
             if not operands:
                 inputs[uid] = operands
                 live.append(node)
                 continue
             for operand in operands:
-                if operand.uid in replaced:
+                if operand.uid in changed:
                     operands = tuple([resolve(operand) for operand in operands])
                     break
             inputs[uid] = operands
@@ -154,6 +157,7 @@ class Graph:
                 other = operand.uid
                 users[other] = users.get(other, 0) + 1
         self.inputs, self.users, self.live = inputs, users, live
+        self._refreshed = len(self.substitutions)
         self._dead.clear()
         self._changed = False
 
@@ -263,17 +267,17 @@ class Graph:
         How many places read the old ones' operands is told anew by the next refresh only.
         """
         self._changed = True
-        replaced, users, ranks = self.replaced, self.users, self.ranks
-        for old, new in pairs:
-            uid = old.uid
-            self.known.add(new.uid)
-            self.added.append((decision, new))
-            ranks[new.uid] = ranks.get(uid, uid)
-            replaced[uid] = new
-            self.substitutions.append((decision, old, new))
-            self.removed.append((decision, old))
-            users[new.uid] = users.pop(uid, 0)
-            self._dead.add(uid)
+        users, ranks = self.users, self.ranks
+        pairs = [*pairs]
+        before, after = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
+        self.known.update(after)
+        self.added += [(decision, new) for _, new in pairs]
+        self.removed += [(decision, old) for old, _ in pairs]
+        self.substitutions += [(decision, old, new) for old, new in pairs]
+        self.replaced.update(zip(before, [new for _, new in pairs], strict=True))
+        ranks.update(zip(after, [ranks.get(uid, uid) for uid in before], strict=True))
+        users.update(zip(after, [users.pop(uid, 0) for uid in before], strict=True))
+        self._dead.update(before)
 
     def introduce(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Nodes that a decision produced for a subject, at whose rank they stand."""

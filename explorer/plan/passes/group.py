@@ -27,10 +27,15 @@ _KEPT = {
 }
 
 
-@functools.lru_cache(16)
+_READERS: list[Member] = []
+"""what reads each member, as far as groups went"""
+
+
 def _rows(count: int) -> list[Member]:
     """What reads each of so many members."""
-    return [Member(index) for index in range(count)]
+    while len(_READERS) < count:
+        _READERS.append(Member(len(_READERS)))
+    return _READERS[:count]
 
 
 @functools.lru_cache(256)
@@ -216,11 +221,11 @@ class Group:
         rows: list[tuple[Expr, Expr]] = []
         for node, row in zip(members, _rows(len(members)), strict=True):
             if not several:
-                rows.append((node, derive(row, (result,), node, node.scope)))
+                rows.append((node, derive(row, (result,), node, node.scope, node.type)))
                 continue
             for item in items.get(node.uid, ()):
                 whole = wholes[item.operation.index]  # type: ignore[attr-defined]  # it is an Item
-                rows.append((item, derive(row, (whole,), item, item.scope)))
+                rows.append((item, derive(row, (whole,), item, item.scope, item.type)))
             graph.removed.append((decision, node))
         graph.exchange(decision, rows)
 
