@@ -100,7 +100,7 @@ class Operation(metaclass=_Interning):
     total: ClassVar[bool] = False
     """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
     pure: ClassVar[bool] = True
-    """computes its result from its operands and does nothing else: equal calls may be one, and be made at any time"""
+    """computes its result from its operands and does nothing else: it may be computed before the run, once for all"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"
@@ -190,6 +190,35 @@ class Operation(metaclass=_Interning):
     def in_pieces(self) -> bool:
         """The result can be made in pieces."""
         return type(self).pieces is not Operation.pieces
+
+    # Reductions, and what else combines elements along some axes only, take elementwise producers into their kernel:
+    # these run block by block, and what they make is combined while it is in the cache.
+
+    @property
+    def rows(self) -> tuple[int, ...] | None:
+        """The axes along which elements of the operands, all of one shape, are combined; None where it is no such.
+
+        What lies beside these axes is computed apart: the kernel takes any part of the operands that has them whole.
+        """
+        return None
+
+    @property
+    def joins(self) -> np.ufunc | None:
+        """What makes the value of a row from the values of its parts; None where a row is needed whole."""
+        return None
+
+    def part_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the values of parts: single precision where the result has half, in which they overflow."""
+        return np.dtype(np.float32) if result == np.float16 else result
+
+    def part(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        """The values of parts of rows, which lie along ``axes``, into ``out``, where these have size 1."""
+        raise NotImplementedError
+
+    def finish(self, out: Any, joined: Any, count: int) -> Any:
+        """The result, into ``out``, from what the parts of each row, of ``count`` elements, joined to."""
+        np.copyto(out, joined)
+        return out
 
     def workspace(self, *types: Any, **_: Any) -> int:
         """Bytes of temporaries that the kernel makes beside its result, where they are larger than what it reads."""

@@ -23,7 +23,9 @@ def is_constant(node: Expr, graph: Graph) -> bool:
             pending.extend(waiting)
             continue
         pending.pop()
-        known[current.uid] = not isinstance(current.operation, Parameter) and all(known[o.uid] for o in operands)
+        operation = current.operation
+        constant = operation.pure and not isinstance(operation, Parameter)
+        known[current.uid] = constant and all(known[o.uid] for o in operands)
     return known[node.uid]
 
 
