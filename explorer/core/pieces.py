@@ -77,15 +77,23 @@ MOST = 2**20
 """pieces that one length is cut into"""
 
 
-def even(length: int, most: int) -> list[slice]:
-    """A length cut into slices of nearly equal size, none longer than ``most`` (at least 1).
+def count(length: int, most: int) -> int:
+    """How many slices ``even`` gives: 2ⁿ where the length allows, so that 2ᵏ threads finish together.
 
-    There are 2ⁿ of them where the length allows, so that 2ᵏ threads finish together; never more than ``MOST``, for a
-    file may declare lengths that no memory holds, and is drawn all the same.
+    Never more than ``MOST``, for a file may declare lengths that no memory holds, and is drawn all the same.
     """
-    count = min(max(1, -(-length // max(1, most))), MOST)
-    count = min(max(1, length), 1 << (count - 1).bit_length())
-    bounds = [length * index // count for index in range(count + 1)]
+    found = min(max(1, -(-length // max(1, most))), MOST)
+    return min(max(1, length), 1 << (found - 1).bit_length())
+
+
+def even(length: int, most: int) -> list[slice]:
+    """A length cut into ``count`` slices of nearly equal size, none longer than ``most`` (at least 1)."""
+    return slices(length, count(length, most))
+
+
+def slices(length: int, parts: int) -> list[slice]:
+    """A length cut into so many slices of nearly equal size."""
+    bounds = [length * index // parts for index in range(parts + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 

@@ -31,6 +31,10 @@ class Normalization(Operation, abstract=True):
             raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}, and there is one at least")
         return x.with_dtype(float_dtype(x.dtype))
 
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return type(self)(tuple([axis + 1 for axis in self.axes]))(x)
 
@@ -70,6 +74,10 @@ class SoftmaxGradient(Operation):
         inner = np.sum(g * y, axis=self.axes, keepdims=True)
         np.multiply(y, np.subtract(g, inner, dtype=out.dtype), out=out)
         return out
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
         inner = Sum(self.axes, True)(g * y)
@@ -117,6 +125,17 @@ class LogSumExp(Operation):
             total = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
         np.copyto(out, total.reshape(out.shape))
         return out
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
+    @property
+    def joins(self) -> np.ufunc:
+        return np.logaddexp
+
+    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+        return LogSumExp(axes, True).kernel(out, x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if not self.axes:  # log eˣ

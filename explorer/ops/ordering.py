@@ -41,6 +41,10 @@ class ArgExtreme(Operation, abstract=True):
         kept = (1,) * self.keepdims
         return TensorType((*x.shape[: self.axis], *kept, *x.shape[self.axis + 1 :]), np.int64)
 
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return (self.axis,)
+
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return type(self)(self.axis + 1, self.keepdims)(x)
 

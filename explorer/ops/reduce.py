@@ -53,6 +53,18 @@ class Reduction(Operation, abstract=True):
         result: Array = self.ufunc.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
         return result
 
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
+    @property
+    def joins(self) -> np.ufunc:
+        return self.ufunc
+
+    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+        result: Array = self.ufunc.reduce(x, axis=axes, out=out, keepdims=True, dtype=out.dtype)
+        return result
+
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return type(self)(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)
 
@@ -63,9 +75,6 @@ class Reduction(Operation, abstract=True):
         """A value of the result's shape repeated along the reduced axes."""
         kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return broadcast_to(reshape(value, kept), x.shape)
-
-
-_SINGLE = np.dtype(np.float32).itemsize
 
 
 @functools.cache
@@ -93,6 +102,7 @@ class Mean(Reduction):
     """The mean over axes; integers give a floating result. The mean of nothing is NaN."""
 
     linear = True
+    ufunc = np.add
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return dtype if dtype.kind in "fc" else np.dtype(np.float64)
@@ -101,12 +111,14 @@ class Mean(Reduction):
         count = math.prod([x.shape[axis] for axis in self.axes])
         if not count:
             out[...] = np.nan
-        elif out.dtype.itemsize < _SINGLE:  # the sum of half precision overflows at 65,504
-            out[...] = np.sum(x, axis=self.axes, keepdims=self.keepdims, dtype=np.float32) / count
-        else:
-            np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=out.dtype, out=out)
-            np.divide(out, count, out=out)
-        return out
+            return out
+        dtype = self.part_dtype(out.dtype)  # the sum of halves overflows at 65,504
+        total = out if dtype == out.dtype else np.empty(out.shape, dtype)
+        np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
+        return self.finish(out, total, count)
+
+    def finish(self, out: Array, joined: Array, count: int) -> Array:
+        return np.divide(joined, count, out=out, casting="same_kind")
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)

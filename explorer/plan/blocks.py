@@ -1,15 +1,19 @@
-"""How a fused kernel runs: block by block over its result, with a register for each value that lies between."""
+"""How a fused kernel runs: block by block over its result, or over what its reduction reads, with a register for each
+value that lies between."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from explorer.core.expr import Expr
 from explorer.core.pieces import PIECE_BYTES
+from explorer.core.types import Shape
+from explorer.plan.cutting import Cutting, cutting
 
 BLOCK_BYTES = 1 << 19
 """fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of
@@ -21,7 +25,10 @@ RESULT = -1
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The elementwise ``steps`` of a kernel, after the product ``anchor`` or none, and where their values go."""
+    """The ``steps`` of a kernel, after the product ``anchor`` or none, and where their values go.
+
+    They are elementwise, but for the last one where the kernel is cut as a reduction asks.
+    """
 
     anchor: Expr | None
     steps: tuple[Expr, ...]
@@ -31,19 +38,46 @@ class Blocks:
     """for each step the register that it writes, or RESULT"""
     shares: bool
     """whether the product is made in the result's memory"""
+    cutting: Cutting | None = None
+    """how what the reduction reads is cut"""
 
     @property
     def workspace(self) -> int:
-        """Bytes of the registers of one block, and of the product where it has memory of its own."""
+        """Bytes of the registers of one block, and of what has memory of its own: a product, the values of parts."""
+        if self.cutting is not None:
+            last = self.steps[-1]
+            dtype = last.operation.part_dtype(last.dtype)
+            parts = math.prod(self.cutting.parts) * dtype.itemsize if self.cutting.in_parts else 0
+            return parts + self.cutting.elements * sum([dtype.itemsize for dtype in self.registers])
         kind = self.steps[-1].tensor_type
         most = PIECE_BYTES if self.anchor is not None else BLOCK_BYTES
         elements = min(kind.size, most // kind.dtype.itemsize)
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
 
+    def laid(self, order: tuple[int, ...]) -> Blocks:
+        """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
+        assert self.cutting is not None
+        cut = cut_for(self.steps, self.cutting.shape, order)
+        return self if cut is None else replace(self, cutting=cut)
+
+
+def cut_for(steps: Sequence[Expr], shape: Shape, order: tuple[int, ...] = ()) -> Cutting | None:
+    """How elementwise steps and the reduction at their end are cut; None where it needs longer rows than a block has.
+
+    ``shape`` is that of what the reduction reads.
+    """
+    operation = steps[-1].operation
+    assert operation.rows is not None
+    size = max([step.dtype.itemsize for step in steps[:-1]])
+    return cutting(shape, operation.rows, BLOCK_BYTES // size, operation.joins is not None, order)
+
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
     """The blocks of a fused kernel's nodes, operands first, the product before all."""
+    if not nodes[-1].operation.elementwise and len(nodes) > 1:
+        steps = tuple(nodes)
+        return Blocks(None, steps, *_assign(steps, operands), False, cut_for(steps, operands(steps[-1])[0].shape))
     anchor = None if nodes[0].operation.elementwise else nodes[0]
     steps = tuple(nodes if anchor is None else nodes[1:])
     kind = steps[-1].tensor_type

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +16,7 @@ from explorer.core.function import Item
 from explorer.core.kernels import kernel_of
 from explorer.core.operation import Operation
 from explorer.core.pieces import scratch
-from explorer.core.types import AnyType, Array
+from explorer.core.types import AnyType, Array, Shape
 from explorer.plan.blocks import RESULT, Blocks
 from explorer.run.elsewhere import copied, elsewhere
 from explorer.run.memory import allocate
@@ -23,6 +25,8 @@ from explorer.run.workers import share
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
 Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
+_Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
+"""a step of a kernel: what computes it, the places that it reads and writes, and its node"""
 
 
 def settle(out: Any, made: Any) -> Any:
@@ -104,9 +108,11 @@ def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
 
 
 class Steps:
-    """The elementwise steps of a kernel: registers lie between them."""
+    """The steps of a kernel over its blocks: registers lie between them. ``last`` runs in the last one's place."""
 
-    def __init__(self, blocks: Blocks, reads: Sequence[Expr], operands: Operands) -> None:
+    def __init__(
+        self, blocks: Blocks, reads: Sequence[Expr], operands: Operands, last: Callable[..., Any] | None = None
+    ) -> None:
         self.registers = blocks.registers
         self.failed: Expr | None = None
         """the operation that raised, in the last run"""
@@ -116,23 +122,44 @@ class Steps:
         if blocks.anchor is not None:
             held[blocks.anchor.uid] = len(self.reads)
         result = len(held)  # places are those of the inputs, then the result's, then the registers
-        self._program: list[tuple[Callable[..., Any], list[int], int, Expr]] = []
+        self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [held[operand.uid] for operand in operands(step)]
             held[step.uid] = target = result if register == RESULT else result + 1 + register
             self._program.append((kernel_of(step.operation, step.device), sources, target, step))
+        if last is not None:
+            self._program[-1] = (last, *self._program[-1][1:])
 
     def bind(self, inputs: Sequence[Array], out: Array) -> Callable[[], None]:
         """What computes ``out`` from arrays that broadcast to it."""
-        places = [*inputs, out]
-        return functools.partial(self._run, places, self._room(out) if self.registers else None)
+        if not self.registers:
+            return functools.partial(self._run, self._program, [*inputs, out])
+        axes = tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
+        return self.reduce(inputs, out, out.shape, axes)
 
-    def _run(self, places: list[Array], room: Callable[[], list[Array]] | None) -> None:
-        if room is not None:
-            places = places + room()
-        step = self._program[0]
+    def reduce(self, inputs: Sequence[Array], out: Array, shape: Shape, order: tuple[int, ...]) -> Callable[[], None]:
+        """What computes ``out`` from arrays that broadcast to ``shape``: registers lie in memory by ``order``."""
+        return functools.partial(self._run_with, [*inputs, out], self._room(shape, order))
+
+    def reduce_run(
+        self, inputs: Sequence[Sequence[Array]], out: Array, shapes: Sequence[Shape], order: tuple[int, ...]
+    ) -> Callable[[], None]:
+        """What computes ``out`` from one run of elements, made in boxes of ``shapes`` from the ``inputs`` of each."""
+        return functools.partial(self._run_boxes, inputs, out, self._run_room(shapes, order))
+
+    def _run_with(self, places: list[Array], room: Callable[[], list[Array]]) -> None:
+        self._run(self._program, places + room())
+
+    def _run_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, room: Callable[[], list[list[Array]]]) -> None:
+        runs, *boxes = room()
+        for given, registers in zip(inputs, boxes, strict=True):
+            self._run(self._program[:-1], [*given, out, *registers])
+        self._run(self._program[-1:], [*inputs[0], out, *runs])
+
+    def _run(self, program: Sequence[_Step], places: list[Array]) -> None:
+        step = program[0]
         try:
-            for step in self._program:
+            for step in program:
                 kernel, sources, target, _ = step
                 into = places[target]
                 made = kernel(into, *[places[source] for source in sources])
@@ -142,14 +169,28 @@ class Steps:
             self.failed = step[3]
             raise
 
-    def _room(self, out: Array) -> Callable[[], list[Array]]:
+    def _room(self, shape: Shape, order: tuple[int, ...]) -> Callable[[], list[Array]]:
         """What gives a thread's registers, of the result's order in memory, so that one loop runs through all."""
-        axes = sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True)
-        shape, back = tuple([out.shape[axis] for axis in axes]), np.argsort(axes)
-        wanted = [(shape, dtype) for dtype in self.registers]
+        laid, back = tuple([shape[axis] for axis in order]), np.argsort(order)
+        wanted = [(laid, dtype) for dtype in self.registers]
         return functools.partial(
             scratch,
-            ("registers", shape, *axes, *self.registers),
+            ("registers", laid, *order, *self.registers),
             wanted,
             lambda *registers: [register.transpose(back) for register in registers],
         )
+
+    def _run_room(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> Callable[[], list[list[Array]]]:
+        """What gives a thread's registers, each one run of memory, and for each box the parts of all that it takes."""
+        ends = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
+        back = np.argsort(order)
+
+        def build(*runs: Array) -> list[list[Array]]:
+            found = [[*runs]]
+            for shape, (start, stop) in zip(shapes, itertools.pairwise(ends), strict=True):
+                laid = [shape[axis] for axis in order]
+                found.append([run[start:stop].reshape(laid).transpose(back) for run in runs])
+            return found
+
+        wanted = [((ends[-1],), dtype) for dtype in self.registers]
+        return functools.partial(scratch, ("runs", *shapes, *order, *self.registers), wanted, build)

@@ -23,6 +23,7 @@ from explorer.run.elsewhere import Dropping
 from explorer.run.in_pieces import InPieces
 from explorer.run.kernels import Once, Runner, Values, single
 from explorer.run.memory import Memory
+from explorer.run.reducing import Reducing
 
 
 class Program:
@@ -149,6 +150,8 @@ class Program:
             place = anchor.operation.prepares
             constant = place is not None and self._constant(inputs[anchor.uid][place])
             return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
+        if kernel.blocks is not None and kernel.blocks.cutting is not None:
+            return Reducing(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
         if len(kernel.nodes) > 1:
             return Chain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]

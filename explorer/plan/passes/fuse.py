@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
+from explorer.plan.blocks import cut_for
 from explorer.plan.cost import split_cost
+from explorer.plan.cutting import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph import Graph
 from explorer.plan.story import Cluster
 
 
 class _Group:
-    """Nodes of one kernel, operands first; ``anchor`` says that one of them is a product."""
+    """Nodes of one kernel, operands first; ``anchor`` says that one of them is a product.
 
-    __slots__ = ("anchor", "members")
+    ``cutting`` tells how the reduction at its end, if there is one, is cut.
+    """
+
+    __slots__ = ("anchor", "cutting", "members")
 
     def __init__(self, members: list[Expr], anchor: bool) -> None:
         self.members, self.anchor = members, anchor
+        self.cutting: Cutting | None = None
 
 
 class Epilogue:
@@ -28,13 +37,20 @@ class ElementwiseChain:
     """Elementwise operations of one shape run block by block, without temporaries between them."""
 
 
-_EPILOGUE, _CHAIN = Epilogue(), ElementwiseChain()
-_LINKS = (Epilogue.__name__, ElementwiseChain.__name__)
+class Prologue:
+    """Elementwise operations run block by block into the reduction that reads them, before they leave the cache."""
+
+
+_EPILOGUE, _CHAIN, _PROLOGUE = Epilogue(), ElementwiseChain(), Prologue()
+_LINKS = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
+_SAVED = "{saved_bytes} in {temporaries:temporary|temporaries} never written"
+_ORDERLESS = "bui"
+"""kinds of dtypes whose sums and products are the same in any order"""
 
 
 @dataclass(frozen=True)
 class Fuse:
-    """Join elementwise chains and trees, and epilogues of products, into kernels."""
+    """Join elementwise chains and trees, epilogues of products, and what only a reduction reads, into kernels."""
 
     name = "fuse"
 
@@ -59,6 +75,8 @@ class Fuse:
             if not operation.elementwise:
                 if operation.in_pieces:
                     groups[uid] = _Group([node], True)
+                elif operation.rows is not None:
+                    self._reduce(node, groups, several, roots, graph)
                 continue
             operands = inputs[uid]
             base: _Group | None = None
@@ -129,21 +147,71 @@ class Fuse:
             return True
         return False
 
-    def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
+    def _reduce(
+        self, node: Expr, groups: dict[int, _Group], several: dict[int, _Group], roots: set[int], graph: Graph
+    ) -> None:
+        """A reduction takes in what only it reads: its kernel is cut so that rows stay whole, or their parts join."""
+        inputs = graph.inputs
+        base: _Group | None = None
+        for operand in dict.fromkeys(inputs[node.uid]):
+            group = groups.get(operand.uid)
+            if group is None:
+                below = operand
+                while below.operation.view and below.operands:
+                    below = inputs[below.uid][0]
+                if below.operation.elementwise and below.uid in groups:
+                    reason = "{operand} lies between: a view, whose elements are read in another order"
+                    graph.refuse(_PROLOGUE, "view", reason, {"operand": operand}, node, between=below, beside=True)
+            elif self._flows(node, operand, base, group, roots, graph):
+                base = group if base is None else _merged(base, group, several)
+        if base is not None:
+            base.members.append(node)
+            base.cutting = cut_for(base.members, inputs[node.uid][0].shape)
+            several.setdefault(id(base), base)
+
+    def _flows(
+        self, node: Expr, operand: Expr, base: _Group | None, group: _Group, roots: set[int], graph: Graph
+    ) -> bool:
+        facts: dict[str, object] = {"operand": operand}
+        members = group.members if base is None else [*base.members, *group.members]
+        if operand.uid in graph.prepared and node.uid not in graph.prepared:
+            code = "computed_once"
+            reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
+        elif group.anchor:
+            code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
+        elif operand.uid in roots:
+            code, reason = "asked_for", "{operand} is asked for, so it is written anyway"
+        elif (consumers := graph.users[operand.uid]) > sum([o is operand for o in graph.inputs[node.uid]]):
+            code, facts["consumers"] = "other_consumers", consumers
+            reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
+        elif cut_for([*members, node], operand.shape) is None:
+            code, facts["operation"] = "long_rows", node.operation.label
+            facts["row_bytes"] = math.prod([operand.shape[axis] for axis in node.operation.rows or ()]) * (
+                operand.dtype.itemsize
+            )
+            reason = "rows of {row_bytes} are longer than a block, and {operation} needs them whole"
+        else:
+            return True
+        graph.refuse(_PROLOGUE, code, reason, facts, node, between=operand, beside=True)
+        return False
+
+    def _explain_producer(self, node: Expr, operand: Expr, graph: Graph, link: object = _CHAIN) -> None:
         what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
         facts = {"producer": operand.operation.label}
-        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, between=operand)
+        graph.refuse(link, "producer", "{producer} is " + what, facts, node, between=operand)
 
     def _enter(self, group: _Group, graph: Graph) -> None:
         members = group.members
+        if group.cutting is not None:
+            self._enter_reduction(group, group.cutting, graph)
+            return
         if group.anchor:
             members = sorted(members, key=lambda node: node.operation.elementwise)  # stable: the product comes first
-        label = " · ".join([node.operation.label for node in members[:4]]) + (" · …" if len(members) > 4 else "")
+        label = _label(members)
         decision = graph.decide(
             _EPILOGUE if group.anchor else _CHAIN,
             "epilogue" if group.anchor else "chain",
-            "{operations} run as one kernel, of one shape and with one reader each:"
-            " {saved_bytes} in {temporaries:temporary|temporaries} never written",
+            f"{{operations}} run as one kernel, of one shape and with one reader each: {_SAVED}",
             {
                 "operations": label.replace(" · ", " → "),
                 "count": len(members),
@@ -154,6 +222,42 @@ class Fuse:
             members,
         )
         graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+    def _enter_reduction(self, group: _Group, cutting: Cutting, graph: Graph) -> None:
+        members, last = group.members, group.members[-1]
+        label = _label(members)
+        facts = {
+            "operations": label.replace(" · ", " → "),
+            "count": len(members),
+            "shape": "×".join(map(str, cutting.shape)) or "scalar",
+            "temporaries": len(members) - 1,
+            "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
+            "blocks": cutting.blocks,
+            "parts": cutting.in_parts,
+            "same_bits": _keeps_bits(members, cutting),
+        }
+        how = "of whole rows"
+        if cutting.in_parts:
+            how = "of parts of rows, joined as NumPy's pairwise summation joins them: the same bits"
+            if not facts["same_bits"]:
+                how = "of parts of rows, whose results are joined: the last bits may differ"
+            elif last.dtype.kind in _ORDERLESS or last.operation.idempotent:
+                how = "of parts of rows, whose results join to the same"
+        reason = f"{{operations}} run as one kernel in {{blocks:block}} {how}: {_SAVED}"
+        decision = graph.decide(_PROLOGUE, "reduction", reason, facts, members)
+        graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+
+def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
+    """Whether a reduction gives the bits that it gives alone, however images lie in memory."""
+    read, last = members[-2], members[-1]
+    if last.dtype.kind in _ORDERLESS or last.operation.idempotent:
+        return True
+    pairwise = last.operation.joins is np.add and read.dtype == last.dtype and last.dtype in (np.float32, np.float64)
+    cuts = [cutting]
+    if len(cutting.shape) == 4:
+        cuts += filter(None, [cut_for(members, cutting.shape, PIXEL_BY_PIXEL)])
+    return all(not cut.in_parts or (cut.halvings > 0 and pairwise) for cut in cuts)
 
 
 def _tell_alone(nodes: list[Expr], graph: Graph) -> None:
@@ -199,6 +303,10 @@ def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:
     several.pop(id(shorter), None)
     several.setdefault(id(longer), longer)
     return longer
+
+
+def _label(members: list[Expr]) -> str:
+    return " · ".join([node.operation.label for node in members[:4]]) + (" · …" if len(members) > 4 else "")
 
 
 def _shape(node: Expr) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr
-from explorer.core.types import TensorType
+from explorer.core.types import Shape, TensorType
+from explorer.plan.blocks import Blocks
 from explorer.plan.cost import REFERENCE
+from explorer.plan.cutting import PIXEL_BY_PIXEL
 from explorer.plan.graph import Graph
 from explorer.plan.schedule import Kernel, Schedule
 
@@ -32,6 +34,8 @@ class Layout:
         asked: list[Expr] = []
         for kernel in schedule.kernels:
             result = kernel.result
+            if kernel.blocks is not None and kernel.blocks.cutting is not None:
+                _follow(kernel, kernel.blocks, kernel.blocks.cutting.shape, last)
             if not (_of_images(result) and not kernel.constant and self._prefers(kernel, last)):
                 continue
             if result.uid in roots:
@@ -65,6 +69,13 @@ class Layout:
         return first.elementwise and any(
             read.uid in last and read.shape == kernel.result.shape for read in kernel.reads
         )
+
+
+def _follow(kernel: Kernel, blocks: Blocks, shape: Shape, last: set[int]) -> None:
+    """What is made for a reduction lies as what it is made of."""
+    if len(shape) == 4 and any(read.uid in last and read.shape == shape for read in kernel.reads):
+        kernel.blocks = blocks.laid(PIXEL_BY_PIXEL)
+        kernel.workspace += kernel.blocks.workspace - blocks.workspace
 
 
 def _of_images(node: Expr) -> bool:
