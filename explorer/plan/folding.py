@@ -61,7 +61,7 @@ class Folding:
         """A node whose first operand is known: so is the node where all of them are."""
         known = self.known
         for operand in operands:
-            if operand.uid not in known:
+            if operand.uid not in known or not operand.type.plain:
                 return
         if isinstance(node.operation, (Call, Item)) or not node.type.plain or not isinstance(node.type, TensorType):
             return
