@@ -9,6 +9,7 @@ from explorer.record.comparison import Comparison, Regrouped, compare
 from explorer.view.counted import Count, counted
 from explorer.view.lines import source_text
 from explorer.view.markup import Markup, element
+from explorer.view.paired import title
 from explorer.view.svg import svg
 from explorer.view.text import decision_line, folded
 from explorer.view.visible import visible
@@ -32,7 +33,7 @@ class Compared(Comparison):
 
     def text(self, *, measured: bool = False) -> str:
         """Return the comparison as text; canonical, unless ``measured`` asks for the times of runs too."""
-        lines = [f"{_title(self.before)} → {_title(self.after)}"]
+        lines = [f"{title(self.before)} → {title(self.after)}"]
         lines += [f"option {name}: {one} → {two}" for name, (one, two) in self.options.items()]
         lines += self._graph_lines()
         rows = [Count("", "before", "after", "difference"), *counted(self, measured=measured)]
@@ -100,7 +101,7 @@ class Compared(Comparison):
         """Return both final graphs side by side, and the counts, as HTML without a script."""
         sides = []
         for name, recording in (("before", self.before), ("after", self.after)):
-            caption = element("figcaption", f"{name}: {_title(recording)}")
+            caption = element("figcaption", f"{name}: {title(recording)}")
             picture = Markup(svg(recording))
             sides.append(element("figure", caption, picture, style="margin:0;flex:1 1 0;min-width:0"))
         return element(
@@ -112,10 +113,6 @@ class Compared(Comparison):
                 style="white-space:pre-wrap",
             ),
         )
-
-
-def _title(recording: Recording) -> str:
-    return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
 
 
 def _node(recording: Recording, node: int) -> str:

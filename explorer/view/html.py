@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from typing import Any
 
 from explorer.record import Recording
 from explorer.view.bundle import script, stylesheet
@@ -29,9 +30,17 @@ def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
     drawing = draw(recording)
     held = payload(recording, theme=theme, position=position, drawing=drawing)
+    picture = Markup(svg(recording, theme=theme, drawing=drawing))
+    return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
+
+
+def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
+    """Return a page of the front end that holds some data, what it does at the start, and what stands without scripts.
+
+    The script finds the data in the element ``explorer-data``, and has the element ``explorer`` for itself.
+    """
     data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
-    code = script() + _START
-    picture = svg(recording, theme=theme, drawing=drawing)
+    code = script() + start
     return "<!doctype html>\n" + element(
         "html",
         element(
@@ -39,13 +48,13 @@ def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str
             Markup('<meta charset="utf-8">'),
             Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
             Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
-            element("title", f"{recording.title or 'recording'} · explorer"),
-            Markup(f"<style>{page_style(theme)}{stylesheet()}{_FILL}</style>"),
+            element("title", f"{title} · explorer"),
+            Markup(f"<style>{page_style(theme)}{stylesheet()}{style}</style>"),
         ),
         element(
             "body",
             Markup('<main id="explorer"></main>'),
-            element("noscript", Markup(picture)),
+            element("noscript", fallback),
             Markup(f'<script type="application/json" id="explorer-data">{_inline(data)}</script>'),
             Markup(f'<script type="module">{code}</script>'),
         ),

@@ -1,44 +1,88 @@
-"""Two views of two plans, side by side: a stage, a step and a selection in one are followed by the other."""
+"""Two views of two plans, side by side: what is done in one is followed by the other."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import anywidget
 import ipywidgets  # type: ignore[import-untyped]
+import traitlets
 
 from explorer.record.comparison import Comparison
+from explorer.view.bundle import script, stylesheet
+from explorer.view.compared import Compared
+from explorer.view.paired import paired, start
+from explorer.view.tied import TIES, Tie, partners
 from explorer.view.widget import GraphView
 
 
-class SideBySide(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets is untyped
-    """The views ``before`` and ``after`` of a comparison.
+class TiedView(GraphView):
+    """One of two views; ``told`` while it takes what a page did, which has tied the other one itself."""
 
-    Stages follow by name, steps by their number in the stage, selections by matched nodes; what the other plan does
-    not have leaves it where it is.
+    told = False
+
+    def set_state(self, sync_data: dict[str, Any]) -> None:
+        """Take what a page did."""
+        self.told = True
+        try:
+            super().set_state(sync_data)
+        finally:
+            self.told = False
+
+
+class SideBySide(anywidget.AnyWidget):
+    """The views ``before`` and ``after`` of a comparison, and what differs between them.
+
+    Pan, zoom, steps, selections and open boxes of one are followed by the other. ``tied`` says how steps are: "nodes"
+    goes to the same decision and to the kernel that computes the same nodes, "steps" to the step with the same number
+    in the same stage, "off" unties both.
     """
 
-    def __init__(self, comparison: Comparison, **options: Any) -> None:
-        self.before = GraphView(comparison.before, **options)
-        self.after = GraphView(comparison.after, **options)
-        pairs = comparison.nodes.pairs
-        self._partners = {id(self.before): pairs, id(self.after): {other: node for node, other in pairs.items()}}
+    _esm = script()
+    _css = stylesheet()
+
+    before = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
+    after = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
+    comparison = traitlets.Unicode().tag(sync=True)
+    """JSON text: what paired.py makes"""
+    tied = traitlets.Enum(TIES, "nodes").tag(sync=True)
+
+    def __init__(self, comparison: Comparison, *, tied: Tie = "nodes", **options: Any) -> None:
+        self.compared = Compared(**vars(comparison))
+        self._steps = partners(comparison)
+        self._pairs = comparison.counterparts, {other: node for node, other in comparison.counterparts.items()}
+        super().__init__(
+            before=TiedView(comparison.before, **options),
+            after=TiedView(comparison.after, **options),
+            comparison=json.dumps(paired(comparison), separators=(",", ":")),
+            tied=tied,
+        )
         self._following = False
+        if "position" not in options:
+            self.before.step, self.after.step = start(comparison, self._steps["nodes"])
         for view in (self.before, self.after):
-            view.layout = ipywidgets.Layout(flex="1 1 0", min_width="0")
             view.observe(self._follow, ("step", "selected"))
-        super().__init__([self.before, self.after], layout=ipywidgets.Layout(width="100%"))
 
     def _follow(self, change: Any) -> None:
-        if self._following:
+        view: TiedView = change["owner"]
+        if self._following or view.told or self.tied == "off":
             return
-        view: GraphView = change["owner"]
-        other = self.after if view is self.before else self.before
+        side = int(view is self.after)
+        other = (self.after, self.before)[side]
         self._following = True
         try:
             if change["name"] == "step":
-                stage, place = view.place_of(change["new"])
-                other.step = other.step_at(stage, place)
+                other.step = self._steps[self.tied][side][change["new"]]
             else:
-                other.selected = self._partners[id(view)].get(change["new"], -1)
+                other.selected = self._pairs[side].get(change["new"], -1)
         finally:
             self._following = False
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The live views, and for readers without them both pictures and the canonical text."""
+        found = super()._repr_mimebundle_(**options)
+        if found is None:
+            return None
+        data, metadata = found
+        return {**data, **self.compared._repr_mimebundle_()}, metadata

@@ -30,11 +30,31 @@ export class Camera {
     this.seen = this.sight();
   }
 
+  /** Whether it is on its way to where it stands. */
+  get gliding() {
+    return this.world.classList.contains("ex-gliding");
+  }
+
+  /** The scale at which a world rectangle is in sight as a whole, 1 at most. */
+  whole([width, height]) {
+    const view = this.viewport();
+    return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, 1);
+  }
+
+  /** Put a world point in the middle at a scale. */
+  stand(scale, x, y, smooth = false) {
+    const view = this.viewport();
+    this.scale = scale;
+    this.x = view.width / 2 - x * scale;
+    this.y = view.height / 2 - y * scale;
+    this.#apply(smooth);
+  }
+
   /** Put a world rectangle in the middle; `opening` keeps text readable and starts at the top. */
   fit([width, height], opening = false) {
     const view = this.viewport();
     if (!view.width || !view.height || !width || !height) return;
-    const whole = Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, 1);
+    const whole = this.whole([width, height]);
     this.scale = Math.min(LARGEST, Math.max(opening ? READABLE : SMALLEST, whole));
     this.x = (view.width - width * this.scale) / 2;
     const spare = view.height - height * this.scale;

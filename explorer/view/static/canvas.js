@@ -1,5 +1,6 @@
 // The graph as SVG: elements are kept from moment to moment, and only what changed is touched.
 
+import { tally, tallyText } from "./differences.js";
 import { calm, put, svg } from "./dom.js";
 import { FrameView } from "./frames.js";
 import { BoxView, SlotView } from "./node.js";
@@ -69,16 +70,17 @@ export class Canvas {
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
    * @param {import("./scene.js").Scene} scene
-   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>}} marks lit: see twins.js
+   * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, string>}} marks lit: see twins.js, differs: see differences.js
    */
   show(scene, marks, motion = 0) {
     this.#showSlots(scene, marks);
     const found = this.#foundInside(marks.matches);
     const lit = this.#litInside(scene, marks.lit);
-    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box), lit.get(box));
+    const differ = this.#differInside(marks.differs);
+    for (const [box, view] of this.boxes) view.show(scene.boxes.get(box), marks.box === box, found.get(box) ?? 0, marks.heat.boxes.get(box), lit.get(box), tallyText(tally(differ.get(box) ?? [])));
     this.#showEdges(scene);
     this.ports.show(scene, this.placement);
-    this.#showFrames(scene);
+    this.#showFrames(scene, marks.differs);
     if (motion > 0 && !calm()) this.#moveEdges(scene);
   }
 
@@ -102,7 +104,17 @@ export class Canvas {
     return found;
   }
 
-  #showSlots(scene, { selected, matches, heat, lit }) {
+  /** What differs inside each closed box. */
+  #differInside(differs) {
+    const found = new Map();
+    for (const [slot, kind] of differs) {
+      const box = this.placement.hiddenIn[slot] ?? -1;
+      if (box >= 0) found.set(box, [...(found.get(box) ?? []), kind]);
+    }
+    return found;
+  }
+
+  #showSlots(scene, { selected, matches, heat, lit, differs }) {
     for (const [slot, rect] of this.placement.slots) {
       const mark = scene.slots.get(slot);
       let view = this.slots.get(slot);
@@ -115,7 +127,7 @@ export class Canvas {
         view.place(rect);
       }
       if (!view.root.isConnected) this.items.put(view.root, rect);
-      view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot), lit.get(slot));
+      view.show(mark, mark.node === selected, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
     }
     for (const [slot, view] of this.slots) {
       if (this.placement.slots.has(slot)) continue;
@@ -147,7 +159,7 @@ export class Canvas {
     }
   }
 
-  #showFrames(scene) {
+  #showFrames(scene, differs) {
     const wanted = new Set(scene.frames.map((frame) => frame.index));
     for (const [index, view] of this.frames) {
       if (wanted.has(index)) continue;
@@ -162,7 +174,7 @@ export class Canvas {
         this.layers.frames.append(view.root);
         this.layers.titles.append(view.label);
       }
-      view.show(frame, scene, this.placement);
+      view.show(frame, scene, this.placement, frame.group.kind === "kernel" && frame.slots.some((slot) => differs.get(slot) === "regrouped"));
     }
   }
 

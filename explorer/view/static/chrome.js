@@ -82,9 +82,10 @@ export function changeIcon(button, icon, label) {
   put(button, "aria-label", label);
 }
 
-/** The list of keys, hidden at first. */
-export function helpBox(onClose) {
-  const rows = KEYS.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what)]);
+/** The list of keys, hidden at first. @param {() => void} onClose @param {{key: string, what: string}[]} [more] keys of this view alone */
+export function helpBox(onClose, more = []) {
+  const all = [...more.map(({ key, what }) => [[key], what]), ...KEYS];
+  const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what)]);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
   return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
 }

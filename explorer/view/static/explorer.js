@@ -1,5 +1,6 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
+import { Pair } from "./pair.js";
 import { Placement } from "./place.js";
 import { sentence } from "./reason.js";
 import { Story } from "./story.js";
@@ -15,19 +16,32 @@ function mount(element, payload, callbacks = {}) {
   return new View(element, payload, callbacks);
 }
 
-/** Bind a view to the traits of explorer.view.widget.GraphView, both ways. */
-function render({ model, el }) {
+/**
+ * Show two payloads side by side (explorer/view/paired.py).
+ * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} given
+ * @returns {Pair}
+ */
+function mountPair(element, given, callbacks = {}) {
+  return new Pair(element, given, callbacks);
+}
+
+/** What a view tells the traits of explorer.view.widget.GraphView. */
+function telling(model) {
   const save = (values) => {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     model.save_changes();
   };
-  const view = mount(el, JSON.parse(model.get("payload")), {
+  return {
     onState: save,
     onSelect: (selected) => save({ selected }),
     onOpen: (boxes) => save({ open_boxes: boxes.sort((one, other) => one - other) }),
     onPlace: (boxes) => model.send({ kind: "place", boxes }),
-  });
-  const follow = {
+  };
+}
+
+/** Let a view follow its traits; returns what ends it. */
+function follow(model, view) {
+  const acts = {
     step: (step) => view.go(step),
     stage: (stage) => view.goStage(stage),
     selected: (node) => node !== view.selected && view.select(node, true),
@@ -35,20 +49,56 @@ function render({ model, el }) {
     theme: (theme) => view.theme.set(theme),
     payload: (payload) => view.update(JSON.parse(payload)),
   };
-  for (const name of ["open_boxes", "theme", "step", "selected"]) follow[name](model.get(name));
-  const listeners = Object.entries(follow).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);
-  const onMessage = (message) => {
-    if (message?.kind === "focus") view.visit(message.node);
-    else if (message?.kind === "placed") view.opening.pending.take(message.boxes);
-  };
+  for (const name of ["open_boxes", "theme", "step", "selected"]) acts[name](model.get(name));
+  const listeners = Object.entries(acts).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);
+  listeners.push([
+    "msg:custom",
+    (message) => {
+      if (message?.kind === "focus") view.visit(message.node);
+      else if (message?.kind === "placed") view.opening.pending.take(message.boxes);
+    },
+  ]);
+  return listen(model, listeners);
+}
+
+function listen(model, listeners) {
   for (const [event, listener] of listeners) model.on(event, listener);
-  model.on("msg:custom", onMessage);
   return () => {
     for (const [event, listener] of listeners) model.off(event, listener);
-    model.off("msg:custom", onMessage);
+  };
+}
+
+/** Bind a view to the traits of explorer.view.widget.GraphView, both ways; or two, to explorer.view.side_by_side. */
+function render({ model, el }) {
+  if (model.get("comparison") !== undefined) return renderPair(model, el);
+  const view = mount(el, JSON.parse(model.get("payload")), telling(model));
+  const end = follow(model, view);
+  return () => {
+    end();
     view.destroy();
   };
 }
 
-export { Placement, Story, Trace, mount, sentence };
+async function renderPair(model, el) {
+  const models = await Promise.all(["before", "after"].map((side) => model.widget_manager.get_model(model.get(side).slice("IPY_MODEL_".length))));
+  const given = { comparison: JSON.parse(model.get("comparison")), payloads: models.map((each) => JSON.parse(each.get("payload"))), tied: model.get("tied") };
+  const onTied = (tied) => {
+    model.set("tied", tied);
+    model.save_changes();
+  };
+  const pair = mountPair(el, given, { sides: models.map(telling), onTied });
+  const ends = pair.views.map((view, side) => follow(models[side], view));
+  ends.push(
+    listen(model, [
+      ["change:tied", () => pair.tieBy(model.get("tied"))],
+      ["change:comparison", () => pair.adopt(JSON.parse(model.get("comparison")))],
+    ]),
+  );
+  return () => {
+    for (const end of ends) end();
+    pair.destroy();
+  };
+}
+
+export { Placement, Story, Trace, mount, mountPair, sentence };
 export default { render };

@@ -1,5 +1,6 @@
 // Fused kernels and batches: a frame around their members' places.
 
+import { SIGNS } from "./differences.js";
 import { put, say, shorten, svg, visible } from "./dom.js";
 import { grouped } from "./reason.js";
 
@@ -29,15 +30,15 @@ export class FrameView {
     this.label = svg("g", {}, this.title, this.number);
   }
 
-  /** @param {import("./scene.js").Frame} frame @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement */
-  show(frame, scene, placement) {
+  /** @param {import("./scene.js").Frame} frame @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement @param {boolean} [differs] the other of two graphs computes it in another kernel */
+  show(frame, scene, placement, differs = false) {
     const members = `${frame.slots}|${frame.boxes}`;
     if (this.placement !== placement || this.members !== members) this.#outline(frame, scene, placement);
     this.placement = placement;
     this.members = members;
-    put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}`);
+    put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}${differs ? " ex-differs-regrouped" : ""}`);
     const [x, y, right, bottom] = this.bounds;
-    say(this.title, shorten(visible(frame.group.label), Math.max(240, right - x + 60), TITLE));
+    say(this.title, shorten((differs ? `${SIGNS.regrouped} ` : "") + visible(frame.group.label), Math.max(240, right - x + 60), TITLE));
     put(this.title, "x", x + 2);
     put(this.title, "y", y - 5);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);

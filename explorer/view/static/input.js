@@ -78,6 +78,7 @@ export function listenToKeys(view) {
     "?": () => view.help(),
     Escape: () => escape(view),
   };
+  for (const { key, act } of view.callbacks.keys ?? []) anywhere[key] = act;
   const zoom = (factor) => view.camera.zoom(factor, undefined, undefined, true);
   const onCanvas = {
     Enter: () => activate(view),

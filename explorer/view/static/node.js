@@ -1,5 +1,6 @@
 // One slot on the canvas: the node that stands there now, its state by shape, label and colour.
 
+import { MEANINGS, SIGNS, WORDS } from "./differences.js";
 import { put, say, svg, visible } from "./dom.js";
 import { grouped } from "./reason.js";
 import { LIT, SPOKEN } from "./twins.js";
@@ -33,9 +34,9 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see twins.js */
-  show(mark, selected, matches, share, lit) {
-    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}`;
+  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see twins.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
+  show(mark, selected, matches, share, lit, differs) {
+    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
@@ -54,14 +55,16 @@ export class SlotView {
     if (matches) classes.push("ex-match");
     if (share !== undefined) classes.push("ex-hot");
     if (lit) classes.push(`ex-lit-${lit}`);
+    if (differs) classes.push(`ex-differs-${differs}`);
     put(this.root, "class", classes.join(" "));
-    put(this.root, "aria-label", this.#spoken(mark, type, lit));
+    put(this.root, "aria-label", this.#spoken(mark, type, lit, differs));
     put(this.root, "aria-pressed", String(selected));
     put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
     this.#tag(mark.tag || LIT[lit] || "", x, y);
     this.#number(mark.number, x - 8, y + high / 2 + 4);
     this.#inner(mark, x, y, wide, high);
     this.#badge(mark.copies, x + wide, y);
+    this.#difference(differs !== "regrouped" || !mark.member ? differs : "", x, y + high);
     this.#output(mark.flags.includes("output"), x + wide, y + high);
   }
 
@@ -74,9 +77,9 @@ export class SlotView {
     }
   }
 
-  #spoken(mark, type, lit) {
+  #spoken(mark, type, lit, differs) {
     const { trace } = this;
-    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit]];
+    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], MEANINGS[differs]];
     if (mark.flags.includes("output")) parts.push("output");
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
@@ -129,6 +132,12 @@ export class SlotView {
     if (badge) fillPill(badge, `×${grouped(copies)}`, x - 14, y - 2);
   }
 
+  /** What it is to the other of two graphs, on the lower left corner; a fused kernel says it for its members. */
+  #difference(kind, x, y) {
+    const pillar = this.#extra("difference", Boolean(kind), () => pill("ex-differs", 14));
+    if (pillar) fillPill(pillar, `${SIGNS[kind]} ${WORDS[kind]}`, x - 6, y + 5);
+  }
+
   /** The mark of a value that is asked for, on the lower right corner. */
   #output(wanted, right, bottom) {
     const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
@@ -171,9 +180,10 @@ export class BoxView {
     this.sign = svg("path", { class: "ex-sign" });
     this.news = pill("ex-tag", 14);
     this.output = pill("ex-asked", 14);
+    this.differs = pill("ex-differs", 14);
     // One operator of a file is no stack: it has no second sheet.
     const under = trace.isOperator(index) ? [] : [this.under];
-    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output];
+    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output, this.differs];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -198,9 +208,9 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient */
-  show(mark, selected, found, share, lit) {
-    const key = `${mark?.key}|${selected}|${found}|${share}|${lit}`;
+  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  show(mark, selected, found, share, lit, differs = "") {
+    const key = `${mark?.key}|${selected}|${found}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
     this.key = key;
     const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
@@ -209,9 +219,11 @@ export class BoxView {
     const last = this.details.at(-1);
     if (last) say(last, mark?.second || this.box.text.at(-1));
     const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
-    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, mark?.output && "output", news].filter(Boolean).join(", ")));
+    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", ")));
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);
+    this.differs.classList.toggle("ex-none", differs === "");
+    if (differs) fillPill(this.differs, differs, this.at[0] - 6, this.at[1] + Number(this.shape.getAttribute("height")) + 5);
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
   }
 }

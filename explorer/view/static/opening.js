@@ -34,14 +34,15 @@ export class Opening {
     });
   }
 
-  /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes */
-  set(boxes) {
+  /** Replace the open boxes, as Python or a link of widgets does. @param {number[]} boxes @param {() => void} [act] what follows */
+  set(boxes, act) {
     const { view } = this;
     const wanted = new Set([...boxes, ...this.layout.bodies]);
     if (wanted.size === view.open.size && [...wanted].every((box) => view.open.has(box))) return;
     this.pending.when([...wanted], () => {
       view.open = wanted;
       view.replace();
+      act?.();
     });
   }
 

@@ -15,7 +15,7 @@ import { Verdicts } from "./verdicts.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
- *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void}} Actions
+ *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void, told: (node: number) => string[]}} Actions told: what was changed about a node
  */
 
 /** Fills the panel for the selected node, or for the moment where nothing is selected. */
@@ -54,6 +54,8 @@ export class Panel {
     const { type } = trace.nodes;
     const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
+    const told = this.actions.told(node);
+    if (told.length) parts.push(heading("changed"), html("ul", { class: "ex-told" }, ...told.map((words) => html("li", {}, visible(words)))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
     if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), ...this.verdicts.alsoTried(main));

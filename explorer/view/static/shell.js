@@ -28,6 +28,7 @@ export class Shell {
       kind: (node) => view.kind(node),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.firstNaN(),
+      told: (node) => view.callbacks.told?.(node) ?? [],
     });
     this.strip = new Strip(trace, story, go);
     this.search = new Search(trace, {
@@ -40,7 +41,7 @@ export class Shell {
         view.focus.take();
       },
     });
-    this.help = helpBox(() => view.help());
+    this.help = helpBox(() => view.help(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
     this.cost = html("div", { class: "ex-cost" });
@@ -68,7 +69,7 @@ export class Shell {
       iconButton("search", "search (/)", () => this.search.open()),
       ...(view.trace.layout.boxes.length > 1 ? boxes : []),
       iconButton("fit", "fit into view (f)", () => view.fit()),
-      iconButton("theme", "dark or light", () => view.theme.turn()),
+      iconButton("theme", "dark or light", () => view.turnTheme()),
       iconButton("help", "keys (?)", () => view.help()),
     );
   }

@@ -20,6 +20,10 @@ import { Trace } from "./trace.js";
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void}} Callbacks
+ * @typedef {Callbacks & {onMoment?: (moment: import("./story.js").Moment) => void, onBox?: (box: number) => void,
+ *   onEnter?: (body: number) => void, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
+ *   differs?: (scene: import("./scene.js").Scene) => Map<number, string>, told?: (node: number) => string[],
+ *   keys?: {key: string, what: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
  */
 
 /** px below which the why panel stands under the canvas. */
@@ -27,7 +31,7 @@ const NARROW = 720;
 
 /** One explorer on the page. */
 export class View {
-  /** @param {HTMLElement} element @param {any} payload @param {Callbacks} callbacks */
+  /** @param {HTMLElement} element @param {any} payload @param {Callbacks | PairCallbacks} callbacks */
   constructor(element, payload, callbacks) {
     this.callbacks = callbacks;
     this.root = html("div", { class: "explorer-view", role: "application", "aria-roledescription": "graph explorer" });
@@ -76,6 +80,7 @@ export class View {
   #moved(sights) {
     this.canvas.see(...sights);
     this.shell?.minimap.refresh();
+    this.callbacks.onCamera?.();
   }
 
   /** Compose the boxes again, then show. */
@@ -90,10 +95,12 @@ export class View {
     this.scene = this.director.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
     const lit = this.shell.panel.twins.lit(this.selected, this.box);
-    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit }, motion);
+    this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
+    this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit, differs: this.differs }, motion);
     this.shell.show(this.now, this.selected, this.box);
     this.shell.minimap.draw(this.placement, this.scene);
     this.focus.rove();
+    this.callbacks.onShow?.();
   }
 
   #measure() {
@@ -122,6 +129,7 @@ export class View {
     if (moment.step === this.now.step && moment.chapter === this.now.chapter) return;
     const motion = wanted - this.now.step;
     this.now = moment;
+    this.callbacks.onMoment?.(moment);
     this.show(motion);
     this.#follow();
     this.callbacks.onState?.({ step: moment.step, stage: this.stageName });
@@ -208,6 +216,7 @@ export class View {
     this.selected = -1;
     this.box = box;
     if (changed) this.callbacks.onSelect?.(-1);
+    this.callbacks.onBox?.(box);
   }
 
   /** Select a box, open what is around it and bring it into sight. @param {number} box */
@@ -249,11 +258,19 @@ export class View {
     this.camera.fit(this.placement.size, true);
     this.shell.showBody(body);
     if (this.root.contains(document.activeElement)) this.focus.take();
+    this.callbacks.onEnter?.(body);
   }
 
   /** Show the whole graph. */
   fit() {
-    this.camera.fit(this.placement.size);
+    if (this.callbacks.fit) this.callbacks.fit();
+    else this.camera.fit(this.placement.size);
+  }
+
+  /** Turn dark into light and light into dark. */
+  turnTheme() {
+    this.theme.turn();
+    this.callbacks.onTheme?.(this.theme.wanted);
   }
 
   /** Show or hide the list of keys. */

@@ -1,0 +1,38 @@
+"""A comparison as one HTML file that works from disk: both players, tied, and a picture for readers without scripts."""
+
+from __future__ import annotations
+
+from explorer.record.comparison import Comparison
+from explorer.view.compared import Compared
+from explorer.view.drawing import draw
+from explorer.view.html import page
+from explorer.view.markup import Markup
+from explorer.view.paired import paired
+from explorer.view.payload import payload
+
+_START = """
+const given = JSON.parse(document.getElementById("explorer-data").textContent);
+const pair = mountPair(document.getElementById("explorer"), given);
+pair.views[0].root.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
+"""
+
+_FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 190px)) !important}"
+
+
+def html(comparison: Comparison, *, theme: str = "auto") -> str:
+    """Return a complete HTML page of both recordings side by side; it loads nothing, and its policy forbids it to.
+
+    Raises ValueError for a theme that does not exist.
+    """
+    recordings = comparison.before, comparison.after
+    drawings = [draw(recording) for recording in recordings]
+    held = {
+        "comparison": paired(comparison),
+        "payloads": [
+            payload(recording, theme=theme, position=0, drawing=drawing)
+            for recording, drawing in zip(recordings, drawings, strict=True)
+        ],
+    }
+    names = [recording.title or "recording" for recording in recordings]
+    fallback = Markup(Compared(**vars(comparison)).html())
+    return page(" → ".join(dict.fromkeys(names)), held, _START, fallback, theme=theme, style=_FILL)

@@ -1,0 +1,101 @@
+// Where the camera of one view stands when that of another moved: what is in the middle of one is in the middle of both.
+
+/** Maps points of one graph to the other, by the places of nodes that stand for each other. */
+export class Tie {
+  /** @param {import("./view.js").View[]} views @param {import("./differences.js").Differences} differences */
+  constructor(views, differences) {
+    this.views = views;
+    this.slots = this.#slots(differences);
+    this.found = [null, null];
+  }
+
+  /** Slot before → slot after. */
+  #slots(differences) {
+    const [before, after] = this.views.map(({ trace }) => trace);
+    return before.layout.slots.map(({ nodes }) => {
+      for (const node of nodes) {
+        const partner = differences.partner(0, node);
+        if (partner >= 0 && after.slotOf[partner] >= 0) return after.slotOf[partner];
+      }
+      return -1;
+    });
+  }
+
+  /** For each side: box → the box of the other side that stands for it. @returns {Map<number, number>[]} */
+  get boxes() {
+    this.found.forEach((known, side) => (this.found[side] = known ?? this.#boxes(side)));
+    return this.found;
+  }
+
+  /** Box of one side → the box of the other side that holds most of the same. */
+  #boxes(side) {
+    const [own, other] = [this.views[side], this.views[1 - side]];
+    const common = new Map();
+    const sizes = [new Map(), new Map()];
+    this.slots.forEach((after, before) => {
+      const [slot, partner] = side ? [after, before] : [before, after];
+      if (slot < 0 || partner < 0) return;
+      const [around, there] = [own.paths.around(slot), other.paths.around(partner)];
+      for (const [index, path] of [around, there].entries()) for (const box of path) sizes[index].set(box, (sizes[index].get(box) ?? 0) + 1);
+      for (const box of around) {
+        if (!common.has(box)) common.set(box, new Map());
+        for (const each of there) common.get(box).set(each, (common.get(box).get(each) ?? 0) + 1);
+      }
+    });
+    const found = new Map();
+    for (const [box, others] of common) {
+      let most = ALIKE;
+      // Of boxes that hold equally much, the one as deep: what is around another is told before what is inside.
+      for (const [each, count] of others) {
+        const depth = Math.abs(own.paths.depth[box] - other.paths.depth[each]);
+        const share = count / (sizes[0].get(box) + sizes[1].get(each) - count) - depth / 1000;
+        if (share > most) [most] = [share, found.set(box, each)];
+      }
+    }
+    return found;
+  }
+
+  /** Pairs of places, x, y of one side and x, y of the other, of what shows nodes that stand for each other. */
+  #anchors() {
+    const [before, after] = this.views.map(({ placement }) => placement);
+    if (this.known?.before === before && this.known.after === after) return this.known.anchors;
+    const anchors = new Map();
+    this.slots.forEach((partner, slot) => {
+      if (partner < 0) return;
+      const [one, two] = [before.shows(slot), after.shows(partner)];
+      if (!one || !two) return;
+      const key = `${one}|${two}`;
+      if (!anchors.has(key)) anchors.set(key, [one[0] + one[2] / 2, one[1] + one[3] / 2, two[0] + two[2] / 2, two[1] + two[3] / 2]);
+    });
+    this.known = { before, after, anchors: [...anchors.values()] };
+    return this.known.anchors;
+  }
+
+  /** Where a point of one side is on the other: moved as what is near it, the nearest most. */
+  point(side, x, y) {
+    const from = 2 * side;
+    const to = 2 - from;
+    let [weights, dx, dy] = [0, 0, 0];
+    for (const anchor of this.#anchors()) {
+      const distance = (anchor[from] - x) ** 2 + (anchor[from + 1] - y) ** 2;
+      const weight = 1 / (distance + 1) ** 2;
+      weights += weight;
+      dx += weight * (anchor[to] - anchor[from]);
+      dy += weight * (anchor[to + 1] - anchor[from + 1]);
+    }
+    if (weights) return [x + dx / weights, y + dy / weights];
+    const [own, other] = [this.views[side].placement.size, this.views[1 - side].placement.size];
+    return [(x * other[0]) / own[0], (y * other[1]) / own[1]];
+  }
+
+  /** Let the other camera stand where that of one side does. @param {number} side */
+  align(side) {
+    const [own, other] = [this.views[side], this.views[1 - side]];
+    if (!own.room.width || !other.room.width || !own.placement || !other.placement) return;
+    const [x, y, wide, high] = own.camera.sight();
+    other.camera.stand(own.camera.scale, ...this.point(side, x + wide / 2, y + high / 2), own.camera.gliding);
+  }
+}
+
+/** The part of what two boxes hold that must be the same for one to stand for the other. */
+const ALIKE = 0.5;
