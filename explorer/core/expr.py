@@ -24,7 +24,7 @@ from explorer.core.origin import INTERNAL, Place, place_of
 from explorer.core.types import AnyType, Array, Shape, TensorType
 
 if TYPE_CHECKING:
-    from types import CodeType
+    from types import CodeType, FrameType
 
     from explorer.core.operation import Operation
 
@@ -232,7 +232,9 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
     return self
 
 
-def record_typed(operation: Operation, kind: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...]) -> Expr:
+def record_typed(
+    operation: Operation, kind: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
+) -> Expr:
     """The expression of an operation whose type is known, on operands and on ``hidden`` ones that were used before."""
     self = _new(Expr)
     self.operation, self.type = operation, kind
@@ -249,10 +251,11 @@ def enter(node: Expr) -> None:
     node.uid = next_uid()
     around = state
     node.scope = around.scope
-    if around.origin is not None:
-        node.code, node.instruction = around.origin
-        return
-    frame = _frame(2)
+    node.code, node.instruction = around.origin or _line_of(_frame(2))
+
+
+def _line_of(frame: FrameType) -> tuple[CodeType, int]:
+    """The user's code, and the instruction, that led to a frame."""
     code = frame.f_code
     while code.co_filename.startswith(INTERNAL):
         outer = frame.f_back
@@ -260,7 +263,18 @@ def enter(node: Expr) -> None:
             break
         frame = outer
         code = frame.f_code
-    node.code, node.instruction = code, frame.f_lasti
+    return code, frame.f_lasti
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Record what follows as written on the user's line that led here, which is looked for once."""
+    outer = state.origin
+    state.origin = outer or _line_of(_frame(3))  # behind this generator and the ``with``
+    try:
+        yield
+    finally:
+        state.origin = outer
 
 
 def derive(

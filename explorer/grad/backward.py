@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.core.elements import is_floating
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr, Scope, scope
+from explorer.core.expr import Expr, Scope, one_line, scope
 from explorer.core.function import Call, Item
 from explorer.core.graph import reachable
 from explorer.core.hooks import hooks
@@ -22,6 +22,7 @@ from explorer.ops.arithmetic import add_n
 from explorer.ops.base import sum_to
 from explorer.ops.movement import cast
 from explorer.ops.structured import Zero, full
+from explorer.record.uncollected import uncollected
 
 
 def backward(
@@ -155,7 +156,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     for node in inputs:
         if not is_floating(node.dtype):
             raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for real floating values")
-    with scope("gradient", "gradient"):
+    with uncollected(), one_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         found = backward([loss], [start], inputs)
         return unflatten(

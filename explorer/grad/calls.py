@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.core.expr import Expr, record, scope, surrounded
+from explorer.core.expr import Expr, record, record_typed, scope, state, surrounded
 from explorer.core.function import Body, Call, Parameter, item, make_body
 from explorer.core.graph import reachable, rebuild, rescope
 from explorer.core.structure import flatten
@@ -22,6 +22,7 @@ class Differentiated:
     """What differentiating a body gave."""
 
     augmented: Call
+    """the call itself where its outputs are all that the vjp body takes"""
     residuals: tuple[int, ...]
     """outputs of the augmented body that the vjp body takes"""
     vjp: Call | None
@@ -78,9 +79,11 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
         if numbers.setdefault(node.uid, len(outputs)) == len(outputs):
             outputs.append(node)
     places = [numbers[node.uid] for node in residuals]
-    structure = flatten(tuple(outputs))[1]
-    augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
-    augmented.derived["structure"] = body.structure
+    augmented = body
+    if len(outputs) > len(body.outputs):
+        structure = flatten(tuple(outputs))[1]
+        augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
+        augmented.derived["structure"] = body.structure
     with surrounded(inside, first.code, first.instruction):  # not where the first gradient happened to be taken
         taken = (*[inputs[i] for i in used], *residuals)
         stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in taken}
@@ -121,14 +124,24 @@ def call_gradient(
         return [None] * len(operands)
     residuals: list[Expr] = []
     if made.residuals:
-        with surrounded(result.scope, result.code, result.instruction):
-            forward = record(made.augmented, operands)
-        single = not isinstance(forward.type, TupleType)
-        residuals = [forward if single else record(item(index), (forward,)) for index in made.residuals]
+        forward = result if made.augmented is call else _recorded_beside(result, made.augmented, operands)
+        residuals = [_output(forward, index) for index in made.residuals]
     given = (*[operands[i] for i in made.inputs], *residuals, *[seed for seed in seeds if seed is not None])
     gradients = record(made.vjp, given)
-    several = isinstance(gradients.type, TupleType)
-    return [
-        None if index is None else record(item(index), (gradients,)) if several else gradients
-        for index in made.gradients
-    ]
+    return [None if index is None else _output(gradients, index) for index in made.gradients]
+
+
+def _recorded_beside(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
+    """A call in the place of another one."""
+    scope, origin = state.scope, state.origin
+    state.scope, state.origin = result.scope, (result.code, result.instruction)
+    try:
+        return record(operation, operands)
+    finally:
+        state.scope, state.origin = scope, origin
+
+
+def _output(value: Expr, index: int) -> Expr:
+    """One output of a call."""
+    kind = value.type
+    return record_typed(item(index), kind.parts[index], (value,)) if isinstance(kind, TupleType) else value

@@ -40,8 +40,10 @@ def reproducer(planned: Planned, recording: Recording, decision: Decision) -> st
             fix="plan.reproducer(plan.recording.decisions[0])",
         )
     unwritten: OperandError | None = None
-    write = _differentiated if decision.code == "augmented" else _written
-    for part in _parts(planned, recording, decision):
+    writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
+    for part, write in itertools.product(_parts(planned, recording, decision), writers):
+        if write is _differentiated and _call(planned, part) is None:
+            continue
         try:
             source = write(planned, part)
         except OperandError as error:
@@ -139,9 +141,16 @@ def _written(planned: Planned, part: _Part) -> str:
     return _cell(made, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
 
 
+def _call(planned: Planned, part: _Part) -> Expr | None:
+    """The first call of a part."""
+    inside = (node for node in planned.graph.recorded if node.uid in part.inside)
+    return next((node for node in inside if isinstance(node.operation, Call)), None)
+
+
 def _differentiated(planned: Planned, part: _Part) -> str:
     """The source of the first call of a part beside its gradient: the two functions know each other by that alone."""
-    call = next(node for node in planned.graph.recorded if node.uid in part.inside and isinstance(node.operation, Call))
+    call = _call(planned, part)
+    assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
     made = Source([*operands, call], {operand.uid for operand in operands})
     asked = [made.names[operand.uid] for operand in operands if operand.dtype.kind == "f"]
