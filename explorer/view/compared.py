@@ -8,6 +8,7 @@ from explorer.record import Recording
 from explorer.record.comparison import Comparison, Regrouped, compare
 from explorer.view.counted import Count, counted
 from explorer.view.lines import source_text
+from explorer.view.marks import differences, legend
 from explorer.view.markup import Markup, element
 from explorer.view.paired import title
 from explorer.view.svg import svg
@@ -57,7 +58,7 @@ class Compared(Comparison):
             f"recorded nodes: {nodes.same:,} the same, {len(nodes.renamed):,} renamed, {len(nodes.changed):,} changed, "
             f"{len(nodes.only_before):,} only before, {len(nodes.only_after):,} only after"
         ]
-        changed = [f"  ~ {self._pair(node)}: {'; '.join(words)}" for node, words in nodes.changed.items()]
+        changed = [f"  Δ {self._pair(node)}: {'; '.join(words)}" for node, words in nodes.changed.items()]
         removed = [f"  - {_node(self.before, node)}" for node in nodes.only_before]
         added = [f"  + {_node(self.after, node)}" for node in nodes.only_after]
         labels = self.before.nodes.label, self.after.nodes.label
@@ -98,11 +99,17 @@ class Compared(Comparison):
         return {"text/plain": self.text(), "text/html": self.html()}
 
     def html(self) -> str:
-        """Return both final graphs side by side, and the counts, as HTML without a script."""
+        """Return both graphs side by side with what differs marked, and the text below, as HTML without a script.
+
+        The graphs are those that were recorded, where they differ, else those that the plans end with.
+        """
+        positions = (self.before.end, self.after.end) if self.nodes.equal else (0, 0)
+        marks = differences(self, positions)
         sides = []
-        for name, recording in (("before", self.before), ("after", self.after)):
-            caption = element("figcaption", f"{name}: {title(recording)}")
-            picture = Markup(svg(recording))
+        for side, (name, recording) in enumerate((("before", self.before), ("after", self.after))):
+            told = legend(marks[side].values()) or ["no difference"]
+            caption = element("figcaption", f"{name}: {title(recording)} · {', '.join(told)}")
+            picture = Markup(svg(recording, positions[side], marks=marks[side]))
             sides.append(element("figure", caption, picture, style="margin:0;flex:1 1 0;min-width:0"))
         return element(
             "div",

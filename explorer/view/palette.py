@@ -15,14 +15,27 @@ DARK = {
     "ghost": "#8490a3",
 }  # fmt: skip
 
+_APART_LIGHT = {
+    "plus": "#0f7a55", "plussed": "#e8f6ef", "minus": "#b42318", "minussed": "#fdeceb", "other": "#a8480a",
+    "others": "#fff5e9",
+}  # fmt: skip
+_APART_DARK = {
+    "plus": "#4fd1a1", "plussed": "#12302a", "minus": "#ff8a7a", "minussed": "#35191a", "other": "#f5b26b",
+    "others": "#2c2014",
+}  # fmt: skip
 
-def stylesheet(scope: str, theme: str) -> str:
-    """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark"."""
+
+def stylesheet(scope: str, theme: str, *, marked: bool = False) -> str:
+    """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
+
+    A ``marked`` one tells what differs from another graph.
+    """
     at = f"#{scope}"
-    rules = [f"{at}{{{_variables(DARK if theme == 'dark' else LIGHT)}}}"]
+    light, dark = ({**LIGHT, **_APART_LIGHT}, {**DARK, **_APART_DARK}) if marked else (LIGHT, DARK)
+    rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
     if theme == "auto":
-        rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(DARK)}}}}}")
-    rules += [f"{at} {rule}" for rule in _RULES]
+        rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(dark)}}}}}")
+    rules += [f"{at} {rule}" for rule in (*_RULES, *_APART_RULES * marked)]
     return "".join(rules)
 
 
@@ -63,4 +76,16 @@ _RULES = (
     ".output rect{stroke:var(--ink);stroke-width:1.8}",
     "g rect.mark{fill:var(--ink);stroke:none}",
     "g text.asked{font-size:9px;font-weight:700;fill:var(--bg);text-anchor:middle}",
+)
+_APART_RULES = (
+    ".added{--apart:var(--plus);--ground:var(--plussed)}",
+    ".removed{--apart:var(--minus);--ground:var(--minussed)}",
+    ".changed{--apart:var(--other);--ground:var(--others)}",
+    ".regrouped{--apart:var(--fuse);--ground:var(--fused)}",
+    ":is(.added,.removed,.changed,.regrouped) rect{fill:var(--ground);stroke:var(--apart);stroke-width:2}",
+    "g rect.apart{fill:var(--apart,var(--ink));stroke:none}",
+    "g text.apart{font-size:9px;font-weight:700;fill:var(--on);text-anchor:middle}",
+    ".closed text.apart{fill:var(--bg)}",
+    "g rect.badge{fill:var(--accent);stroke:none}",
+    "g rect.mark{fill:var(--ink);stroke:none}",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from explorer.record import Recording
 from explorer.record.uncollected import uncollected
@@ -12,6 +13,7 @@ from explorer.view.compose import Rect, Scene, Segment, compose
 from explorer.view.drawing import Drawing, draw
 from explorer.view.frames import closed_around, frames
 from explorer.view.lines import LINE, TITLE, group_title
+from explorer.view.marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model
 from explorer.view.palette import stylesheet
@@ -28,11 +30,12 @@ def svg(
     theme: str = "auto",
     body: int = 0,
     drawing: Drawing | None = None,
+    marks: Mapping[int, Difference] | None = None,
 ) -> str:
     """Draw a recording at a position (None: the end) as SVG text; ``body`` chooses one of its graphs.
 
     ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, where it is
-    there already. Raises ValueError outside 0 … ``end``.
+    there already; ``marks`` say of nodes what they are to another graph. Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -45,13 +48,21 @@ def svg(
     with uncollected():
         scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
         state = state_at(recording, model.slots, where)
-        return _Picture(model, scene, state, is_open, model.tree.bodies[body], where).draw(theme)
+        return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
 
 
 class _Picture:
     def __init__(
-        self, model: Model, scene: Scene, state: State, is_open: set[int], outermost: int, position: int
+        self,
+        model: Model,
+        scene: Scene,
+        state: State,
+        is_open: set[int],
+        outermost: int,
+        position: int,
+        marks: Mapping[int, Difference],
     ) -> None:
+        self.marks = {slot: marks[node] for slot, node in state.shown.items() if node in marks}
         self.model, self.scene, self.state = model, scene, state
         self.is_open, self.outermost, self.position = is_open, outermost, position
         self.frames = frames(model, scene, state, is_open)
@@ -66,6 +77,7 @@ class _Picture:
     def draw(self, theme: str) -> str:
         recording, (wide, high) = self.model.recording, self.scene.size
         key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
+        key += f"\n{sorted(self.marks.items())}" if self.marks else ""
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
         arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
         marker = element(
@@ -78,7 +90,7 @@ class _Picture:
         return element(
             "svg",
             element("title", self._title()),
-            element("style", Markup(stylesheet(name, theme))),
+            element("style", Markup(stylesheet(name, theme, marked=bool(self.marks)))),
             element("defs", marker),
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
             *self._open_boxes(),
@@ -144,6 +156,7 @@ class _Picture:
                         for number, line in enumerate(details if inside else ["removed"])
                     ),
                     *(self._output_mark(x + wide, y + high) if self.state.outputs & set(inside) else ()),
+                    *self._differences(inside, x, y + high),
                     class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
                 )
             )
@@ -154,6 +167,11 @@ class _Picture:
         if self.model.tree.boxes[box].is_operator:
             return []
         return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
+
+    def _differences(self, inside: list[int], x: int, y: int) -> list[Markup]:
+        """Draw how many nodes inside a closed box differ from another graph, on its lower left corner."""
+        told = tally(self.marks[slot] for slot in inside if slot in self.marks)
+        return pill(told, x - 6, y + 5) if told else []
 
     def _as_node(self, box: int) -> bool:
         """Tell whether a closed box is drawn as the one node inside; that of a layer has a name and ports to show."""
@@ -275,6 +293,10 @@ class _Picture:
         if slot in self.state.outputs:
             parts += self._output_mark(x + wide, y + high)
             kind += " output"
+        if slot in self.marks:
+            differs = self.marks[slot]
+            parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
+            kind += f" {differs}"
         return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:

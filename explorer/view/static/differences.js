@@ -5,7 +5,7 @@ import { unpack } from "./unpack.js";
 /** @typedef {"added" | "removed" | "changed" | "regrouped"} Difference */
 
 /** The sign of each difference, and what it is called; colours only repeat what these say. */
-export const SIGNS = { removed: "−", added: "+", changed: "~", regrouped: "≠" };
+export const SIGNS = { removed: "−", added: "+", changed: "Δ", regrouped: "≠" };
 export const WORDS = { removed: "removed", added: "added", changed: "changed", regrouped: "other kernel" };
 export const MEANINGS = {
   removed: "stands before only",
@@ -111,7 +111,7 @@ export function tally(kinds) {
   return counts;
 }
 
-/** "−2 +1 ~3", "" where there are none. */
+/** "−2 +1 Δ3", "" where there are none. */
 export function tallyText(counts) {
   return Object.entries(SIGNS).flatMap(([kind, sign]) => (counts[kind] ? [sign + counts[kind]] : [])).join(" ");
 }

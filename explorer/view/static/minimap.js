@@ -27,10 +27,12 @@ export class Minimap {
     const colours = getComputedStyle(this.root);
     this.strong = colours.getPropertyValue("--ex-accent");
     this.soft = colours.getPropertyValue("--ex-edge");
+    this.apart = { added: "--ex-new", removed: "--ex-bad", changed: "--ex-warn", regrouped: "--ex-fuse" };
+    for (const [kind, name] of Object.entries(this.apart)) this.apart[kind] = colours.getPropertyValue(name);
   }
 
-  /** @param {import("./place.js").Placement} placement @param {import("./scene.js").Scene} scene */
-  draw(placement, scene) {
+  /** @param {import("./place.js").Placement} placement @param {import("./scene.js").Scene} scene @param {Map<number, string>} [differs] slot → what it is to the other of two graphs */
+  draw(placement, scene, differs = new Map()) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);
     this.left = (WIDE - this.size[0] * this.factor) / 2;
@@ -38,10 +40,12 @@ export class Minimap {
     const pen = this.#pen(this.picture);
     const attention = new Set(scene.attention);
     const drawn = [];
-    for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) drawn.push([rect, scene.boxes.get(box)?.changed]);
-    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, attention.has(slot)]);
-    for (const [[x, y, w, h], strong] of drawn) {
-      pen.fillStyle = strong ? this.strong : this.soft;
+    const hidden = new Map([...differs].map(([slot, kind]) => [placement.hiddenIn[slot], kind]));
+    const colour = (strong, kind) => (strong ? this.strong : (this.apart?.[kind] ?? this.soft));
+    for (const [box, rect] of placement.boxes) if (!placement.composed.has(box)) drawn.push([rect, colour(scene.boxes.get(box)?.changed, hidden.get(box))]);
+    for (const [slot, rect] of placement.slots) if (scene.slots.has(slot)) drawn.push([rect, colour(attention.has(slot), differs.get(slot))]);
+    for (const [[x, y, w, h], fill] of drawn) {
+      pen.fillStyle = fill;
       pen.fillRect(this.left + x * this.factor, this.top + y * this.factor, Math.max(1.5, w * this.factor), Math.max(1.5, h * this.factor));
     }
     this.refresh();

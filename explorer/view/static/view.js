@@ -98,7 +98,7 @@ export class View {
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit, differs: this.differs }, motion);
     this.shell.show(this.now, this.selected, this.box);
-    this.shell.minimap.draw(this.placement, this.scene);
+    this.shell.minimap.draw(this.placement, this.scene, this.differs);
     this.focus.rove();
     this.callbacks.onShow?.();
   }
@@ -119,7 +119,7 @@ export class View {
   #repaint() {
     if (!this.scene) return;
     this.shell.minimap.paint();
-    this.shell.minimap.draw(this.placement, this.scene);
+    this.shell.minimap.draw(this.placement, this.scene, this.differs);
   }
 
   /** Go to a step. @param {number} step @param {number} [chapter] the stage wanted, where several share the step */
