@@ -128,7 +128,8 @@ class Operation(metaclass=_Interning):
 
     _operand_count: ClassVar[int | None] = None
     """how many operands ``infer`` takes, None for any number"""
-    _types: dict[tuple[AnyType, ...], AnyType]
+    known_types: dict[tuple[AnyType, ...], AnyType]
+    """operand types → the result's, as far as the rule was asked"""
 
     def __init_subclass__(
         cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
@@ -149,7 +150,7 @@ class Operation(metaclass=_Interning):
             extend(extends if isinstance(extends, type) else type(extends), cls)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_types", {})
+        object.__setattr__(self, "known_types", {})
 
     # -- facets --------------------------------------------------------------------------------------------------
 
@@ -235,7 +236,11 @@ class Operation(metaclass=_Interning):
 
     def __call__(self, *operands: Any) -> Expr:
         """Record this operation on expressions, arrays or numbers."""
-        return record(self, as_operands(operands))
+        for operand in operands:
+            if not isinstance(operand, Expr):
+                operands = as_operands(operands)
+                break
+        return record(self, operands)
 
     @classmethod
     def count_operands(cls) -> int | None:
@@ -248,17 +253,16 @@ class Operation(metaclass=_Interning):
 
     def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
         """The inferred type, remembered for each tuple of operand types."""
-        try:
-            return self._types[types]
-        except KeyError:
-            pass
+        held = self.known_types.get(types)
+        if held is not None:
+            return held
         for given in types:
             if type(given) is TupleType and not self.takes_tuples:
                 raise self.refuse(types, "operands have one output", "unpack the value first: a, b = f(x)")
         expected = self._operand_count
         if expected is not None and len(types) != expected:
             raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
-        found = self._types[types] = self._inferred(types)
+        found = self.known_types[types] = self._inferred(types)
         return found
 
     def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
 
 def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
-    return cast("Expr", functions[name](*operands, **attributes))
+    made: Expr = functions[name](*operands, **attributes)
+    return made
+
+
+def _binary(name: str, left: Any, right: Any) -> Expr:
+    made: Expr = functions[name](left, right)
+    return made
 
 
 def _logic(kind: str, left: Any, right: Any) -> Expr:
@@ -30,40 +36,40 @@ class Operators:
     __slots__ = ()
 
     def __add__(self, other: Any) -> Expr:
-        return _apply("add", self, other)
+        return _binary("add", self, other)
 
     def __radd__(self, other: Any) -> Expr:
-        return _apply("add", other, self)
+        return _binary("add", other, self)
 
     def __sub__(self, other: Any) -> Expr:
-        return _apply("subtract", self, other)
+        return _binary("subtract", self, other)
 
     def __rsub__(self, other: Any) -> Expr:
-        return _apply("subtract", other, self)
+        return _binary("subtract", other, self)
 
     def __mul__(self, other: Any) -> Expr:
-        return _apply("multiply", self, other)
+        return _binary("multiply", self, other)
 
     def __rmul__(self, other: Any) -> Expr:
-        return _apply("multiply", other, self)
+        return _binary("multiply", other, self)
 
     def __truediv__(self, other: Any) -> Expr:
-        return _apply("divide", self, other)
+        return _binary("divide", self, other)
 
     def __rtruediv__(self, other: Any) -> Expr:
-        return _apply("divide", other, self)
+        return _binary("divide", other, self)
 
     def __floordiv__(self, other: Any) -> Expr:
-        return _apply("floor_divide", self, other)
+        return _binary("floor_divide", self, other)
 
     def __rfloordiv__(self, other: Any) -> Expr:
-        return _apply("floor_divide", other, self)
+        return _binary("floor_divide", other, self)
 
     def __mod__(self, other: Any) -> Expr:
-        return _apply("remainder", self, other)
+        return _binary("remainder", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
-        return _apply("remainder", other, self)
+        return _binary("remainder", other, self)
 
     def __divmod__(self, other: Any) -> tuple[Expr, Expr]:
         return self // other, self % other
@@ -72,10 +78,10 @@ class Operators:
         return other // self, other % self
 
     def __pow__(self, other: Any) -> Expr:
-        return _apply("power", self, other)
+        return _binary("power", self, other)
 
     def __rpow__(self, other: Any) -> Expr:
-        return _apply("power", other, self)
+        return _binary("power", other, self)
 
     def __and__(self, other: Any) -> Expr:
         return _logic("and", self, other)
@@ -90,31 +96,31 @@ class Operators:
         return _logic("or", other, self)
 
     def __xor__(self, other: Any) -> Expr:
-        return _apply("bitwise_xor", self, other)
+        return _binary("bitwise_xor", self, other)
 
     def __rxor__(self, other: Any) -> Expr:
-        return _apply("bitwise_xor", other, self)
+        return _binary("bitwise_xor", other, self)
 
     def __lshift__(self, other: Any) -> Expr:
-        return _apply("left_shift", self, other)
+        return _binary("left_shift", self, other)
 
     def __rlshift__(self, other: Any) -> Expr:
-        return _apply("left_shift", other, self)
+        return _binary("left_shift", other, self)
 
     def __rshift__(self, other: Any) -> Expr:
-        return _apply("right_shift", self, other)
+        return _binary("right_shift", self, other)
 
     def __rrshift__(self, other: Any) -> Expr:
-        return _apply("right_shift", other, self)
+        return _binary("right_shift", other, self)
 
     def __invert__(self) -> Expr:
         return _apply("logical_not", self)
 
     def __matmul__(self, other: Any) -> Expr:
-        return _apply("matmul", self, other)
+        return _binary("matmul", self, other)
 
     def __rmatmul__(self, other: Any) -> Expr:
-        return _apply("matmul", other, self)
+        return _binary("matmul", other, self)
 
     def __neg__(self) -> Expr:
         return _apply("negative", self)
@@ -126,22 +132,22 @@ class Operators:
         return _apply("absolute", self)
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
-        return _apply("equal", self, other)
+        return _binary("equal", self, other)
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]  # as above
-        return _apply("not_equal", self, other)
+        return _binary("not_equal", self, other)
 
     def __lt__(self, other: Any) -> Expr:
-        return _apply("less", self, other)
+        return _binary("less", self, other)
 
     def __le__(self, other: Any) -> Expr:
-        return _apply("less_equal", self, other)
+        return _binary("less_equal", self, other)
 
     def __gt__(self, other: Any) -> Expr:
-        return _apply("greater", self, other)
+        return _binary("greater", self, other)
 
     def __ge__(self, other: Any) -> Expr:
-        return _apply("greater_equal", self, other)
+        return _binary("greater_equal", self, other)
 
     def __getitem__(self, index: Any) -> Expr:
         return _apply("getitem", self, index)
