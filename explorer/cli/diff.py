@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from explorer.cli.output import refuse_inputs, report, write
 from explorer.core.errors import FileError
 from explorer.record import Recording, loads
 
 HELP = "tell what differs between two models, or two recordings"
 DESCRIPTION = """\
-Tell what differs between two models and their plans: operators that were added, removed or changed, counts, decisions
-that only one plan takes, and kernels that compute the same in another way. Operators are matched by structure.
+Tell what differs between two models and their plans: operators that were added, removed or changed, weights with other
+values, counts, decisions that only one plan takes, and kernels that compute the same in another way. Operators are
+matched by structure, whatever the files call them.
 
 A and B are model files, or recordings that "explorer show -o x.json" wrote: keep one of a model beside its tests, and a
-lost fusion fails them. The exit status is 1 where anything differs.
+lost fusion fails them. A recording holds no weights. The exit status is 1 where anything differs.
+
+The ending of the output chooses its form:
+  .html  a page with both graphs side by side, which step together; it opens from disk      .txt  text
 """
 
 
@@ -23,25 +30,56 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("before", metavar="A", type=Path, help="a model's file, or a recording: x.json")
     parser.add_argument("after", metavar="B", type=Path, help="another one")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write there what is told: x.html or x.txt")
+    parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of .html")
+    parser.add_argument("--no-weights", action="store_true", help="compare graphs and plans only; no weight is read")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the comparison."""
+    """Print or write the comparison."""
+    from explorer.cli.weights import compare_weights
     from explorer.view.compared import Compared
+    from explorer.view.paired_page import html
 
-    found = Compared.of(_recording(options.before), _recording(options.after))
-    sys.stdout.write(found.text())
-    return 0 if found.equal else 1
+    output: Path | None = options.output
+    if output is not None:
+        if output.suffix.lower() not in (".html", ".txt"):
+            raise FileError(
+                "nothing is known to write there", path=str(output), rule="a comparison is written as .html or .txt",
+                fix=f"-o {output.with_suffix('.html').name}",
+            )  # fmt: skip
+        refuse_inputs(output, (options.before, options.after))
+    recording, nodes = _read(options.before)
+    other, others = _read(options.after)
+    found = Compared.of(recording, other)
+    text, equal = found.text(), found.equal
+    if nodes and others and not options.no_weights:
+        try:
+            weights = compare_weights(found, nodes, others)
+        except FileError as error:
+            raise FileError(
+                error.given.removeprefix(f"{error.path}: "), path=error.path, rule=error.rule,
+                fix=f"{error.fix}; or compare the graphs alone with --no-weights",
+            ) from error  # fmt: skip
+        text, equal = text + weights.text, equal and not weights.differ
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write(output, html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
+        report(f"{output}: {'no difference' if equal else 'differences'}")
+    return 0 if equal else 1
 
 
-def _recording(path: Path) -> Recording:
-    """The plan of a model's file, or what a file records."""
+def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
+    """The plan of a model's file with the expressions of its nodes, or what a file records, which has none."""
     if path.suffix.lower() != ".json":
         from explorer.formats import open
+        from explorer.run.recorder import expressions
 
-        return open(path).look().recording
+        plan = open(path).look()
+        return plan.recording, expressions(plan.planned)
     try:
-        return loads(path.read_text(encoding="utf-8"))
+        return loads(path.read_text(encoding="utf-8")), ()
     except ValueError as error:
         raise FileError(
             str(error),

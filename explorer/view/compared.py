@@ -10,7 +10,7 @@ from explorer.view.counted import Count, counted
 from explorer.view.lines import source_text
 from explorer.view.marks import differences, legend
 from explorer.view.markup import Markup, element
-from explorer.view.paired import title
+from explorer.view.paired import option_text, title
 from explorer.view.svg import svg
 from explorer.view.text import decision_line, folded
 from explorer.view.visible import visible
@@ -35,7 +35,8 @@ class Compared(Comparison):
     def text(self, *, measured: bool = False) -> str:
         """Return the comparison as text; canonical, unless ``measured`` asks for the times of runs too."""
         lines = [f"{title(self.before)} → {title(self.after)}"]
-        lines += [f"option {name}: {one} → {two}" for name, (one, two) in self.options.items()]
+        for name, pair in self.options.items():
+            lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
         lines += self._graph_lines()
         rows = [Count("", "before", "after", "difference"), *counted(self, measured=measured)]
         wide = [max(len(row[column]) for row in rows) for column in range(3)]

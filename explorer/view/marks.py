@@ -60,7 +60,8 @@ def tally(kinds: Iterable[Difference]) -> str:
 def legend(kinds: Collection[Difference]) -> list[str]:
     """Say how many there are of each kind: ``− 2 removed``."""
     counts = Counter(kinds)
-    return [f"{sign} {counts[kind]:,} {WORDS[kind]}" for kind, sign in SIGNS.items() if counts[kind]]
+    words = {**WORDS, "regrouped": "in other kernels"}
+    return [f"{sign} {counts[kind]:,} {words[kind]}" for kind, sign in SIGNS.items() if counts[kind]]
 
 
 def pill(text: str, x: float, y: float) -> list[Markup]:

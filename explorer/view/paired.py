@@ -37,7 +37,7 @@ def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[i
     return before, steps[0][before]
 
 
-def _option(value: Any) -> str:
+def option_text(value: Any) -> str:
     """Write an option: names with commas between them, nothing where there are none."""
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
@@ -49,7 +49,7 @@ def paired(comparison: Comparison) -> dict[str, Any]:
     steps = partners(comparison)
     return {
         "titles": [title(comparison.before), title(comparison.after)],
-        "options": [[name, _option(one), _option(two)] for name, (one, two) in comparison.options.items()],
+        "options": [[name, option_text(one), option_text(two)] for name, (one, two) in comparison.options.items()],
         "start": list(start(comparison, steps["nodes"])),
         "counts": [list(row) for row in counted(comparison, measured=True)],
         **pack(

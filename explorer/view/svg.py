@@ -17,6 +17,7 @@ from explorer.view.marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model
 from explorer.view.palette import stylesheet
+from explorer.view.settled import settled
 from explorer.view.state import State, state_at
 
 _ROOM = 22
@@ -44,10 +45,10 @@ def svg(
         raise ValueError(f"theme {theme!r} is not one of auto, light, dark")
     placed = drawing or draw(recording)
     model = placed.model
-    is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
     with uncollected():
-        scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
         state = state_at(recording, model.slots, where)
+        is_open = settled(model.tree, state, {index for index, box in enumerate(model.tree.boxes) if box.open})
+        scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
         return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
 
 
@@ -207,6 +208,8 @@ class _Picture:
             ]
             x, y, _, _ = frame.shapes[0]
             title = group_title(frame.group.label, frame.number)
+            if any(self.marks.get(slot) == "regrouped" for slot in frame.slots):
+                title = f"{SIGNS['regrouped']} {title}"
             drawn.append((element("g", *shapes), element("text", title, x=x + 2, y=y - 5, class_="fused")))
         return drawn
 
@@ -295,8 +298,9 @@ class _Picture:
             kind += " output"
         if slot in self.marks:
             differs = self.marks[slot]
-            parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
             kind += f" {differs}"
+            if differs != "regrouped" or slot not in self.fused:  # the title of a fused kernel says it for its members
+                parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
         return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:
