@@ -52,7 +52,8 @@ class Link(ABC):
     chain: ClassVar[list[Link]] = []
     """every simplifying link, in the order in which they are asked"""
     over: ClassVar[tuple[type[Operation], ...]] = ()
-    """operations of which one makes an operand wherever the structure is; none: whatever makes the operands"""
+    """operations of which one makes an operand wherever the structure is, at a node of one or two operands; none named:
+    whatever makes the operands"""
     concrete: ClassVar[bool] = False
     """the link looks at the concrete types of operands: where dynamic data hides one, that is told as its refusal"""
 
@@ -93,7 +94,7 @@ class Link(ABC):
         return issubclass(kind, self.roots)
 
     def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
-        """Whether the structure can be there over operands that these kinds of operation make."""
+        """Whether the structure can be there over one or two operands that these kinds of operation make."""
         return not self.over or any(issubclass(kind, self.over) for kind in operands)
 
     @classmethod

@@ -21,9 +21,6 @@ from explorer.plan.graph import Graph
 from explorer.plan.rule import Applied, Declined, Link, location
 from explorer.record.reason import FIELD
 
-_MANY = 3
-"""with more operands than so many, a link looks itself at what makes them"""
-
 _ENDLESS = 10_000
 """so many replacements of what replaced one node are taken for a chain of links that never ends"""
 
@@ -60,7 +57,7 @@ class Simplify:
                         known.add(node.uid)
                 elif operands[0].uid in known:
                     folding.meet(node, operands)
-                links = chains.at(node, kind, graph) if chains[kind] else ()
+                links = chains.at(kind, graph.operands(node)) if chains[kind] else ()
                 if links:
                     pending = self._ask(node, links, graph)
                     if pending:
@@ -81,7 +78,7 @@ class Simplify:
                 return
             current = pending.pop()
             if current.uid not in graph.replaced:
-                links = chains.at(current, type(current.operation), graph)
+                links = chains.at(type(current.operation), graph.operands(current))
                 pending.extend(reversed(self._ask(current, links, graph)))
         raise DeclarationError(
             f"links that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
@@ -155,18 +152,24 @@ class _Chains(dict[type, _Asked]):
         self[kind] = found = [(index, link) for index, link in enumerate(Link.chain) if link.takes(kind)]
         return found
 
-    def at(self, node: Expr, kind: type, graph: Graph) -> _Asked:
+    def at(self, kind: type, operands: tuple[Expr, ...]) -> _Asked:
         """Those that are asked at a node of a kind, for what makes its operands."""
-        operands = graph.operands(node)
-        if len(operands) > _MANY:
+        if len(operands) == 1:
+            (only,) = operands
+            key: tuple[type, ...] = kind, type(only.operation)
+        elif len(operands) == 2:
+            first, second = operands
+            key = kind, type(first.operation), type(second.operation)
+        else:
             return self[kind]
-        key = (kind, *[type(operand.operation) for operand in operands])
         found = self._over.get(key)
-        if found is None:
-            made = key[1:]
-            hidden = any(issubclass(each, Dynamic) for each in made)
-            found = [(i, link) for i, link in self[kind] if link.takes_over(made) or (hidden and link.concrete)]
-            self._over[key] = found
+        return self._chosen(key) if found is None else found
+
+    def _chosen(self, key: tuple[type, ...]) -> _Asked:
+        kind, *made = key
+        hidden = any(issubclass(each, Dynamic) for each in made)
+        found = [(i, link) for i, link in self[kind] if link.takes_over(tuple(made)) or (hidden and link.concrete)]
+        self._over[key] = found
         return found
 
 
