@@ -21,7 +21,7 @@ from explorer.plan.rule import Answer, Applied, Declined, Facts, Link
 
 _SUMS = (Add, Subtract)
 
-_DIGITS = 4
+DIGITS = 4
 """bytes of the narrowest numbers whose range leaves room for weights times factors"""
 
 
@@ -53,30 +53,30 @@ class FactorIntoWeights(Link):
         if found is None and node.operation.commutative:
             first, factor = factor, first
             found = _affine(first, graph)
-        if found is None or _cannot_pay(node, graph):
+        if found is None or _cannot_pay(node, graph) or _is_prepared(found, graph):
             return None
         product = found.product
         weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
-        axes = _varying(factor, node)
+        axes = varying(factor, node)
         constant = is_constant(factor, graph)
         by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
         if not weights or by_element:
             return None
-        facts: Facts = {"product": product, "factor": _named(factor, graph)}
+        facts: Facts = {"product": product, "factor": named(factor, graph)}
         for part in (found.term, factor):
             if part is not None and not is_constant(part, graph):
                 reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
-                return Declined("not_constant", reason, {**facts, "part": _named(part, graph)})
+                return Declined("not_constant", reason, {**facts, "part": named(part, graph)})
         if node.type is not product.type or factor.dtype != node.dtype:
-            return _other_type(product, node, factor)
+            return other_type(product, node, factor)
         placed = _placed(product, axes, graph)
         if placed is None:
             reason = "{factor} ({shape}) does not go along an axis that the weights of {product} keep"
             return Declined("shape", reason, {**facts, "shape": "×".join(map(str, factor.shape))})
         place, shape_in_weights = placed
         scaled = graph.operands(product)[place]
-        if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < _DIGITS:
-            return _other_type(product, node, scaled)
+        if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
+            return other_type(product, node, scaled)
         refusal = _read_elsewhere(found, graph) or _too_dear([scaled, found.term], node, graph)
         if refusal is not None:
             return refusal
@@ -86,7 +86,7 @@ class FactorIntoWeights(Link):
         return Applied(
             found.with_product(product.operation(*operands), term),
             "{factor} is made of weights alone and goes by channel: it moves into {weights}, the weights of {product}",
-            {**facts, "weights": _named(scaled, graph), "saved_flops": node.size},
+            {**facts, "weights": named(scaled, graph), "saved_flops": node.size},
             "factor_into_weights",
         )
 
@@ -107,15 +107,15 @@ class TermsOfWeights(Link):
             found = _affine(first, graph)
         if found is None or found.term is None or not is_constant(term, graph) or not is_constant(found.term, graph):
             return None
-        if _cannot_pay(node, graph):
+        if _cannot_pay(node, graph) or _is_prepared(found, graph):
             return None
         product, held = found.product, found.term
         if node.type is not product.type or term.dtype != node.dtype or held.dtype != node.dtype:
-            return _other_type(product, node, term if term.dtype != node.dtype else held)
+            return other_type(product, node, term if term.dtype != node.dtype else held)
         refusal = _read_elsewhere(found, graph) or _too_dear([max((term, held), key=_size)], node, graph)
         if refusal is not None:
             return refusal
-        facts: Facts = {"first": _named(held, graph), "second": _named(term, graph), "product": product}
+        facts: Facts = {"first": named(held, graph), "second": named(term, graph), "product": product}
         facts["saved_flops"] = node.size
         inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
         merged = (held - term if outer and not inner else term - held) if inner != outer else held + term
@@ -149,7 +149,7 @@ def _keeps_axes(kind: type[Operation]) -> bool:
     return kind.linear and kind.kept_axes is not Operation.kept_axes
 
 
-def _varying(factor: Expr, node: Expr) -> list[int]:
+def varying(factor: Expr, node: Expr) -> list[int]:
     """The axes of the result along which a broadcast factor varies."""
     missing = node.ndim - factor.ndim
     return [missing + axis for axis, size in enumerate(factor.shape) if size != 1]
@@ -181,6 +181,11 @@ def _read_elsewhere(found: Affine, graph: Graph) -> Declined | None:
     return None
 
 
+def _is_prepared(found: Affine, graph: Graph) -> bool:
+    """Whether the product itself is made of weights alone: it is computed once, with all that is done to it."""
+    return graph.has_parameters and is_constant(found.product, graph)
+
+
 def _cannot_pay(node: Expr, graph: Graph) -> bool:
     """Whether nothing is to be told: weights scaled in every run take a call, and `node` takes less."""
     return not graph.has_parameters and node.size / REFERENCE.flops < REFERENCE.call
@@ -201,7 +206,8 @@ def _too_dear(made: list[Expr | None], node: Expr, graph: Graph) -> Declined | N
     )
 
 
-def _other_type(product: Expr, node: Expr, other: Expr) -> Declined:
+def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
+    """The refusal where the weights, and what would move into them, are not of one dtype with room for it."""
     return Declined(
         "dtype",
         "{product} is {given}, {other} is {beside}, the result {wanted}: weights of one dtype cannot stand for them",
@@ -215,7 +221,7 @@ def _other_type(product: Expr, node: Expr, other: Expr) -> Declined:
     )
 
 
-def _named(value: Expr, graph: Graph) -> Expr:
+def named(value: Expr, graph: Graph) -> Expr:
     """What a value is a view of: a weight has a name, a reshape of it has none."""
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]

@@ -186,6 +186,16 @@ def test_the_batch_norm_of_a_model_file_is_folded(name: str) -> None:
     np.testing.assert_allclose(found, expected(name, "output"), rtol=0, atol=1e-5)
 
 
+@pytest.mark.spec("P-1")
+def test_products_of_weights_alone_are_left_as_they_are() -> None:
+    """What is computed once is not turned round: sums of several products of weights came back to where they began."""
+    products = [values((1, 3)) @ values((3, 4)) for _ in range(3)]
+    root = rows @ matrix + (products[0] + (products[1] + products[2]))
+    graph = simplified(root)
+    assert applied(graph) == declined(graph) == []
+    assert same_values(root)
+
+
 @st.composite
 def networks(draw: st.DrawFn) -> ex.Expr:
     """A chain of convolutions and matrix products with norms, factors, terms and activations in between."""
