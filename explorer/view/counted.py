@@ -7,6 +7,8 @@ from typing import NamedTuple
 from explorer.record.comparison import Comparison
 from explorer.record.reason import bytes_text, count_text, micros_text
 
+_LEAST = 0.05
+"""percent that are not worth a word"""
 _TIMES = 10
 """from so many times as much on, a factor says more than a percentage"""
 
@@ -21,10 +23,10 @@ class Count(NamedTuple):
 
 
 def counted(comparison: Comparison, *, measured: bool) -> list[Count]:
-    """Return the counts as text; times of runs only where ``measured`` asks for them, and a side has them."""
+    """Return the counts as text; those that a side has, and times of runs only where ``measured`` asks."""
     found = []
     for name, (one, two) in comparison.counts.items():
-        if name != "measured_us" or (measured and (one is not None or two is not None)):
+        if (one is not None or two is not None) and (measured or name != "measured_us"):
             found.append(
                 Count(_NAMES.get(name, name), _count(name, one), _count(name, two), _difference(name, one, two))
             )
@@ -60,4 +62,6 @@ def _difference(name: str, one: float | None, two: float | None) -> str:
     if max(one, two) >= _TIMES * min(one, two):
         return f"{said} ({'×' if two > one else '÷'}{max(one, two) / min(one, two):,.0f})"
     percent = 100 * (two - one) / one
+    if abs(percent) < _LEAST:
+        return said
     return f"{said} ({'+' if two > one else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"

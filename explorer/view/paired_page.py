@@ -13,7 +13,7 @@ from explorer.view.payload import payload
 _START = """
 const given = JSON.parse(document.getElementById("explorer-data").textContent);
 const pair = mountPair(document.getElementById("explorer"), given);
-pair.views[0].root.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
+pair.views[0].root.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
 """
 
 _FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 190px)) !important}"

@@ -38,8 +38,8 @@ export class Tie {
       const [around, there] = [own.paths.around(slot), other.paths.around(partner)];
       for (const [index, path] of [around, there].entries()) for (const box of path) sizes[index].set(box, (sizes[index].get(box) ?? 0) + 1);
       for (const box of around) {
-        if (!common.has(box)) common.set(box, new Map());
-        for (const each of there) common.get(box).set(each, (common.get(box).get(each) ?? 0) + 1);
+        const counts = entry(common, box, () => new Map());
+        for (const each of there) counts.set(each, (counts.get(each) ?? 0) + 1);
       }
     });
     const found = new Map();
@@ -55,33 +55,33 @@ export class Tie {
     return found;
   }
 
-  /** Pairs of places, x, y of one side and x, y of the other, of what shows nodes that stand for each other. */
+  /** For each side: x, y of what shows nodes, and x, y of what shows most of those that stand for them on the other side. */
   #anchors() {
     const [before, after] = this.views.map(({ placement }) => placement);
     if (this.known?.before === before && this.known.after === after) return this.known.anchors;
-    const anchors = new Map();
+    const common = [new Map(), new Map()];
     this.slots.forEach((partner, slot) => {
       if (partner < 0) return;
-      const [one, two] = [before.shows(slot), after.shows(partner)];
-      if (!one || !two) return;
-      const key = `${one}|${two}`;
-      if (!anchors.has(key)) anchors.set(key, [one[0] + one[2] / 2, one[1] + one[3] / 2, two[0] + two[2] / 2, two[1] + two[3] / 2]);
+      const shown = [before.shows(slot), after.shows(partner)];
+      if (!shown[0] || !shown[1]) return;
+      for (const side of [0, 1]) {
+        const counts = entry(common[side], shown[side], () => new Map());
+        counts.set(shown[1 - side], (counts.get(shown[1 - side]) ?? 0) + 1);
+      }
     });
-    this.known = { before, after, anchors: [...anchors.values()] };
-    return this.known.anchors;
+    const anchors = common.map((found) => [...found].map(([rect, counts]) => [...middle(rect), ...middle(mostOf(counts))]));
+    this.known = { before, after, anchors };
+    return anchors;
   }
 
   /** Where a point of one side is on the other: moved as what is near it, the nearest most. */
   point(side, x, y) {
-    const from = 2 * side;
-    const to = 2 - from;
     let [weights, dx, dy] = [0, 0, 0];
-    for (const anchor of this.#anchors()) {
-      const distance = (anchor[from] - x) ** 2 + (anchor[from + 1] - y) ** 2;
-      const weight = 1 / (distance + 1) ** 2;
+    for (const [ownX, ownY, otherX, otherY] of this.#anchors()[side]) {
+      const weight = 1 / ((ownX - x) ** 2 + (ownY - y) ** 2 + 1) ** 2;
       weights += weight;
-      dx += weight * (anchor[to] - anchor[from]);
-      dy += weight * (anchor[to + 1] - anchor[from + 1]);
+      dx += weight * (otherX - ownX);
+      dy += weight * (otherY - ownY);
     }
     if (weights) return [x + dx / weights, y + dy / weights];
     const [own, other] = [this.views[side].placement.size, this.views[1 - side].placement.size];
@@ -99,3 +99,19 @@ export class Tie {
 
 /** The part of what two boxes hold that must be the same for one to stand for the other. */
 const ALIKE = 0.5;
+
+function entry(table, key, make) {
+  if (!table.has(key)) table.set(key, make());
+  return table.get(key);
+}
+
+function middle([x, y, wide, high]) {
+  return [x + wide / 2, y + high / 2];
+}
+
+/** The key of the largest count. */
+function mostOf(counts) {
+  let [found, most] = [null, 0];
+  for (const [key, count] of counts) if (count > most) [found, most] = [key, count];
+  return found;
+}
