@@ -17,6 +17,10 @@ class Batch:
     """One decision that made many operations, or calls, one."""
 
     decision: int
+    label: str
+    """what the members do"""
+    called: bool
+    """they are calls of one function"""
     members: tuple[int, ...]
     """the nodes that it took together"""
     nodes: tuple[int, ...]
@@ -27,7 +31,7 @@ class Batch:
 
 def batches(recording: Recording) -> list[Batch]:
     """List the batches of a recording, in the order of their decisions."""
-    groups = [group for group in recording.groups if group.kind == "batch"]
+    groups = [group for group in recording.groups if group.kind == "batch" and group.members]
     if not groups:
         return []
     made = {group.decision: place for place, group in enumerate(groups)}
@@ -50,7 +54,14 @@ def batches(recording: Recording) -> list[Batch]:
         for place in sorted({place for node in kernel.nodes for place in owners.get(node, ())}):
             kernels[place].append(number)
     return [
-        Batch(group.decision, group.members, tuple(nodes[place]), tuple(kernels[place]))
+        Batch(
+            group.decision,
+            group.label.removesuffix(f" ×{len(group.members)}"),
+            recording.nodes.kind[group.members[0]] == "call",
+            group.members,
+            tuple(nodes[place]),
+            tuple(kernels[place]),
+        )
         for place, group in enumerate(groups)
     ]
 

@@ -34,6 +34,8 @@ class Box:
     """the row of the scope that it was made from, −1 for one that folding made"""
     layer: int = -1
     """the row of the layer that it stands for, where the recording tells of it"""
+    batches: tuple[int, ...] = ()
+    """the decisions that made what it holds of many equal operations, or calls"""
 
     @property
     def is_operator(self) -> bool:

@@ -10,6 +10,7 @@ from explorer.view import font
 from explorer.view.boxes import Box, Tree
 from explorer.view.lines import TYPE, fit
 from explorer.view.slots import Slots
+from explorer.view.totals import counted
 
 _STEPS = 8
 """steps at the beginning and at the end of a box that are kept"""
@@ -31,7 +32,7 @@ def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
 
 class _Teller:
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
-        self._nodes, self._slots, self._boxes = recording.nodes, slots, tree.boxes
+        self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
         self._steps: dict[int, list[str]] = {}
         self._counts: dict[int, Counter[str]] = {}
         for box in tree.inside_out():
@@ -53,13 +54,15 @@ class _Teller:
         """List the first steps and the last ones; of equal items, the steps of one."""
         if box.count > 1:
             kind, index = box.items[0]
+            while kind == "box" and self._boxes[index].kind == "part":
+                kind, index = self._boxes[index].items[0]
             return self._step(index) if kind == "slot" else self._steps[index]
         boxes = [self._boxes[index] for kind, index in box.items if kind == "box"]
         outer = len(boxes) == len(box.items) and not any(inner.is_operator for inner in boxes)
         found: list[str] = []
         for kind, index in box.items:
             if kind == "slot":
-                found += self._step(index)
+                found += [] if box.batches and self._is_gone(index) else self._step(index)
                 continue
             inner = self._boxes[index]
             if inner.is_operator:
@@ -79,8 +82,11 @@ class _Teller:
         return found
 
     def _step(self, slot: int) -> list[str]:
-        node = self._slots.nodes[slot][0]
+        node = counted(self._recording, self._slots.nodes[slot])
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
+
+    def _is_gone(self, slot: int) -> bool:
+        return self._nodes.gone[self._slots.nodes[slot][-1]] >= 0
 
     def _operator(self, box: Box) -> str:
         """Name an operator of a file by its type, an expression by what costs most in it."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from explorer.record import Recording
 from explorer.view.blocks import repeated
 from explorer.view.boxes import Box, Item, Tree, lift
+from explorer.view.gathered import gather
+from explorer.view.joining import PARTS, Joined, Joiner
+from explorer.view.pieces import LEAST, stack_pieces
 from explorer.view.slots import Slots
-from explorer.view.structure import Structure
+from explorer.view.topological import levels, ordered
 
 CHAIN = 8
 """operations of a chain, or equal leaves, that are folded at least"""
@@ -18,30 +19,31 @@ ALIKE = 3
 """equal neighbours that a repeat or a stack has at least"""
 PAIR = 4
 """operations of a box of which two in a row are a repeat already"""
-FEW = 6
-"""equal boxes that stand side by side in their repeat or stack at most"""
-LONG = 24
-"""operations of a box at least that is searched for blocks that repeat"""
 MOST = 150
 """items that a box holds at most"""
-PARTS = 40
-"""boxes into which a box with more items is cut at most"""
+FOLDED = ("stack", "part")
+"""kinds of boxes that hold equal things: there is nothing to fold in them"""
 
 Edges = list[tuple[int, int]]
 
 
 def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Fold chains, stacks and repeats, then cut what still holds too much."""
+    """Gather what batches made, fold pieces, blocks, chains, stacks and repeats, then cut what still holds too much."""
+    gather(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
-    edges = lift(tree, slots.edges)
+    edges, recorded = lift(tree, slots.edges), lift(tree, slots.recorded)
     # No box holds the outermost ones: nothing asks how those are built.
     if inner := [box for box in tree.inside_out() if box >= len(tree.bodies)]:
-        folder.structure.enter(tree, inner, lift(tree, slots.recorded))
+        folder.structure.enter(tree, inner, recorded)
+    if stack_pieces(folder, edges, recorded):
+        edges = lift(tree, slots.edges)
     if folder.blocks(edges):
         edges = lift(tree, slots.edges)
     is_changed = False
     for box in tree.inside_out():
         items = tree.boxes[box].items
+        if tree.boxes[box].kind in FOLDED:
+            continue
         joined = folder.chains(items, edges[box])
         joined += folder.stacks(items, edges[box], joined)
         joined += folder.leaves(items, edges[box], joined)
@@ -57,35 +59,15 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     tree.compact()
 
 
-class _Joined(NamedTuple):
-    """Items of one box that become a box of their own."""
-
-    kind: str
-    label: str
-    members: list[int]
-
-
-class _Folder:
+class _Folder(Joiner):
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
-        self.recording, self.slots, self.tree = recording, slots, tree
+        super().__init__(recording, slots, tree)
         self.readers = [0] * len(slots.nodes)
         self.operands = [0] * len(slots.nodes)
         for producer, consumer in slots.edges:
             self.readers[producer] += 1
             self.operands[consumer] += 1
-        kinds = recording.nodes.kind
-        self.leaf = [kinds[members[0]] in ("leaf", "input") for members in slots.nodes]
-        self.structure = Structure(recording, slots)
         self._ordered: dict[int, tuple[list[Item], Edges, list[int]]] = {}
-
-    def first(self, slot: int) -> int:
-        return self.slots.nodes[slot][0]
-
-    def operation(self, slot: int) -> str:
-        return self.recording.operations[self.recording.nodes.operation[self.first(slot)]]
-
-    def is_leaf(self, item: Item) -> bool:
-        return item.kind == "slot" and self.leaf[item.number]
 
     def blocks(self, edges: list[Edges]) -> bool:
         """Put blocks that repeat without a scope of their own into boxes; tell whether there are any."""
@@ -93,19 +75,16 @@ class _Folder:
         for box in self.tree.inside_out():
             items = self.tree.boxes[box].items
             leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
-            if len(items) - len(leaves) < LONG:
+            if len(items) - len(leaves) < LEAST or self.tree.boxes[box].kind in FOLDED:
                 continue
-            order = self._order(items, edges[box])
+            order = ordered(len(items), edges[box], leaves)
             self._ordered[box] = items, edges[box], order
             series = repeated(items, edges[box], order, leaves, self.structure)
             found = [blocks for blocks in series if not self._is_chain(items, blocks[0])]
             first = len(self.tree.boxes)
-            self.join(box, [_Joined("block", "", block) for blocks in found for block in blocks])
+            self.join(box, [Joined("block", "", block) for blocks in found for block in blocks])
             new += range(first, len(self.tree.boxes))
-        for number, box in enumerate(new, 1):
-            self.tree.boxes[box].label, self.tree.boxes[box].count = f"block {number:,}", 1
-        if new:
-            self.structure.enter(self.tree, new, lift(self.tree, self.slots.recorded))
+        self.number(new)
         return bool(new)
 
     def _is_chain(self, items: Sequence[Item], block: Sequence[int]) -> bool:
@@ -113,7 +92,7 @@ class _Folder:
         inside = [items[index] for index in block]
         return all(kind == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for kind, slot in inside)
 
-    def chains(self, items: list[Item], edges: Edges) -> list[_Joined]:
+    def chains(self, items: list[Item], edges: Edges) -> list[Joined]:
         """Find long runs of operations: each is read by the next only, and reads it only or does the same again."""
         follower: dict[int, int] = {}
         fed: set[int] = set()
@@ -136,10 +115,10 @@ class _Folder:
                 names = {self.operation(items[member].number) for member in members}
                 ends = [self.operation(items[member].number) for member in (members[0], members[-1])]
                 label = names.pop() if len(names) == 1 else f"{ends[0]} … {ends[1]}"
-                found.append(_Joined("chain", label, members))
+                found.append(Joined("chain", label, members))
         return found
 
-    def stacks(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
+    def stacks(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find equal calls, or equal boxes, that stand on one level: none reads another."""
         taken = {member for group in joined for member in group.members}
         found = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
@@ -152,27 +131,39 @@ class _Folder:
             if level[index] >= 0:
                 alike.setdefault((level[index], self.structure.of(item)), []).append(index)
         groups = [group for group in alike.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
-        return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
+        return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_stackable(self, item: Item) -> bool:
         return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
-    def leaves(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
-        """Find many leaves of one type that the same things read."""
+    def leaves(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
+        """Find many leaves of one type that the same things read, or that stacks alone read."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
+        stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
+        stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
         readers: dict[int, set[int]] = {}
         for tail, head in edges:
             if tail >= 0 and self.is_leaf(items[tail]):
                 readers.setdefault(tail, set()).add(group_of.get(head, head))
         alike: dict[tuple[int, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
-            alike.setdefault((self.structure.of(items[leaf]), frozenset(reading)), []).append(leaf)
+            # Which members of which stacks read it is seen inside them.
+            shared = frozenset() if reading <= stacked else frozenset(reading)
+            alike.setdefault((self.structure.of(items[leaf]), shared), []).append(leaf)
         groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
-        return [_Joined("stack", self._common([items[m] for m in group]), group) for group in groups]
+        return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
-    def repeats(self, items: list[Item], edges: Edges, joined: Sequence[_Joined]) -> list[_Joined]:
+    def _is_many(self, item: Item) -> bool:
+        """Tell whether an item is a box of many equal things, or of what a batch made of such."""
+        return item.kind == "box" and (
+            self.tree.boxes[item.number].kind == "stack" or bool(self.tree.boxes[item.number].batches)
+        )
+
+    def repeats(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find runs of equal boxes of which each reads the one before."""
         taken = {member for group in joined for member in group.members}
+        # Between stacks there may be what some of their members only read.
+        taken |= {index for index, item in enumerate(items) if self._is_many(item)}
         follower: dict[int, int] = {}
         heads: set[int] = set()
         for tail, head in edges:
@@ -190,8 +181,8 @@ class _Folder:
             while members[-1] in follower:
                 members.append(follower[members[-1]])
             if len(members) >= self._least(items[start]):
-                label = self._common([items[member] for member in members])
-                found.append(_Joined("repeat", label, members))
+                label = self.common([items[member] for member in members])
+                found.append(Joined("repeat", label, members))
         return found
 
     def _least(self, item: Item) -> int:
@@ -213,71 +204,12 @@ class _Folder:
                 inside += inner.items
         return found >= PAIR
 
-    def _common(self, items: list[Item]) -> str:
-        """Name equal things together: the common name, or the first and last one."""
-        nodes, boxes = self.recording.nodes, self.tree.boxes
-        first, last = (
-            boxes[index].label.split(" / ")[0] if kind == "box" else nodes.label[self.first(index)]
-            for kind, index in (items[0], items[-1])
-        )
-        if first == last:
-            return first
-        return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
-
-    def join(self, box: int, joined: Sequence[_Joined]) -> None:
-        """Put each group of items into a box of its own, at the place of its first member."""
-        items = self.tree.boxes[box].items
-        inside: dict[int, int] = {}
-        for group in joined:
-            inner = self._add(Box(group.kind, group.label, box, count=len(group.members)))
-            members = [items[member] for member in group.members]
-            self.tree.hold(inner, members)
-            if group.kind == "chain":
-                self._split_chain(inner, members, group.label)
-            elif members[0].kind == "box":
-                self._keep_first(inner, members)
-            inside.update(dict.fromkeys(group.members, inner))
-        kept = list(dict.fromkeys(Item("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
-        if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
-            # A box that holds nothing but a repeat is the repeat.
-            self.tree.boxes[box].count = len(joined[0].members)
-            kept = self.tree.boxes[kept[0].number].items
-        self.tree.hold(box, kept)
-
-    def _keep_first(self, box: int, members: list[Item]) -> None:
-        """Show the first of many equal boxes, the others behind one more click; of few, all."""
-        if len(members) <= FEW:
-            return
-        label = f"{len(members) - 1:,} more: {self._common(members[1:])}"
-        rest = self._add(Box("part", label, box, count=len(members) - 1))
-        self.tree.hold(rest, members[1:])
-        self.tree.hold(box, [members[0], Item("box", rest)])
-
-    def _add(self, box: Box) -> int:
-        self.tree.boxes.append(box)
-        return len(self.tree.boxes) - 1
-
-    def _split_chain(self, box: int, members: list[Item], label: str) -> None:
-        """Divide a chain into chains of chains, so that each is short enough to read."""
-        parts = members
-        while len(parts) > PARTS + PARTS // 2:
-            groups = [parts[start : start + PARTS] for start in range(0, len(parts), PARTS)]
-            parts = []
-            for group in groups:
-                inner = self._add(Box("chain", label, box))
-                self.tree.hold(inner, group)
-                self.tree.boxes[inner].count = sum(self._length(item) for item in group)
-                parts.append(Item("box", inner))
-        self.tree.hold(box, parts)
-
-    def _length(self, item: Item) -> int:
-        return self.tree.boxes[item.number].count if item.kind == "box" else 1
-
     def cut(self, box: int, edges: Edges) -> None:
         """Cut a box into parts, in topological order, so that parts read earlier parts only."""
         items = self.tree.boxes[box].items
         known = self._ordered.get(box)
-        places = known[2] if known and known[:2] == (items, edges) else self._order(items, edges)
+        leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
+        places = known[2] if known and known[:2] == (items, edges) else ordered(len(items), edges, leaves)
         order = [items[place] for place in places]
         pending = [(box, order, 1)]
         while pending:
@@ -290,53 +222,7 @@ class _Folder:
             for start in range(0, len(members), size):
                 group = members[start : start + size]
                 label = f"nodes {first + start:,} – {first + start + len(group) - 1:,}"
-                inner = self._add(Box("part", label, holder))
+                inner = self.add(Box("part", label, holder))
                 parts.append(Item("box", inner))
                 pending.append((inner, group, first + start))
             self.tree.hold(holder, parts)
-
-    def _order(self, items: list[Item], edges: Edges) -> list[int]:
-        """Order items topologically, as recorded where that leaves a choice, each leaf just before its first reader."""
-        readers: list[list[int]] = [[] for _ in items]
-        leaves: list[list[int]] = [[] for _ in items]
-        missing = [0] * len(items)
-        is_leaf = [self.is_leaf(item) for item in items]
-        for tail, head in edges:
-            if tail >= 0 and head >= 0:
-                if is_leaf[tail]:
-                    leaves[head].append(tail)
-                else:
-                    readers[tail].append(head)
-                    missing[head] += 1
-        done: dict[int, None] = {}
-        ready = [index for index, count in enumerate(missing) if count == 0 and not is_leaf[index]]
-        while ready:
-            index = heapq.heappop(ready)
-            for leaf in leaves[index]:
-                done[leaf] = None
-            done[index] = None
-            for reader in readers[index]:
-                missing[reader] -= 1
-                if missing[reader] == 0:
-                    heapq.heappush(ready, reader)
-        done.update(dict.fromkeys(range(len(items))))
-        return list(done)
-
-
-def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """Give each item the length of the longest path to it, −1 for items on a cycle or after one."""
-    readers: list[list[int]] = [[] for _ in range(count)]
-    missing = [0] * count
-    for tail, head in edges:
-        if min(tail, head) >= 0:
-            readers[tail].append(head)
-            missing[head] += 1
-    level = [0 if missing[index] == 0 else -1 for index in range(count)]
-    ready = [index for index in range(count) if missing[index] == 0]
-    for index in ready:
-        for reader in readers[index]:
-            missing[reader] -= 1
-            level[reader] = max(level[reader], level[index] + 1)
-            if missing[reader] == 0:
-                ready.append(reader)
-    return [value if missing[index] == 0 else -1 for index, value in enumerate(level)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.view.engine import GAP, RANK_GAP, Graph, Placed
-from explorer.view.fold import levels
+from explorer.view.topological import levels
 
 _SWEEPS = 4
 

@@ -10,9 +10,9 @@ from typing import overload
 
 from explorer.view.boxes import Item
 from explorer.view.engine import Graph, LayoutEngine, Placed, dot
-from explorer.view.fold import levels
 from explorer.view.layered import Layered
 from explorer.view.model import Model
+from explorer.view.topological import levels
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from explorer.record import Recording
 from explorer.view import font
+from explorer.view.batch_lines import batch_lines
 from explorer.view.boxes import Box, Item, Tree, lift, scope_tree
 from explorer.view.contents import contents
 from explorer.view.fold import fold
@@ -33,7 +34,7 @@ class Model:
     slot_sizes: list[list[tuple[int, int]]]
     """for each slot, width and height in px of each of its nodes"""
     box_texts: list[tuple[str, ...]]
-    """for each box, its name and one or two lines of what is inside"""
+    """for each box, its name and one to three lines of what is inside"""
     box_sizes: list[tuple[int, int]]
     totals: list[Totals]
     """for each box, what it holds"""
@@ -87,9 +88,12 @@ def build_model(recording: Recording) -> Model:
 
 
 def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
-    """Write each box's name with its "×n", what is inside, and its totals."""
+    """Write each box's name with its "×n", what is inside, and its totals; of a batch its shapes and its gain."""
     texts: list[tuple[str, ...]] = []
     for box, inside, total in zip(tree.boxes, contents(recording, slots, tree), totals, strict=True):
+        if box.batches:
+            texts.append((_name(box), *filter(None, [inside]), *batch_lines(recording, box.batches)))
+            continue
         details = (
             [_result(recording, slots, box)] if box.is_operator else [inside, total.text] if inside else [total.text]
         )

@@ -67,13 +67,13 @@ def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     for box in tree.inside_out():
         nodes, weights, flops, size = 0, 0, 0, 0
         for kind, index in tree.boxes[box].items:
-            inner = of_node(recording, _counted(recording, slots.nodes[index])) if kind == "slot" else found[index]
+            inner = of_node(recording, counted(recording, slots.nodes[index])) if kind == "slot" else found[index]
             nodes, weights, flops, size = nodes + inner[0], weights + inner[1], flops + inner[2], size + inner[3]
         found[box] = Totals(nodes, weights, flops, size)
     return found
 
 
-def _counted(recording: Recording, members: Sequence[int]) -> int:
+def counted(recording: Recording, members: Sequence[int]) -> int:
     """The first of a slot's nodes; after a call, whose work is that of the nodes in its place, what came for it."""
     return next((node for node in members if recording.nodes.kind[node] != "call"), members[0])
 

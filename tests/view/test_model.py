@@ -3,9 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from explorer.view.boxes import Paths
-from explorer.view.fold import MOST, levels
+from explorer.view.fold import MOST
 from explorer.view.model import build_model
 from explorer.view.opening import USEFUL
+from explorer.view.topological import levels
 from tests.view import sample
 
 

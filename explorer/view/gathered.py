@@ -1,0 +1,127 @@
+"""What batches made stands in boxes of its own, beside the members that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from explorer.record import Recording
+from explorer.record.batch import Batch, batches
+from explorer.view.boxes import Box, Item, Tree
+from explorer.view.slots import Slots
+
+
+def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Put the work of each batch, and of those that go on with its rows as they are, into one box."""
+    found = batches(recording)
+    if not found:
+        return
+    nodes = recording.nodes
+    made = [
+        {
+            slots.of[node]
+            for node in batch.nodes
+            if slots.of[node] >= 0 and nodes.born[slots.nodes[slots.of[node]][0]] >= 0
+        }
+        for batch in found
+    ]
+    around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in found]
+    for numbers in _joined(found, made, around, slots):
+        holder = around[numbers[0]]
+        items = _outermost(tree, {slot for number in numbers for slot in made[number]})
+        if holder < 0 or len(items) < 2:
+            continue
+        boxes = [index for kind, index in items if kind == "box"]
+        if len(boxes) != 1:
+            boxes = [len(tree.boxes)]
+            tree.boxes.append(Box("batch", "", holder))
+        (box,) = boxes
+        batched = [found[number] for number in numbers]
+        tree.boxes[box].label = _label(batched)
+        tree.boxes[box].batches = tuple([batch.decision for batch in batched])
+        inside = [item for item in items if item != Item("box", box)]
+        _move(tree, [*inside, Item("box", box)])
+        tree.hold(box, sorted([*tree.boxes[box].items, *inside], key=lambda item: _last(tree, slots, item)))
+        tree.hold(holder, [*tree.boxes[holder].items, Item("box", box)])
+
+
+def _label(batched: list[Batch]) -> str:
+    names = [batch.label for batch in batched]
+    name = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
+    return f"{name} ×{len(batched[0].members):,}"
+
+
+def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
+    """Put batches of operations together that read each other's results whole; those of calls have boxes already."""
+    of = {slot: number for number, own in enumerate(made) for slot in own}
+    first = list(range(len(found)))
+
+    def top(number: int) -> int:
+        while first[number] != number:
+            first[number] = first[first[number]]
+            number = first[number]
+        return number
+
+    for producer, consumer in slots.edges:
+        one, other = of.get(producer, -1), of.get(consumer, -1)
+        if min(one, other) < 0 or around[one] != around[other]:
+            continue
+        if len(found[one].members) == len(found[other].members) and not found[one].called and not found[other].called:
+            one, other = sorted((top(one), top(other)))
+            first[other] = one
+    joined: dict[int, list[int]] = {}
+    for number in range(len(found)):
+        joined.setdefault(top(number), []).append(number)
+    return list(joined.values())
+
+
+def _around(tree: Tree, slots: Iterable[int]) -> int:
+    """The innermost box that holds all of some slots; −1 where there is none."""
+    paths: set[tuple[int, ...]] = set()
+    for holder in {tree.holder[slot] for slot in slots}:
+        path = [holder]
+        while tree.boxes[path[-1]].parent >= 0:
+            path.append(tree.boxes[path[-1]].parent)
+        paths.add(tuple(reversed(path)))
+    common = -1
+    for boxes in zip(*paths, strict=False):
+        if len(set(boxes)) > 1:
+            break
+        common = boxes[0]
+    return common
+
+
+def _outermost(tree: Tree, slots: set[int]) -> list[Item]:
+    """The boxes of batched calls that hold some slots, and those slots that none of them holds."""
+    found: dict[Item, None] = {}
+    for slot in sorted(slots):
+        item, box = Item("slot", slot), tree.holder[slot]
+        while box >= 0:
+            if tree.boxes[box].kind == "batch":
+                item = Item("box", box)
+            box = tree.boxes[box].parent
+        found[item] = None
+    return list(found)
+
+
+def _last(tree: Tree, slots: Slots, item: Item) -> int:
+    """The last node that stands in a slot, or in a box: nodes are made in topological order."""
+    last, inside = -1, [item]
+    while inside:
+        kind, index = inside.pop()
+        if kind == "slot":
+            last = max(last, slots.nodes[index][-1])
+        else:
+            inside += tree.boxes[index].items
+    return last
+
+
+def _move(tree: Tree, items: list[Item]) -> None:
+    """Take items out of the boxes that hold them, and boxes that are empty then out of theirs."""
+    gone = set(items)
+    holders = [tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
+    for box in dict.fromkeys(holders):
+        tree.boxes[box].items = [item for item in tree.boxes[box].items if item not in gone]
+        while not tree.boxes[box].items and tree.boxes[box].parent >= 0:
+            outer = tree.boxes[box].parent
+            tree.boxes[outer].items.remove(Item("box", box))
+            box = outer

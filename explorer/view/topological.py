@@ -1,0 +1,53 @@
+"""Levels and topological order of the items of one box."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable
+
+
+def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Give each item the length of the longest path to it, −1 for items on a cycle or after one."""
+    readers: list[list[int]] = [[] for _ in range(count)]
+    missing = [0] * count
+    for tail, head in edges:
+        if min(tail, head) >= 0:
+            readers[tail].append(head)
+            missing[head] += 1
+    level = [0 if missing[index] == 0 else -1 for index in range(count)]
+    ready = [index for index in range(count) if missing[index] == 0]
+    for index in ready:
+        for reader in readers[index]:
+            missing[reader] -= 1
+            level[reader] = max(level[reader], level[index] + 1)
+            if missing[reader] == 0:
+                ready.append(reader)
+    return [value if missing[index] == 0 else -1 for index, value in enumerate(level)]
+
+
+def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int]) -> list[int]:
+    """Order items topologically, by number where that leaves a choice, each leaf just before its first reader."""
+    readers: list[list[int]] = [[] for _ in range(count)]
+    read: list[list[int]] = [[] for _ in range(count)]
+    """the leaves of each item"""
+    missing = [0] * count
+    for tail, head in edges:
+        if tail >= 0 and head >= 0:
+            if tail in leaves:
+                read[head].append(tail)
+            else:
+                readers[tail].append(head)
+                missing[head] += 1
+    done: dict[int, None] = {}
+    ready = [index for index in range(count) if missing[index] == 0 and index not in leaves]
+    while ready:
+        index = heapq.heappop(ready)
+        for leaf in read[index]:
+            done[leaf] = None
+        done[index] = None
+        for reader in readers[index]:
+            missing[reader] -= 1
+            if missing[reader] == 0:
+                heapq.heappush(ready, reader)
+    done.update(dict.fromkeys(range(count)))
+    return list(done)
