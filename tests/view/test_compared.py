@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,8 @@ from hypothesis import given, settings
 
 import explorer as ex
 from explorer.record.comparison import compare
+from explorer.view.paired import paired
+from explorer.view.paired_page import html
 from tests.golden.programs import PROGRAMS, recorded
 from tests.plan.programs import programs
 
@@ -40,10 +44,13 @@ def test_two_plans_of_one_graph_are_compared() -> None:
     assert found.counts["flops"][0] == found.counts["flops"][1]
     assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
     assert found.counts["measured_us"] == (None, None)
-    assert [decision.code for decision in found.decisions_before] == ["epilogue"]
+    assert "epilogue" in [decision.code for decision in found.decisions_before]
+    assert all(decision.link != "Epilogue" for decision in found.decisions_after)
     assert {len(one.before): len(one.after) for one in found.kernels if not one.same} == {1: 4}
     told = str(found)
-    assert "option without: [] → ['fuse']" in told
+    assert "option without: nothing → fuse" in told
+    kernels = next(line for line in told.splitlines() if line.startswith("  kernels "))
+    assert kernels.split() == ["kernels", "3", "6", "+3", "(+100", "%)"]
     assert "1 matmul · add 1 · tanh · multiply 2 → 1 matmul, 2 add 1, 3 tanh, 4 multiply 2" in told
     assert told == found.text()
 
@@ -56,8 +63,10 @@ def test_times_are_compared_where_both_ran() -> None:
         plan.eval()
     found = plans[0].compare(plans[1])
     assert all(time is not None and time > 0 for time in found.counts["measured_us"])
-    assert "measured" in found.text(measured=True)
+    line = next(line for line in found.text(measured=True).splitlines() if line.startswith("  measured time"))
+    assert line.count("s") >= 3
     assert "measured" not in found.text()
+    assert "measured" not in found.html()
     assert found.equal
 
 
@@ -107,15 +116,23 @@ def test_kernels_of_two_plans_are_all_matched_once(roots: list[ex.Expr]) -> None
 def test_two_views_step_and_select_together() -> None:
     """Two plans stand side by side; a stage, a step and a selected node in one view are followed by the other."""
     found = planned(network()).compare(planned(network(more=True), without=["fuse"]))
-    both: Any = found.explore()
-    assert both.children == (both.before, both.after)
+    both: Any = found.explore(tied="steps")
+    assert (both.before.stage, both.after.stage) == ("recorded", "recorded")
     both.before.stage = "order"
     assert both.after.stage == "order"
-    both.before.step += 2
-    assert both.before.place_of(both.before.step) == both.after.place_of(both.after.step) == ("order", 3)
-    here = both.after.step
+    both.before.step += 1
+    assert both.before.place_of(both.before.step) == both.after.place_of(both.after.step) == ("order", 2)
     both.before.stage = "fuse"
-    assert both.after.step == here  # the other plan has no such stage
+    assert both.after.step == both.after.step_at("group", 1_000)  # the other plan has no such stage
+    both.tied = "nodes"
+    both.before.stage = "order"  # its first kernel is four of the other plan
+    assert both.before.place_of(both.before.step) == ("order", 1)
+    assert both.after.place_of(both.after.step) == ("order", 4)
+    both.tied = "off"
+    here = both.after.step
+    both.before.step = 0
+    assert both.after.step == here
+    both.tied = "nodes"
     labels = found.before.nodes.label
     both.before.selected = labels.index("softmax")
     assert found.after.nodes.label[both.after.selected] == "softmax"
@@ -132,6 +149,81 @@ def test_without_a_kernel_two_pictures_and_the_text_stand() -> None:
     assert bundle["text/plain"] == found.text()
     assert bundle["text/html"].count("<svg") == 2
     assert "<script" not in bundle["text/html"]
+    assert "≠ 4 in other kernels" in bundle["text/html"]
+    assert bundle["text/html"].count("≠ other kernel") == 4  # the fused kernel says it once, in its title
+    assert bundle["text/html"].count("≠ kernel 1 · ") == 1
+    live = found.explore()._repr_mimebundle_()[0]
+    assert {key: live[key] for key in bundle} == bundle
+    assert "application/vnd.jupyter.widget-view+json" in live
+
+
+@pytest.mark.spec("V-12", "V-15")
+def test_pictures_mark_what_was_added_removed_and_changed() -> None:
+    """Without a script too, each node that differs has a sign, a word and a colour; the text says the same."""
+    found = planned(network()).compare(planned(network(ex.sin, more=True)))
+    before, after = found.html().split("<figure")[1:]
+    assert "− removed" in before
+    assert "+ added" not in before
+    assert after.count("+ added<") == 2
+    assert "Δ changed" in before
+    assert "Δ changed" in after
+    told = str(found)
+    assert "  - tanh 3×2 float32, " in told
+    assert "  + relu 3×2 float32, " in told
+    assert ": reads tanh → sin" in told
+    same = planned(network()).compare(planned(network()))
+    assert "removed" not in same.html()
+    assert same.html().count("no difference") == 2
+
+
+@pytest.mark.spec("V-3", "V-12")
+def test_the_front_end_gets_what_both_views_need() -> None:
+    """Pairs, words, kernels, steps and counts with units travel with the two payloads, JSON-able."""
+    found = planned(network()).compare(planned(network(more=True)))
+    data = json.loads(json.dumps(paired(found)))
+    assert data["partners"][: len(found.nodes.pairs)] == [found.nodes.pairs[node] for node in range(10)]
+    assert data["changed"] == list(found.nodes.changed)
+    assert data["words"] == [["reads multiply 2 → relu"]]
+    assert data["start"] == [0, 0]
+    for sides in data["steps"].values():
+        before, after = found.explore().before, found.explore().after
+        assert [len(side) for side in sides] == [before.last_step + 1, after.last_step + 1]
+        assert max(sides[0]) == after.last_step
+        assert max(sides[1]) == before.last_step
+    rows = {row[0]: row[1:] for row in data["counts"]}
+    assert rows["peak memory"] == ["92 B", "112 B", "+20 B (+22 %)"]
+    assert "measured time" not in rows
+
+
+@pytest.mark.spec("V-3")
+def test_grouped_samples_are_compared_with_single_ones() -> None:
+    """A thousand calls as one batch beside a thousand calls: a short text, and few lines for what is done alike."""
+    w = ex.tensor(np.ones((4, 4), np.float32), name="w")
+
+    @ex.function
+    def sample(x: Any, w: Any) -> Any:
+        return ex.tanh(x @ w)
+
+    roots = [sample(ex.tensor(np.full((1, 4), n, np.float32), name=f"x{n}"), w) for n in range(1000)]
+    found = planned(roots).compare(planned(roots, without=["group"]))
+    assert found.nodes.equal
+    assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
+    assert "1,000 calls of sample made one" in found.text()
+    assert len(found.text()) < 6_000
+    assert len(json.dumps(found._repr_mimebundle_())) < 150_000
+
+
+def test_a_comparison_as_a_page_holds_both_and_loads_nothing() -> None:
+    """A page of both plans has one script of its own, a policy, both payloads, and the pictures for readers without."""
+    found = planned(network()).compare(planned(network(more=True)))
+    page = html(found, theme="dark")
+    assert page.count("<script") == 2
+    assert "default-src 'none'" in page
+    assert page.count("<svg") == 2
+    held = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page)[1])  # type: ignore[index]
+    assert [each["options"]["theme"] for each in held["payloads"]] == ["dark", "dark"]
+    with pytest.raises(ValueError, match="theme 'blue'"):
+        html(found, theme="blue")
 
 
 def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
@@ -146,4 +238,4 @@ def test_a_comparison_names_itself_in_one_line() -> None:
     first, second = found.before.fingerprint, found.after.fingerprint
     told = f"<comparison of {first} with {second}: 10 nodes matched"
     assert repr(found).startswith(told)
-    assert repr(found).endswith("3 decisions of one side only, 1 groups of kernels differ>")
+    assert repr(found).endswith("decisions of one side only, 1 groups of kernels differ>")
