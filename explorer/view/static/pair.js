@@ -78,10 +78,17 @@ export class Pair {
     if (this.following || this.tied === "off" || !this.tie) return;
     this.following = true;
     try {
-      act();
+      this.#holding(act);
     } finally {
       this.following = false;
     }
+  }
+
+  /** What had the keyboard may go from the canvas: then its view keeps it. */
+  #holding(act) {
+    const held = this.views.find(({ root }) => root.contains(document.activeElement));
+    act();
+    if (held && document.activeElement === document.body) held.focus.take();
   }
 
   /** One view stands at another moment: before it shows it, the other goes to its own, so that both know where both stand. */
@@ -114,19 +121,27 @@ export class Pair {
   }
 
   #opened(side, boxes) {
-    const [own, other] = [this.views[side], this.views[1 - side]];
-    const open = new Set(boxes);
-    const wanted = new Set(other.open);
-    own.trace.layout.boxes.forEach((_, box) => {
-      const partner = this.tie.boxes[side].get(box) ?? -1;
-      if (partner < 0 || this.tie.boxes[1 - side].get(partner) !== box) return;
-      if (open.has(box)) wanted.add(partner);
-      else wanted.delete(partner);
-    });
-    other.opening.set([...wanted], () => {
+    const other = this.views[1 - side];
+    other.opening.set([...this.#wanted(side, new Set(boxes))], () => {
       this.callbacks.sides?.[1 - side]?.onOpen?.([...other.open]);
       this.tie.align(side);
     });
+  }
+
+  /** The boxes that the other side opens: those that stand for open ones, and all or none where all or none are. */
+  #wanted(side, open) {
+    const [own, other] = [this.views[side], this.views[1 - side]];
+    const inner = own.trace.layout.boxes.flatMap((box, index) => (box.parent >= 0 ? [index] : []));
+    if (inner.every((box) => open.has(box))) return other.trace.layout.boxes.keys();
+    if (!inner.some((box) => open.has(box))) return [];
+    const wanted = new Set(other.open);
+    for (const box of inner) {
+      const partner = this.tie.boxes[side].get(box) ?? -1;
+      if (partner < 0 || this.tie.boxes[1 - side].get(partner) !== box) continue;
+      if (open.has(box)) wanted.add(partner);
+      else wanted.delete(partner);
+    }
+    return wanted;
   }
 
   #entered(side, body) {
@@ -161,7 +176,7 @@ export class Pair {
     this.place = this.place < 0 ? (by > 0 ? 0 : found.length - 1) : (this.place + by + found.length) % found.length;
     const { side, node } = found[Math.min(this.place, found.length - 1)];
     const other = this.views[1 - side];
-    this.views[side].select(node, true);
+    this.#holding(() => this.views[side].select(node, true));
     if (this.differences.partner(side, node) < 0) other.select(-1);
     this.head.walked(this.place, found);
   }
