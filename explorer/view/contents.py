@@ -61,8 +61,10 @@ class _Teller:
         outer = len(boxes) == len(box.items) and not any(inner.is_operator for inner in boxes)
         found: list[str] = []
         for kind, index in box.items:
+            if box.batches and self._is_gone(kind, index):
+                continue
             if kind == "slot":
-                found += [] if box.batches and self._is_gone(index) else self._step(index)
+                found += self._step(index)
                 continue
             inner = self._boxes[index]
             if inner.is_operator:
@@ -85,8 +87,10 @@ class _Teller:
         node = counted(self._recording, self._slots.nodes[slot])
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
 
-    def _is_gone(self, slot: int) -> bool:
-        return self._nodes.gone[self._slots.nodes[slot][-1]] >= 0
+    def _is_gone(self, kind: str, index: int) -> bool:
+        """Tell whether nothing of a batch's work stands in a slot, or in the slots of a box, in the end."""
+        slots = [index] if kind == "slot" else [slot for inner, slot in self._boxes[index].items if inner == "slot"]
+        return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
 
     def _operator(self, box: Box) -> str:
         """Name an operator of a file by its type, an expression by what costs most in it."""

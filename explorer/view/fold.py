@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from explorer.record import Recording
@@ -39,13 +40,13 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
         edges = lift(tree, slots.edges)
     if folder.blocks(edges):
         edges = lift(tree, slots.edges)
-    is_changed = False
+    recorded, is_changed = lift(tree, slots.recorded), False
     for box in tree.inside_out():
         items = tree.boxes[box].items
         if tree.boxes[box].kind in FOLDED:
             continue
         joined = folder.chains(items, edges[box])
-        joined += folder.stacks(items, edges[box], joined)
+        joined += folder.stacks(items, edges[box], recorded[box], joined)
         joined += folder.leaves(items, edges[box], joined)
         joined += folder.repeats(items, edges[box], joined)
         if joined:
@@ -118,20 +119,35 @@ class _Folder(Joiner):
                 found.append(Joined("chain", label, members))
         return found
 
-    def stacks(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find equal calls, or equal boxes, that stand on one level: none reads another."""
+    def stacks(self, items: list[Item], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
+        """Find equal calls, or equal boxes, that stand on one level: none reads another.
+
+        What the program wrote stands where it wrote it, whatever passes made between.
+        """
         taken = {member for group in joined for member in group.members}
         found = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
         if len(found) < ALIKE:
             return []
-        level = levels(len(items), edges)
-        alike: dict[tuple[int, int], list[int]] = {}
+        all_levels = levels(len(items), edges), levels(len(items), recorded)
+        alike: dict[tuple[bool, int, int], list[int]] = {}
         for index in found:
-            item = items[index]
-            if level[index] >= 0:
-                alike.setdefault((level[index], self.structure.of(item)), []).append(index)
+            is_written = self._is_written(items[index])
+            level = all_levels[is_written][index]
+            if level >= 0:
+                alike.setdefault((is_written, level, self.structure.of(items[index])), []).append(index)
         groups = [group for group in alike.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
+
+    def _is_written(self, item: Item) -> bool:
+        """Tell whether the program wrote an item, or any node inside it."""
+        pending = [item]
+        while pending:
+            kind, index = pending.pop()
+            if kind == "box":
+                pending += self.tree.boxes[index].items
+            elif self.recording.nodes.born[self.first(index)] < 0:
+                return True
+        return False
 
     def _is_stackable(self, item: Item) -> bool:
         return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
@@ -145,11 +161,16 @@ class _Folder(Joiner):
         for tail, head in edges:
             if tail >= 0 and self.is_leaf(items[tail]):
                 readers.setdefault(tail, set()).add(group_of.get(head, head))
-        alike: dict[tuple[int, frozenset[int]], list[int]] = {}
+        labels = self.recording.nodes.label
+        built = {leaf: (self.structure.of(items[leaf]), labels[self.first(items[leaf].number)]) for leaf in readers}
+        spread = Counter(built[leaf] for leaf, reading in readers.items() if reading <= stacked)
+        alike: dict[tuple[int, str, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
+            kind, label = built[leaf]
             # Which members of which stacks read it is seen inside them.
-            shared = frozenset() if reading <= stacked else frozenset(reading)
-            alike.setdefault((self.structure.of(items[leaf]), shared), []).append(leaf)
+            is_spread = reading <= stacked and spread[kind, label] >= CHAIN
+            key = (kind, label, frozenset[int]()) if is_spread else (kind, "", frozenset(reading))
+            alike.setdefault(key, []).append(leaf)
         groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 

@@ -11,7 +11,10 @@ from explorer.view.slots import Slots
 
 
 def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put the work of each batch, and of those that go on with its rows as they are, into one box."""
+    """Put the work of each batch, and of those that go on with its rows as they are, into one box.
+
+    Edges of what stands between two passes only are left out: members that are stacked again would make a circle.
+    """
     found = batches(recording)
     if not found:
         return
@@ -24,6 +27,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         }
         for batch in found
     ]
+    transient: set[int] = set()
     around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in found]
     for numbers in _joined(found, made, around, slots):
         holder = around[numbers[0]]
@@ -40,8 +44,24 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         tree.boxes[box].batches = tuple([batch.decision for batch in batched])
         inside = [item for item in items if item != Item("box", box)]
         _move(tree, [*inside, Item("box", box)])
+        passing = [item for item in inside if item.kind == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
+        if 0 < len(passing) < len(items):
+            inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
+            transient.update([slot for _, slot in passing])
         tree.hold(box, sorted([*tree.boxes[box].items, *inside], key=lambda item: _last(tree, slots, item)))
         tree.hold(holder, [*tree.boxes[holder].items, Item("box", box)])
+    if transient:
+        slots.edges = [edge for edge in slots.edges if not transient.intersection(edge)]
+
+
+def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[Item]) -> Item:
+    """Put what stands between two passes only into a box, so that it takes no room from what stays."""
+    names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
+    label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
+    box = len(tree.boxes)
+    tree.boxes.append(Box("stack", label, holder, count=len(items)))
+    tree.hold(box, items)
+    return Item("box", box)
 
 
 def _label(batched: list[Batch]) -> str:

@@ -8,14 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import overload
 
+from explorer.view import font
 from explorer.view.boxes import Item
-from explorer.view.engine import Graph, LayoutEngine, Placed, dot
+from explorer.view.engine import Graph, LayoutEngine, Placed, cost, dot
 from explorer.view.layered import Layered
+from explorer.view.lines import TITLE as TITLE_SIZE
 from explorer.view.model import Model
-from explorer.view.topological import levels
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
+SIGN = 16
+"""px of the sign before the title of an open box"""
 _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
 """items, and levels that edges span, that dot takes in one recording, in one box, and in one recording before it leaves
 out parts of what was cut: 0.2 s in the worst box measured; beyond, minutes. The rule counts instead of measuring time,
@@ -106,10 +109,10 @@ class Layouts(Sequence[BoxLayout]):
         for box in self._ranked:
             graph = self._graph(box)
             if graph not in simple:
-                cost = _cost(graph)
+                price = cost(graph)
                 path = self._model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
-                simple[graph] = path or cost > _DENSE or spent + cost > _BUDGET
-                spent += 0 if simple[graph] else cost
+                simple[graph] = path or price > _DENSE or spent + price > _BUDGET
+                spent += 0 if simple[graph] else price
             self._simple[box] = simple[graph]
             yield
 
@@ -145,14 +148,6 @@ def _by_importance(model: Model) -> list[int]:
     return sorted(order, key=lambda box: (not model.tree.boxes[box].open, depth[box], box))
 
 
-def _cost(graph: Graph) -> int:
-    """Count the items, and an item for each level that an edge passes: dot orders them all."""
-    level = levels(len(graph.sizes), graph.edges)
-    last = max(level, default=0) + 1
-    ends = ((level[tail] if tail >= 0 else -1, level[head] if head >= 0 else last) for tail, head in graph.edges)
-    return len(level) + sum(max(1, end - start) for start, end in ends)
-
-
 def _graph(model: Model, box: int) -> Graph:
     items = model.tree.boxes[box].items
     return Graph(
@@ -160,7 +155,16 @@ def _graph(model: Model, box: int) -> Graph:
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
         tuple(_ported(model, box, edge) for edge in model.edges[box]),
         tuple((title, tuple(members)) for title, members in model.groups[box]),
+        title=_title(model, box),
     )
+
+
+def _title(model: Model, box: int) -> int:
+    """The room that the title of an open box has to have: that of a batch tells its gain."""
+    if not model.tree.boxes[box].batches:
+        return 0
+    name, *_, last = model.box_texts[box]
+    return round(font.width(f"{name} · {last}", TITLE_SIZE, True)) + SIGN
 
 
 def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
@@ -172,7 +176,8 @@ def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
 def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
     """Put the engine's answer into the frame of the open box: padding around it, the title strip above."""
     dx, dy = PADDING, PADDING if outermost else PADDING + TITLE
-    size = (placed.size[0] + 2 * PADDING, placed.size[1] + PADDING + dy)
+    dx += max(0, graph.title - placed.size[0]) // 2
+    size = (placed.size[0] + 2 * dx, placed.size[1] + PADDING + dy)
     places = [
         [x - wide // 2 + dx, y - high // 2 + dy, wide, high]
         for (x, y), (wide, high) in zip(placed.centres, graph.sizes, strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from functools import lru_cache
 
 from explorer.record import Recording
@@ -14,6 +16,9 @@ LINE = 14
 """px from one soft line of a closed box to the next"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """px of text at most, on a node and above a group"""
+
+_NAMED = 2
+"""operations that are counted by name at most"""
 
 _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
 
@@ -72,6 +77,16 @@ class Lines:
         equal = self.recording.label(new) == self.recording.label(node) and nodes.type[new] == nodes.type[node]
         where = source_text(self.recording, new)
         return f"same as {where}" if equal and where else f"now {self.recording.label(new)}"
+
+
+def now_text(labels: Sequence[str]) -> str:
+    """Say what stands where something else was: ``now 1,000 × member``, or that nothing does."""
+    if not labels:
+        return "removed"
+    counts = Counter(labels).most_common(_NAMED)
+    rest = len(labels) - sum(count for _, count in counts)
+    said = [f"{count:,} × {label}" for label, count in counts] + [f"{rest:,} more"] * (rest > 0)
+    return fit(f"now {', '.join(said)}", TYPE)
 
 
 def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:

@@ -4,26 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from explorer.record import Recording
 from explorer.view.boxes import Tree
+from explorer.view.model import Model
 from explorer.view.state import State
 
 
-def settled(tree: Tree, state: State, is_open: Collection[int]) -> set[int]:
-    """Return the open boxes in which something stands; of a block more than one node: that is drawn as the node.
+def settled(recording: Recording, tree: Tree, state: State, is_open: Collection[int]) -> set[int]:
+    """Return the open boxes in which something stands; of a block, an operation that is no row of a batch's result.
 
-    A stack whose first member is not drawn open is not either.
+    So it is with the first of the equal boxes of a stack, and a stack is not drawn open where that is not.
     """
-    standing = dict.fromkeys(is_open, 0)
-    for slot in (*state.shown, *state.ghosts):
+    nodes, batched = recording.nodes, {group.decision for group in recording.groups if group.kind == "batch"}
+    first = {box: inner for box in is_open if (inner := _first_member(tree, box)) >= 0}
+    members = {*first.values(), *(box for box in is_open if tree.boxes[box].kind == "block")}
+    wanted, full = {*is_open, *members}, {*tree.bodies}
+    for slot, node in (*state.shown.items(), *state.ghosts.items()):
+        works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in batched
         box = tree.holder[slot]
         while box >= 0:
-            if box in standing:
-                standing[box] += 1
+            if box in wanted and (works or box not in members):
+                full.add(box)
             box = tree.boxes[box].parent
-    bodies = set(tree.bodies)
-    found = {box for box, count in standing.items() if count > (tree.boxes[box].kind == "block") or box in bodies}
-    for box in tree.inside_out():
-        kind, first = tree.boxes[box].items[0] if tree.boxes[box].items else ("slot", -1)
-        if tree.boxes[box].kind in ("stack", "repeat") and kind == "box" and first in is_open and first not in found:
-            found.discard(box)
+    return {box for box in is_open if box in full and first.get(box, box) in full}
+
+
+def _first_member(tree: Tree, box: int) -> int:
+    """The first of many equal boxes that a box stands for; −1 for any other box."""
+    if tree.boxes[box].kind not in ("stack", "repeat"):
+        return -1
+    kind, index = tree.boxes[box].items[0]
+    return index if kind == "box" else -1
+
+
+def holding(model: Model, position: int) -> set[int]:
+    """Return the boxes of which a node has been recorded, or produced before a position."""
+    born, found = model.recording.nodes.born, set[int]()
+    for slot, nodes in enumerate(model.slots.nodes):
+        box = model.tree.holder[slot]
+        if born[nodes[0]] < position:
+            while box >= 0 and box not in found:
+                found.add(box)
+                box = model.tree.boxes[box].parent
     return found

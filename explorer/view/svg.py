@@ -12,12 +12,12 @@ from explorer.view.boxes import Paths
 from explorer.view.compose import Rect, Scene, Segment, compose
 from explorer.view.drawing import Drawing, draw
 from explorer.view.frames import closed_around, frames
-from explorer.view.lines import LINE, TITLE, group_title
+from explorer.view.lines import LINE, TITLE, group_title, now_text
 from explorer.view.marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model
 from explorer.view.palette import stylesheet
-from explorer.view.settled import settled
+from explorer.view.settled import holding, settled
 from explorer.view.state import State, state_at
 
 _ROOM = 22
@@ -47,7 +47,7 @@ def svg(
     model = placed.model
     with uncollected():
         state = state_at(recording, model.slots, where)
-        is_open = settled(model.tree, state, {index for index, box in enumerate(model.tree.boxes) if box.open})
+        is_open = settled(recording, model.tree, state, {index for index, box in enumerate(model.tree.boxes) if box.open})
         scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
         return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
 
@@ -69,7 +69,7 @@ class _Picture:
         self.frames = frames(model, scene, state, is_open)
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
-        self.begun = self._begun()
+        self.begun, self.written = holding(model, position), holding(model, 0)
         self.places = dict(scene.slots)
         for box, inside in self.live.items():
             if self._as_node(box):
@@ -141,20 +141,21 @@ class _Picture:
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
-            if self._as_node(box) or box not in self.begun:
+            if self._as_node(box) or box not in self.begun or (not inside and box not in self.written):
                 continue
             x, y, wide, high = self.scene.boxes[box]
-            name, *details = self.model.box_texts[box]
-            middle = x + wide // 2
+            name, *lines = self.model.box_texts[box]
+            details = self._left(box, inside) or lines
+            middle, top = x + wide // 2, y + LINE * (len(lines) - len(details)) // 2
             drawn.append(
                 element(
                     "g",
                     *self._more(box, x, y, wide, high),
                     element("rect", x=x, y=y, width=wide, height=high, rx=10),
-                    element("text", name, x=middle, y=y + 21, class_="name"),
+                    element("text", name, x=middle, y=top + 21, class_="name"),
                     *(
-                        element("text", line, x=middle, y=y + 36 + LINE * number, class_="type")
-                        for number, line in enumerate(details if inside else ["removed"])
+                        element("text", line, x=middle, y=top + 36 + LINE * number, class_="type")
+                        for number, line in enumerate(details)
                     ),
                     *(self._output_mark(x + wide, y + high) if self.state.outputs & set(inside) else ()),
                     *self._differences(inside, x, y + high),
@@ -162,6 +163,12 @@ class _Picture:
                 )
             )
         return drawn
+
+    def _left(self, box: int, inside: list[int]) -> list[str]:
+        """Say what a closed box holds now where nothing of what the program wrote in it is left."""
+        nodes, shown = self.model.recording.nodes, [self.state.shown[slot] for slot in inside]
+        is_left = box not in self.written or any(nodes.born[node] < 0 for node in shown)
+        return [] if is_left else [now_text([nodes.label[node] for node in shown])]
 
     def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
         """Draw the sheet behind a closed box that holds more than one operator."""
@@ -186,17 +193,6 @@ class _Picture:
             if box in live:
                 live[box].append(slot)
         return live
-
-    def _begun(self) -> set[int]:
-        """Find the boxes of which a node has been recorded or produced by now."""
-        born, found = self.model.recording.nodes.born, set[int]()
-        for slot, nodes in enumerate(self.model.slots.nodes):
-            box = self.model.tree.holder[slot]
-            if born[nodes[0]] < self.position:
-                while box >= 0 and box not in found:
-                    found.add(box)
-                    box = self.model.tree.boxes[box].parent
-        return found
 
     def _groups(self) -> list[tuple[Markup, Markup]]:
         """Draw each fused kernel: its outline, and its title, which lies above the edges."""
