@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from explorer.core.device import cpu
 from explorer.core.types import Array, Shape
 
 T = TypeVar("T")
@@ -58,11 +59,11 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
     if _own.memory.size >= end:
         memory = _own.memory
     elif end > _KEPT_BYTES:
-        memory = np.empty(end, np.uint8)
+        memory = cpu.new(end)
     else:
         _own.made.clear()
         _own.memory = np.empty(0, np.uint8)  # the smaller one goes before the larger comes
-        memory = _own.memory = np.empty(end, np.uint8)
+        memory = _own.memory = cpu.new(end)
     made = build(
         *[np.ndarray(shape, dtype, memory, place) for (shape, dtype), place in zip(wanted, places, strict=True)]
     )

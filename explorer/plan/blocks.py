@@ -19,6 +19,9 @@ BLOCK_BYTES = 1 << 19
 """fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of
 smaller ones NumPy's calls take a third of the time"""
 
+REDUCED_BYTES = 1 << 21
+"""and on pieces of about this many bytes of what a reduction reads"""
+
 RESULT = -1
 """the place of a value that is written into the result's memory"""
 
@@ -45,15 +48,20 @@ class Blocks:
     def workspace(self) -> int:
         """Bytes of the registers of one block, and of what has memory of its own: a product, the values of parts."""
         if self.cutting is not None:
-            last = self.steps[-1]
-            dtype = last.operation.part_dtype(last.dtype)
-            parts = math.prod(self.cutting.parts) * dtype.itemsize if self.cutting.in_parts else 0
-            return parts + self.cutting.elements * sum([dtype.itemsize for dtype in self.registers])
+            return self.scratch + self.cutting.elements * sum([dtype.itemsize for dtype in self.registers])
         kind = self.steps[-1].tensor_type
         most = PIECE_BYTES if self.anchor is not None else BLOCK_BYTES
         elements = min(kind.size, most // kind.dtype.itemsize)
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of the workspace that the program gives: of the values of parts of rows."""
+        if self.cutting is None or not self.cutting.in_parts:
+            return 0
+        last = self.steps[-1]
+        return math.prod(self.cutting.parts) * last.operation.part_dtype(last.dtype).itemsize
 
     def laid(self, order: tuple[int, ...]) -> Blocks:
         """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
@@ -70,7 +78,7 @@ def cut_for(steps: Sequence[Expr], shape: Shape, order: tuple[int, ...] = ()) ->
     operation = steps[-1].operation
     assert operation.rows is not None
     size = max([step.dtype.itemsize for step in steps[:-1]])
-    return cutting(shape, operation.rows, BLOCK_BYTES // size, operation.joins is not None, order)
+    return cutting(shape, operation.rows, REDUCED_BYTES // size, operation.joins is not None, order)
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:

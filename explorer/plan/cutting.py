@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.core.pieces import Index, count, slices
@@ -145,7 +145,7 @@ def halved(length: int, halvings: int) -> list[tuple[int, int]]:
     return found
 
 
-def boxes(shape: Shape, start: int, stop: int) -> list[Index]:
+def boxes(shape: Sequence[int], start: int, stop: int) -> list[Index]:
     """The elements from ``start`` to ``stop`` of an array, row by row, as parts of it: whole rows are together."""
     if not shape:
         return [()]

@@ -25,6 +25,8 @@ from explorer.run.workers import share
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
 Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
+Room: TypeAlias = Callable[[], list[Array]]
+BoxesRoom: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
 """a step of a kernel: what computes it, the places that it reads and writes, and its node"""
 
@@ -135,22 +137,24 @@ class Steps:
         if not self.registers:
             return functools.partial(self._run, self._program, [*inputs, out])
         axes = tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
-        return self.reduce(inputs, out, out.shape, axes)
+        return self.over(inputs, out, self.room(out.shape, axes))
 
-    def reduce(self, inputs: Sequence[Array], out: Array, shape: Shape, order: tuple[int, ...]) -> Callable[[], None]:
-        """What computes ``out`` from arrays that broadcast to ``shape``: registers lie in memory by ``order``."""
-        return functools.partial(self._run_with, [*inputs, out], self._room(shape, order))
+    def over(self, inputs: Sequence[Array], out: Array, room: Room) -> Callable[[], None]:
+        """What computes ``out`` from arrays that broadcast to the shape of a ``room``."""
+        return functools.partial(self._run_in, [*inputs, out], room)
 
-    def reduce_run(
-        self, inputs: Sequence[Sequence[Array]], out: Array, shapes: Sequence[Shape], order: tuple[int, ...]
-    ) -> Callable[[], None]:
-        """What computes ``out`` from one run of elements, made in boxes of ``shapes`` from the ``inputs`` of each."""
-        return functools.partial(self._run_boxes, inputs, out, self._run_room(shapes, order))
+    def over_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, room: BoxesRoom) -> Callable[[], None]:
+        """What computes ``out`` from one run of elements, made in the boxes of a ``room`` from the inputs of each."""
+        return functools.partial(self._run_in_boxes, inputs, out, room)
 
-    def _run_with(self, places: list[Array], room: Callable[[], list[Array]]) -> None:
+    def run(self, places: list[Array]) -> None:
+        """Compute the result from what lies in the places: the inputs, the result, the registers."""
+        self._run(self._program, places)
+
+    def _run_in(self, places: list[Array], room: Room) -> None:
         self._run(self._program, places + room())
 
-    def _run_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, room: Callable[[], list[list[Array]]]) -> None:
+    def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, room: BoxesRoom) -> None:
         runs, *boxes = room()
         for given, registers in zip(inputs, boxes, strict=True):
             self._run(self._program[:-1], [*given, out, *registers])
@@ -162,15 +166,20 @@ class Steps:
             for step in program:
                 kernel, sources, target, _ = step
                 into = places[target]
-                made = kernel(into, *[places[source] for source in sources])
+                if len(sources) == 1:  # most have one or two operands, and are short where arrays are small
+                    made = kernel(into, places[sources[0]])
+                elif len(sources) == 2:
+                    made = kernel(into, places[sources[0]], places[sources[1]])
+                else:
+                    made = kernel(into, *[places[source] for source in sources])
                 if made is not into:
                     settle(into, made)
         except Exception:
             self.failed = step[3]
             raise
 
-    def _room(self, shape: Shape, order: tuple[int, ...]) -> Callable[[], list[Array]]:
-        """What gives a thread's registers, of the result's order in memory, so that one loop runs through all."""
+    def room(self, shape: Shape, order: tuple[int, ...]) -> Room:
+        """What gives a thread's registers, which lie in memory by ``order``, so that one loop runs through all."""
         laid, back = tuple([shape[axis] for axis in order]), np.argsort(order)
         wanted = [(laid, dtype) for dtype in self.registers]
         return functools.partial(
@@ -180,7 +189,7 @@ class Steps:
             lambda *registers: [register.transpose(back) for register in registers],
         )
 
-    def _run_room(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> Callable[[], list[list[Array]]]:
+    def boxes_room(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxesRoom:
         """What gives a thread's registers, each one run of memory, and for each box the parts of all that it takes."""
         ends = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
         back = np.argsort(order)

@@ -151,7 +151,9 @@ class Program:
             constant = place is not None and self._constant(inputs[anchor.uid][place])
             return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
         if kernel.blocks is not None and kernel.blocks.cutting is not None:
-            return Reducing(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
+            return Reducing(
+                kernel, lambda node: inputs[node.uid], self.slots, out, self.memory.scratch(kernel), lasting
+            )
         if len(kernel.nodes) > 1:
             return Chain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]

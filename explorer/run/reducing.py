@@ -5,17 +5,17 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from explorer.core.expr import Expr
 from explorer.core.pieces import Index, cut
-from explorer.core.types import Array, TensorType
+from explorer.core.types import Array, Shape, TensorType
 from explorer.plan.cutting import boxes, halved
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Operands, Steps, Values, run_all
+from explorer.run.kernels import BoxesRoom, Operands, Room, Steps, Values, run_all
 from explorer.run.memory import allocate
 from explorer.run.workers import worth_sharing
 
@@ -23,11 +23,18 @@ from explorer.run.workers import worth_sharing
 class Reducing:
     """A reduction, and elementwise operations that nobody else reads; their blocks are those of the plan.
 
-    ``lasting``: every operand lies in the same memory at each run, so that the blocks are cut once.
+    Values of parts of rows lie in ``scratch``. ``lasting``: every operand lies in the same memory at each run, so that
+    the blocks are cut once.
     """
 
     def __init__(
-        self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, lasting: bool
+        self,
+        kernel: Kernel,
+        operands: Operands,
+        slots: dict[int, int],
+        out: Array | None,
+        scratch: Array | None,
+        lasting: bool,
     ) -> None:
         blocks, kind = kernel.blocks, kernel.result.type
         assert isinstance(kind, TensorType)
@@ -37,12 +44,22 @@ class Reducing:
         self._operation, self._cutting = kernel.result.operation, blocks.cutting
         in_parts = self._cutting.in_parts
         axes = (0,) if self._cutting.halvings else self._cutting.axes
-        self._steps = Steps(
-            blocks, kernel.reads, operands, functools.partial(_part, self._operation, axes) if in_parts else None
-        )
+        part = functools.partial(_part, self._operation, axes) if in_parts else None
+        self._steps = Steps(blocks, kernel.reads, operands, part)
         self._reads = [slots[read.uid] for read in self._steps.reads]
-        self._lasting = lasting and out is not None and not in_parts
+        self._parts = self._laid = None
+        if in_parts:  # values of parts lie in the plan's scratch memory in the order of what they are values of
+            assert scratch is not None
+            shape = [self._cutting.parts[axis] for axis in self._cutting.order]
+            self._laid = np.ndarray(shape, self._operation.part_dtype(kind.dtype), scratch)
+            self._parts = self._laid.transpose(np.argsort(self._cutting.order))
+            if self._cutting.halvings:  # a row's values side by side
+                self._laid = self._laid.reshape(-1, 1 << self._cutting.halvings)
+        self._lasting = lasting and (out is not None or in_parts)
         self.shared = worth_sharing(kernel)
+        self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
+        self._rooms: dict[Any, Any] = {}
+        self._whole = self._room(self._cutting.shape) if self._cutting.blocks == 1 else None
         self._tasks: list[Callable[[], None]] = []
 
     @property
@@ -54,47 +71,48 @@ class Reducing:
         """Compute the result from the table of values."""
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
-        cutting, operation = self._cutting, self._operation
-        inputs = [values[slot] for slot in self._reads]
-        if not cutting.in_parts:
-            tasks = self._tasks or self._whole_rows(inputs, out)
+        if self._whole is not None:
+            self._steps.run([*[values[slot] for slot in self._reads], out, *self._whole()])
+            return out
+        tasks = self._tasks
+        if not tasks:
+            inputs = [values[slot] for slot in self._reads]
+            tasks = self._cut_runs(inputs) if self._cutting.halvings else self._cut(inputs, out)
             if self._lasting:
                 self._tasks = tasks
-            run_all(tasks, self.shared)
-            return out
-        laid = np.empty([cutting.parts[axis] for axis in cutting.order], operation.part_dtype(out.dtype))
-        parts = laid.transpose(np.argsort(cutting.order))
-        run_all(self._runs(inputs, parts) if cutting.halvings else self._parts(inputs, parts), self.shared)
-        count = math.prod([cutting.shape[axis] for axis in cutting.axes])
-        operation.finish(out, self._joined(parts).reshape(out.shape), count)
+        run_all(tasks, self.shared)
+        if self._laid is not None:
+            self._operation.finish(out, self._joined(self._laid).reshape(out.shape), self._count)
         return out
 
-    def _whole_rows(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Blocks of whole rows: the reduction makes its part of the result of each."""
-        cutting, rank = self._cutting, len(self._cutting.shape)
-        if cutting.blocks == 1:
-            return [self._steps.reduce(inputs, out, cutting.shape, cutting.order)]
+    def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
+        """Blocks of whole rows, of which each gives its part of the result, or of parts of rows."""
+        cutting, over, rank = self._cutting, self._steps.over, len(self._cutting.shape)
         tasks = []
-        for index, _ in cutting.indices():
-            kept = [part for axis, part in enumerate(index) if out.ndim == rank or axis not in cutting.axes]
-            place: Any = (*kept, ...)  # an array, be it of one number
-            given = [cut(array, index, rank) for array in inputs]
-            tasks.append(self._steps.reduce(given, out[place], _shape(index), cutting.order))
+        for index, part in self._indices:
+            if self._parts is None:
+                place: Any = [own for axis, own in enumerate(index) if out.ndim == rank or axis not in cutting.axes]
+                into = out[(*place, ...)]  # an array, be it of one number
+            else:
+                into = self._parts[part]
+            shape = tuple([own.stop - own.start for own in index])
+            tasks.append(over([cut(array, index, rank) for array in inputs], into, self._room(shape)))
         return tasks
 
-    def _parts(self, inputs: list[Array], parts: Array) -> list[Callable[[], None]]:
-        """Blocks of parts of rows."""
-        cutting = self._cutting
-        return [
-            self._steps.reduce(
-                [cut(array, index, parts.ndim) for array in inputs], parts[place], _shape(index), cutting.order
-            )
-            for index, place in cutting.indices()
-        ]
+    @functools.cached_property
+    def _indices(self) -> list[tuple[Index, Index]]:
+        return [*self._cutting.indices()]
 
-    def _runs(self, inputs: list[Array], parts: Array) -> list[Callable[[], None]]:
-        """Runs of memory, of which each row is several."""
-        cutting, run, rank = self._cutting, self._cutting.run, parts.ndim
+    def _room(self, shape: Shape) -> Room:
+        room: Room | None = self._rooms.get(shape)
+        if room is None:
+            room = self._rooms[shape] = self._steps.room(shape, self._cutting.order)
+        return room
+
+    def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
+        """Rows that are one run of memory each, in pieces of it."""
+        cutting, run, rank = self._cutting, self._cutting.run, len(self._cutting.shape)
+        assert self._parts is not None
         sizes = tuple([cutting.shape[axis] for axis in run])
         pieces = halved(math.prod(sizes), cutting.halvings)
         beside = [[None] if axis in run else range(cutting.shape[axis]) for axis in range(rank)]
@@ -102,33 +120,53 @@ class Reducing:
         for row in itertools.product(*beside):
             index = tuple([slice(None) if place is None else slice(place, place + 1) for place in row])
             given = [cut(array, index, rank) for array in inputs]
-            places = parts[index].reshape(-1)
-            flat = [_as_run(array, sizes, cutting.order) for array in given]
+            places = self._parts[index].reshape(-1)
+            flat = [found for array in given if (found := _as_run(array, sizes, cutting.order)) is not None]
             for number, (start, stop) in enumerate(pieces):
                 into = places[number : number + 1]
-                if all(array is not None for array in flat):
-                    ends = [[array[start:stop] if array.ndim else array for array in flat if array is not None]]
-                    tasks.append(self._steps.reduce_run(ends, into, [(stop - start,)], (0,)))
-                    continue
-                found = [_placed(box, run, rank) for box in boxes(sizes, start, stop)]
-                ends = [[cut(array, box, rank) for array in given] for box in found]
-                shapes = [
-                    tuple([1 if axis not in run else _length(box[axis]) for axis in range(rank)]) for box in found
-                ]
-                tasks.append(self._steps.reduce_run(ends, into, shapes, cutting.order))
+                if len(flat) == len(given):
+                    own = [array[start:stop] if array.ndim else array for array in flat]
+                    tasks.append(self._steps.over(own, into, self._run_room(stop - start)))
+                else:
+                    places_of, room = self._boxes(start, stop)
+                    ends = [[cut(array, box, rank) for array in given] for box in places_of]
+                    tasks.append(self._steps.over_boxes(ends, into, room))
         return tasks
 
-    def _joined(self, parts: Array) -> Array:
+    def _run_room(self, length: int) -> Room:
+        room: Room | None = self._rooms.get(length)
+        if room is None:
+            room = self._rooms[length] = self._steps.room((length,), (0,))
+        return room
+
+    def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxesRoom]:
+        """The boxes of a piece of a row, and the room for them."""
+        known: tuple[list[Index], BoxesRoom] | None = self._rooms.get((start, stop, "boxes"))
+        if known is None:
+            cutting, run = self._cutting, self._cutting.run
+            found: list[Index] = []
+            shapes: list[Shape] = []
+            for box in boxes([cutting.shape[axis] for axis in run], start, stop):
+                index, shape = [slice(None)] * len(cutting.shape), [1] * len(cutting.shape)
+                for axis, part in zip(run, box, strict=True):
+                    index[axis], shape[axis] = part, part.stop - part.start
+                found.append(tuple(index))
+                shapes.append(tuple(shape))
+            known = self._rooms[start, stop, "boxes"] = found, self._steps.boxes_room(shapes, cutting.order)
+        return known
+
+    def _joined(self, laid: Array) -> Array:
         """What the values of parts of rows make together: those of halves as NumPy's pairwise summation adds them."""
         cutting, joins = self._cutting, self._operation.joins
         assert joins is not None
+        for _ in range(cutting.halvings):
+            laid = joins(laid[:, 0::2], laid[:, 1::2])
         if cutting.halvings:
-            turned = np.moveaxis(parts, cutting.run[-1], 0)
-            while len(turned) > 1:
-                turned = joins(turned[0::2], turned[1::2])
-            parts = np.moveaxis(turned, 0, cutting.run[-1])
-        found: Array = joins.reduce(parts, axis=cutting.axes, dtype=parts.dtype)
-        return found
+            laid = laid.reshape([1 if axis in cutting.run else cutting.shape[axis] for axis in cutting.order])
+        if laid.size > self._kind.size:
+            axes = tuple([place for place, axis in enumerate(cutting.order) if axis in cutting.axes])
+            laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)
+        return laid if laid.size < 2 else laid.transpose(np.argsort(cutting.order))
 
 
 def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
@@ -136,7 +174,7 @@ def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array
     return into
 
 
-def _as_run(array: Array, sizes: Sequence[int], order: tuple[int, ...]) -> Array | None:
+def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
     """A row as one run of memory, or its one number; None where it is broadcast or lies otherwise."""
     if array.size == 1:
         return array.reshape(())
@@ -144,20 +182,3 @@ def _as_run(array: Array, sizes: Sequence[int], order: tuple[int, ...]) -> Array
         return None
     laid = array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order)
     return laid.reshape(-1) if laid.flags.c_contiguous else None
-
-
-def _placed(box: Index, run: tuple[int, ...], rank: int) -> Index:
-    """A part of the axes of a run as a part of all axes."""
-    found = [slice(None)] * rank
-    for axis, part in zip(run, box, strict=True):
-        found[axis] = part
-    return tuple(found)
-
-
-def _shape(index: Index) -> tuple[int, ...]:
-    return tuple(map(_length, index))
-
-
-def _length(part: slice) -> int:
-    length: int = part.stop - part.start
-    return length

@@ -76,6 +76,7 @@ def _follow(kernel: Kernel, blocks: Blocks, shape: Shape, last: set[int]) -> Non
     if len(shape) == 4 and any(read.uid in last and read.shape == shape for read in kernel.reads):
         kernel.blocks = blocks.laid(PIXEL_BY_PIXEL)
         kernel.workspace += kernel.blocks.workspace - blocks.workspace
+        kernel.scratch = kernel.blocks.scratch
 
 
 def _of_images(node: Expr) -> bool:

@@ -172,6 +172,7 @@ class Order:
             rate = self.prices.product_flops if members[0].operation.name in PRODUCTS else self.prices.flops
             kernel.estimate = calls + max(kernel.flops / rate, moved / self.prices.bandwidth)
             kernel.blocks = blocks_of(members, lambda member: inputs[member.uid])
+            kernel.scratch = kernel.blocks.scratch
             kernel.workspace = kernel.blocks.workspace + max([_workspace(member, graph) for member in members])
         kernel.bytes = 0 if node.operation.view else node.type.nbytes
         kernel.constant = node.uid in graph.prepared
