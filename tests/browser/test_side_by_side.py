@@ -1,9 +1,18 @@
-"""Two plans side by side in a real notebook: the second view follows the first."""
+"""Two plans, or two nets, side by side: what is done in one is followed by the other, and what differs is marked."""
 
+from __future__ import annotations
+
+import re
+
+import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.player import node, press
+import explorer as ex
+from explorer.view.compared import Compared
+from explorer.view.paired_page import html
+from tests.browser.player import box, node, press
+from tests.view import sample
 
 pytestmark = pytest.mark.browser
 
@@ -20,11 +29,55 @@ both
 """
 
 
+@pytest.fixture
+def pair(page, tmp_path):
+    """Put a comparison's page on disk and open it; return what is above, and both views."""
+
+    def open_page(compared: Compared, **options: str) -> tuple[Locator, Locator, Locator]:
+        target = tmp_path / "pair.html"
+        target.write_text(html(compared, **options), encoding="utf-8")
+        page.goto(target.as_uri())
+        views = page.locator(".ex-side .explorer-view")
+        expect(views).to_have_count(2)
+        head = page.locator(".ex-pair-head")
+        expect(head.locator(".ex-differences span").first).to_be_visible()
+        return head, views.nth(0), views.nth(1)
+
+    return open_page
+
+
+def net(activation=ex.tanh, *, more: bool = False, depth: int = 1, **options) -> ex.EvalPlan:
+    value = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    for level in range(depth):
+        with ex.scope(f"block{level}"):
+            value = activation(value @ ex.tensor(np.ones((4, 4), np.float32), name=f"w{level}"))
+            if more and level == depth - 1:
+                value = ex.relu(value)
+    plan = ex.EvalPlan(**options)
+    plan.register(ex.softmax(value))
+    return plan.prepare()
+
+
+def camera(view: Locator) -> tuple[float, float, float]:
+    """Where the world of a view stands, and how large it is."""
+    style = view.locator(".ex-world").first.get_attribute("style") or ""
+    found = re.search(r"translate\((-?[\d.]+)px, ?(-?[\d.]+)px\) scale\((-?[\d.]+)\)", style)
+    assert found, style
+    return float(found[1]), float(found[2]), float(found[3])
+
+
+def place(view: Locator, name: str) -> tuple[float, float]:
+    """Where a node stands, from the top left corner of its canvas."""
+    outer, inner = view.locator(".ex-stage").bounding_box(), node(view, name).locator(".ex-shape").bounding_box()
+    return inner["x"] - outer["x"], inner["y"] - outer["y"]
+
+
 @pytest.mark.spec("V-3")
 def test_a_step_in_one_view_is_taken_in_the_other(notebook):
     """Before and after stand side by side; stepping and selecting in the first view moves the second one too."""
     book = notebook(PLANS)
-    first, second = book.view(0), book.view(1)
+    book.view(2)
+    first, second = book.view(1), book.view(2)
     left, right = first.bounding_box(), second.bounding_box()
     assert left["x"] + left["width"] <= right["x"] + 1
     assert abs(left["y"] - right["y"]) < 2
@@ -37,3 +90,179 @@ def test_a_step_in_one_view_is_taken_in_the_other(notebook):
     node(second, "multiply 2").click()
     expect(first.locator(".ex-why h4")).to_have_text("multiply 2")
     book.says("print(both.before.stage, both.after.stage)", "simplify simplify\n")
+    book.says("print(both.before.selected == both.after.selected >= 0)", "True\n")
+
+
+@pytest.mark.spec("V-3", "V-9")
+def test_the_kernel_steps_and_unties_both(notebook):
+    """Steps set in Python are followed on the page too; the way in which views are tied is a trait of both sides."""
+    book = notebook(PLANS)
+    book.view(2)
+    first, second = book.view(1), book.view(2)
+    book.execute("both.before.stage = 'order'")
+    expect(first.locator(".ex-say")).to_contain_text("pick 1 of 1")
+    expect(second.locator(".ex-say")).to_contain_text("pick 4 of 4")  # the last one of those that it fused
+    tie = book.page.locator(".ex-tie")
+    tie.select_option("off")
+    book.says("print(both.tied)", "off\n")
+    press(second, "Home")
+    expect(second.locator(".ex-say")).to_contain_text("recorded")
+    expect(first.locator(".ex-say")).to_contain_text("pick 1 of 1")
+    book.execute("both.tied = 'steps'")
+    expect(tie).to_have_value("steps")
+    expect(second.locator(".ex-say")).to_contain_text("pick 1 of 4")
+
+
+@pytest.mark.spec("V-3", "V-13")
+def test_pan_and_zoom_of_both_are_tied_until_they_are_untied(pair, page):
+    """A drag, the wheel and fit move both canvases, so that the same node stands at the same place; t unties them."""
+    _, first, second = pair(net(depth=6).compare(net(more=True, depth=6)))
+    name = "block2"
+    before = camera(first), camera(second)
+    assert before[0][2] == before[1][2]
+    canvas = first.locator(".ex-stage").bounding_box()
+    page.mouse.move(canvas["x"] + 40, canvas["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(canvas["x"] + 90, canvas["y"] - 40, steps=4)
+    page.mouse.up()
+    moved = camera(first), camera(second)
+    assert abs(moved[0][0] - before[0][0] - 50) < 10
+    assert moved[1] != before[1]
+    page.mouse.move(canvas["x"] + 60, canvas["y"] + 60)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -120)
+    page.keyboard.up("Control")
+    zoomed = camera(first), camera(second)
+    assert zoomed[0][2] == zoomed[1][2] > moved[0][2]
+    press(second, "f")
+    assert camera(first)[2] == camera(second)[2]
+    page.wait_for_timeout(300)  # it glides
+    outer = first.locator(".ex-stage").bounding_box(), second.locator(".ex-stage").bounding_box()
+    here, there = box(first, name).bounding_box(), box(second, name).bounding_box()
+    assert abs(here["y"] - outer[0]["y"] - there["y"] + outer[1]["y"]) < 30
+    press(second, "t", "t")
+    expect(page.locator(".ex-tie")).to_have_value("off")
+    held = camera(first)
+    press(second, "+", "+")
+    assert camera(first) == held
+    press(second, "t")
+    expect(page.locator(".ex-tie")).to_have_value("nodes")
+    assert camera(first)[2] == camera(second)[2]
+
+
+@pytest.mark.spec("V-12", "V-3")
+def test_what_differs_has_a_sign_and_a_word_on_the_canvas(pair, page):
+    """Added, removed and changed nodes are told by sign, word and colour, to ears too, and counted above."""
+    head, first, second = pair(net().compare(net(ex.sin, more=True)))
+    expect(head.locator(".ex-differences")).to_contain_text("− 1 removed")
+    expect(head.locator(".ex-differences")).to_contain_text("+ 2 added")
+    expect(head.locator(".ex-differences")).to_contain_text("Δ 1 changed")
+    expect(node(first, "tanh")).to_contain_text("− removed")
+    expect(node(second, "sin")).to_contain_text("+ added")
+    expect(node(second, "relu")).to_have_attribute("aria-label", re.compile("stands after only"))
+    expect(node(first, "softmax")).to_contain_text("Δ changed")
+    expect(node(first, "matmul")).not_to_have_class(re.compile("ex-differs"))
+    colours = [
+        node(view, name).locator(".ex-shape").evaluate("shape => getComputedStyle(shape).stroke")
+        for view, name in ((first, "tanh"), (second, "sin"), (second, "softmax"), (second, "matmul"))
+    ]
+    assert len(set(colours)) == 4
+    press(second, "f")
+    node(second, "softmax").click()
+    expect(second.locator(".ex-told")).to_have_text("reads tanh → relu")
+    expect(first.locator(".ex-node.ex-selected")).to_have_attribute("aria-label", re.compile("^softmax,"))
+
+
+@pytest.mark.spec("V-12", "V-13")
+def test_differences_are_walked_by_keyboard(pair, page):
+    """d and D go from difference to difference on both sides, o to the other graph; the help names the keys."""
+    head, first, second = pair(net().compare(net(ex.sin, more=True)))
+    where = head.locator(".ex-place")
+    expect(where).to_have_text("4 differ")
+    found = []
+    for step in range(1, 5):
+        press(first, "d")
+        expect(where).to_have_text(f"{step} of 4")
+        found.append(page.locator(".ex-node.ex-selected").first.get_attribute("aria-label").split(",")[0])
+    assert sorted(found) == ["relu", "sin", "softmax", "tanh"]
+    page.keyboard.press("D")
+    expect(where).to_have_text("3 of 4")
+    page.keyboard.press("o")
+    assert second.evaluate("view => view.contains(document.activeElement)")
+    page.keyboard.press("o")
+    assert first.evaluate("view => view.contains(document.activeElement)")
+    page.keyboard.press("?")
+    expect(first.locator(".ex-help")).to_contain_text("the next difference")
+
+
+@pytest.mark.spec("V-3", "P-9")
+def test_kernels_that_are_others_are_told_once_they_are_planned(pair):
+    """Of two plans of one graph nothing differs as it was recorded; in the order, other kernels are marked."""
+    head, first, second = pair(net(depth=2).compare(net(depth=2, without=["fuse"])))
+    expect(first.locator(".ex-rail [aria-current]")).to_contain_text("order")
+    expect(head.locator(".ex-differences")).to_contain_text("in other kernels")
+    expect(first.locator(".ex-frame.ex-differs-regrouped")).not_to_have_count(0)
+    expect(first.locator(".ex-frame-title").first).to_contain_text("≠ ")
+    expect(node(second, "tanh")).to_contain_text("≠ other kernel")
+    press(first, "Home")
+    expect(head.locator(".ex-differences")).to_have_text("no difference at this step")
+    expect(second.locator("[class*=ex-differs-]:not(.ex-none)")).to_have_count(0)
+    rows = head.locator("table tr")
+    names = rows.nth(0).locator("th").all_inner_texts()
+    apart = dict(zip(names, rows.nth(3).locator("td").all_inner_texts(), strict=True))
+    assert apart["kernels"].startswith("+")
+    assert apart["bytes written"].split()[1] in ("B", "KB")
+    assert apart["flops"] == ""
+
+
+@pytest.mark.spec("V-3", "V-5")
+def test_measured_times_of_both_stand_beside_each_other(pair):
+    """Where both plans ran, their times and the difference are in the table, with units."""
+    plans = net(depth=3), net(depth=3, without=["fuse"])
+    for plan in plans:
+        plan.eval()
+    head, first, second = pair(plans[0].compare(plans[1]))
+    column = head.locator("thead th").all_inner_texts().index("measured time")
+    for row in range(1, 4):
+        expect(head.locator("table tr").nth(row).locator("td").nth(column)).to_have_text(re.compile(r"[µm]?s"))
+    press(first, "End")
+    expect(first.locator(".ex-say")).to_contain_text("took")
+    expect(second.locator(".ex-say")).to_contain_text("took")
+
+
+@pytest.mark.spec("V-3", "V-7")
+def test_boxes_open_on_both_sides(pair):
+    """A box that is opened or closed in one graph is in the other, whatever is inside; so are all boxes."""
+    _, first, second = pair(net(depth=3).compare(net(more=True, depth=3)))
+    press(first, "c")
+    expect(first.locator(".ex-box.ex-open")).to_have_count(0)
+    expect(second.locator(".ex-box.ex-open")).to_have_count(0)
+    expect(second.locator(".ex-box.ex-closed > .ex-differs:not(.ex-none)")).to_have_text("+1")
+    box(second, "block2").dblclick()
+    expect(second.locator(".ex-box.ex-open")).to_have_count(1)
+    expect(box(first, "block2")).to_have_class(re.compile("ex-open"))
+    expect(first.locator(".ex-box.ex-open")).to_have_count(2)  # three equal blocks are folded there
+    press(second, "e")
+    expect(first.locator(".ex-box.ex-closed")).to_have_count(0)
+
+
+@pytest.mark.spec("V-3", "V-13")
+def test_a_theme_is_that_of_both(pair):
+    """Both graphs and what stands above them are dark together."""
+    _, first, second = pair(net().compare(net(more=True)), theme="light")
+    first.get_by_label("dark or light").click()
+    for view in (first, second, first.page.locator(".ex-pair")):
+        expect(view).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.spec("V-3", "V-12")
+def test_graphs_of_ten_thousand_nodes_are_walked_side_by_side(pair, page):
+    """Of two graphs of 10,000 nodes the one that is new is found, shown, and marked in the closed box around it."""
+    head, first, second = pair(Compared.of(sample.dag(10_000), sample.dag(10_001)))
+    expect(head.locator(".ex-differences")).to_have_text("+ 1 added")
+    expect(second.locator(".ex-closed > .ex-differs:not(.ex-none)")).to_have_text("+1")
+    press(first, "d")
+    expect(second.locator(".ex-node.ex-differs-added.ex-selected")).to_be_visible()
+    assert camera(first)[2] == camera(second)[2]
+    drawn = first.locator(".ex-node, .ex-box").count() + second.locator(".ex-node, .ex-box").count()
+    assert drawn < 1_500

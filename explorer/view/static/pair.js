@@ -138,7 +138,8 @@ export class Pair {
     for (const box of inner) {
       const partner = this.tie.boxes[side].get(box) ?? -1;
       if (partner < 0 || this.tie.boxes[1 - side].get(partner) !== box) continue;
-      if (open.has(box)) wanted.add(partner);
+      // What is around it is open as well: the other graph may be folded in another way.
+      if (open.has(box)) for (const each of [partner, ...other.paths.outside(partner)]) wanted.add(each);
       else wanted.delete(partner);
     }
     return wanted;
