@@ -63,6 +63,11 @@ class Blocks:
         last = self.steps[-1]
         return math.prod(self.cutting.parts) * last.operation.part_dtype(last.dtype).itemsize
 
+    def over(self, nodes: Sequence[Expr]) -> Blocks:
+        """The same for other nodes of the same pattern."""
+        anchor, steps = (None, nodes) if self.anchor is None else (nodes[0], nodes[1:])
+        return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.cutting)
+
     def laid(self, order: tuple[int, ...]) -> Blocks:
         """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
         assert self.cutting is not None

@@ -194,22 +194,25 @@ class Graph:
         ``lost`` are the µs that it may cost, added up; ``between`` is an operand that is written for the subject, and
         a subject too where it stands ``beside`` it.
         """
-        key = (len(self.chapters), type(link), code, tuple([(name, _key(value)) for name, value in facts.items()]))
+        key = (len(self.chapters), type(link), code, *[_key(value) for value in facts.values()])
         held = self._refusals.get(key)
         if held is None:
             held = self._enter(link, False, code, reason, facts, [], (), chain), set()
             self._refusals[key] = held
         choice, subjects = held
-        if subject.uid in subjects and between is None:
+        told = subject.uid in subjects
+        if told and between is None:
             return
         if lost is not None:
             choice.lost = (choice.lost or 0.0) + lost
+        if not told:
+            subjects.add(subject.uid)
+            choice.subjects.append(subject)
         if between is not None:
             choice.between.append((between, subject))
-        for node in (subject, between) if between is not None and beside else (subject,):
-            if node.uid not in subjects:
-                subjects.add(node.uid)
-                choice.subjects.append(node)
+            if beside and between.uid not in subjects:
+                subjects.add(between.uid)
+                choice.subjects.append(between)
 
     def _enter(
         self,
@@ -303,7 +306,7 @@ class Graph:
 
 def _key(value: Any) -> Any:
     if isinstance(value, Expr):
-        return "node", value.uid
+        return value.uid
     return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
 
 

@@ -63,12 +63,13 @@ class Fuse:
         """uid of a group's last member → the group, which the next operation may join"""
         several: dict[int, _Group] = {}
         """groups of two or more by identity, in the order in which they began"""
+        plain = all(kind.plain for kind in {node.type for node in graph.live})
         for node in graph.live:
             operation = node.operation
             if operation.view:
                 continue
             uid = node.uid
-            if not node.type.plain or not all(operand.type.plain for operand in inputs[uid]):
+            if not plain and not all(each.type.plain for each in (node, *inputs[uid])):
                 if operation.elementwise:
                     _keep_whole(node, graph)
                 continue
@@ -91,8 +92,8 @@ class Fuse:
                     reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
                     graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node, between=operand)
                     continue
-                plain = users[source] == 1 and operand.type is node.type and source not in roots and base is None
-                if plain or self._joins(node, operand, base, other, roots, graph):
+                alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
+                if alone or self._joins(node, operand, base, other, roots, graph):
                     base = other if base is None else _merged(base, other, several)
             if base is None:
                 groups[uid] = _Group([node], False)

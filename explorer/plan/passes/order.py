@@ -9,11 +9,9 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 
-from explorer.core.expr import Expr
-from explorer.core.function import Call
-from explorer.plan.blocks import blocks_of
-from explorer.plan.cost import PRODUCTS, REFERENCE, Prices, kernel_cost
-from explorer.plan.graph import Graph, flops_of
+from explorer.plan.cost import REFERENCE, Prices
+from explorer.plan.graph import Graph
+from explorer.plan.kernels import kernels_of
 from explorer.plan.schedule import Kernel, Pick, Schedule
 
 RULES = ("earliest", "depth_first")
@@ -37,7 +35,7 @@ class Order:
 
     def run(self, graph: Graph) -> Schedule:
         """Pick a ready kernel by the rule, constants before all, until none is left."""
-        leaves, kernels, kernel_of = self._kernels(graph)
+        leaves, kernels, kernel_of = kernels_of(graph, self.prices)
         needs = [0] * len(kernels)
         users: list[list[int]] = [[] for _ in kernels]
         producers: list[list[int]] = [[] for _ in kernels]
@@ -128,56 +126,6 @@ class Order:
                 lost=0.0,
             )
 
-    def _kernels(self, graph: Graph) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
-        fused: dict[int, list[Expr]] = {}
-        inner: set[int] = set()
-        for cluster in graph.clusters:
-            if cluster.kind == "kernel":
-                fused[cluster.members[-1].uid] = cluster.members
-                inner.update([node.uid for node in cluster.members[:-1]])
-        leaves: list[Expr] = []
-        kernels: list[Kernel] = []
-        kernel_of: dict[int, int] = {}
-        there = graph.there()
-        for node in graph.live:
-            if node.uid in inner:
-                continue
-            if node.uid in there or (not node.operands and node.operation.view):
-                leaves.append(node)
-                continue
-            members = fused.get(node.uid)
-            kernel_of[node.uid] = len(kernels)
-            kernels.append(self._kernel(node, members, graph))
-        return leaves, kernels, kernel_of
-
-    def _kernel(self, node: Expr, members: list[Expr] | None, graph: Graph) -> Kernel:
-        inputs = graph.inputs
-        if members is None:
-            operands = inputs[node.uid]
-            reads = operands if len(operands) < 2 else tuple(dict.fromkeys(operands))
-            kernel = Kernel((node,), reads)
-            if node.operation.view and operands:
-                kernel.estimate, kernel.constant = self.prices.view, node.uid in graph.prepared
-                return kernel
-            kernel.flops = flops_of(node, operands)
-            kernel.estimate = kernel_cost(node, operands, self.prices)
-            kernel.workspace = _workspace(node, graph)
-        else:
-            inside = {member.uid for member in members}
-            seen = dict.fromkeys([o for member in members for o in inputs[member.uid] if o.uid not in inside])
-            kernel = Kernel(tuple(members), tuple(seen))
-            kernel.flops = sum([flops_of(member, inputs[member.uid]) for member in members])
-            calls = self.prices.call * len(members)
-            moved = sum([read.type.nbytes for read in seen]) + node.type.nbytes
-            rate = self.prices.product_flops if members[0].operation.name in PRODUCTS else self.prices.flops
-            kernel.estimate = calls + max(kernel.flops / rate, moved / self.prices.bandwidth)
-            kernel.blocks = blocks_of(members, lambda member: inputs[member.uid])
-            kernel.scratch = kernel.blocks.scratch
-            kernel.workspace = kernel.blocks.workspace + max([_workspace(member, graph) for member in members])
-        kernel.bytes = 0 if node.operation.view else node.type.nbytes
-        kernel.constant = node.uid in graph.prepared
-        return kernel
-
 
 def _depth_first(users: list[list[int]], producers: list[list[int]]) -> list[int]:
     """For each kernel its place in the reverse of the order in which a search along the edges leaves it behind.
@@ -204,9 +152,3 @@ def _depth_first(users: list[list[int]], producers: list[list[int]]) -> list[int
     for place, index in enumerate(reversed(left)):
         places[index] = place
     return places
-
-
-def _workspace(node: Expr, graph: Graph) -> int:
-    if isinstance(node.operation, Call):
-        return 0  # the plan of its body tells
-    return node.operation.workspace(*[operand.type for operand in graph.inputs[node.uid]])
