@@ -49,13 +49,10 @@ class SideBySide(anywidget.AnyWidget):
     tied = traitlets.Enum(TIES, "nodes").tag(sync=True)
 
     def __init__(self, comparison: Comparison, *, tied: Tie = "nodes", **options: Any) -> None:
-        self.compared = Compared(**vars(comparison))
-        self._steps = partners(comparison)
-        self._pairs = comparison.counterparts, {other: node for node, other in comparison.counterparts.items()}
         super().__init__(
             before=TiedView(comparison.before, **options),
             after=TiedView(comparison.after, **options),
-            comparison=json.dumps(paired(comparison), separators=(",", ":")),
+            comparison=self._take(comparison),
             tied=tied,
         )
         self._following = False
@@ -63,6 +60,22 @@ class SideBySide(anywidget.AnyWidget):
             self.before.step, self.after.step = start(comparison, self._steps["nodes"])
         for view in (self.before, self.after):
             view.observe(self._follow, ("step", "selected"))
+
+    def _take(self, comparison: Comparison) -> str:
+        self.compared = Compared(**vars(comparison))
+        self._steps = partners(comparison)
+        self._pairs = comparison.counterparts, {other: node for node, other in comparison.counterparts.items()}
+        return json.dumps(paired(comparison), separators=(",", ":"))
+
+    def update(self, comparison: Comparison) -> None:
+        """Show a newer comparison of the same plans, after their runs for instance; steps and selections stay."""
+        self._following = True
+        try:
+            self.before.update(comparison.before)
+            self.after.update(comparison.after)
+        finally:
+            self._following = False
+        self.comparison = self._take(comparison)
 
     def _follow(self, change: Any) -> None:
         view: TiedView = change["owner"]

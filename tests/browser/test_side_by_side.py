@@ -230,6 +230,25 @@ def test_measured_times_of_both_stand_beside_each_other(pair):
     expect(second.locator(".ex-say")).to_contain_text("took")
 
 
+@pytest.mark.spec("V-3", "P-17")
+def test_after_their_runs_both_views_gain_times_and_stay_where_they_are(notebook):
+    """A newer comparison of the same plans is shown in place: times in the table, step and selection as they were."""
+    book = notebook(PLANS)
+    book.view(2)
+    first, second = book.view(1), book.view(2)
+    node(first, "tanh").click()
+    expect(second.locator(".ex-why h4")).to_have_text("tanh")
+    head = book.page.locator(".ex-pair-head thead")
+    expect(head).not_to_contain_text("measured time")
+    book.execute("for plan in plans: plan.eval()\nboth.update(plans[0].compare(plans[1]))")
+    expect(head).to_contain_text("measured time")
+    for view in (first, second):
+        expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    press(first, "End")
+    for view in (first, second):
+        expect(view.locator(".ex-say")).to_contain_text("took")
+
+
 @pytest.mark.spec("V-3", "V-7")
 def test_boxes_open_on_both_sides(pair):
     """A box that is opened or closed in one graph is in the other, whatever is inside; so are all boxes."""
