@@ -22,6 +22,9 @@ _UNROLLED = 8
 _RUN, _LINE = 64, 8192
 """of a block the part that lies side by side in memory at least: where rows may be cut, and where they may not"""
 
+_BLOCKS = 1 << 16
+"""as many blocks as are cut at most: lengths may be declared that no memory holds"""
+
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
@@ -88,8 +91,16 @@ class Cutting:
 def cutting(
     shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool = True, order: tuple[int, ...] = ()
 ) -> Cutting | None:
-    """Blocks of about ``most`` elements; None where rows would have to be cut and, not ``in_parts``, may not be."""
-    order = order or tuple(range(len(shape)))
+    """Blocks of about ``most`` elements; None where rows would have to be cut and, not ``in_parts``, may not be.
+
+    None too where there would be more of them than any memory has arrays for.
+    """
+    most = max(most, 2 * _UNROLLED)  # fewer are not halved
+    found = _cut(shape, axes, most, in_parts, order or tuple(range(len(shape))))
+    return None if found is None or found.blocks > _BLOCKS else found
+
+
+def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Cutting | None:
     counts = [1] * len(shape)
     whole = Cutting(shape, axes, order, tuple(counts))
     size = math.prod(shape)

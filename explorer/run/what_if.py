@@ -17,7 +17,7 @@ from explorer.run.variant import Base, Change, Images, around, final, planned_ag
 
 _DEPTH = 3
 """levels of operands of a refused node that is not in the recorded or the final graph"""
-_FUSING = ("Epilogue", "ElementwiseChain")
+_FUSING = ("Epilogue", "ElementwiseChain", "Prologue")
 
 
 @dataclass(frozen=True, slots=True)

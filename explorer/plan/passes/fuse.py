@@ -185,6 +185,9 @@ class Fuse:
         elif (consumers := graph.users[operand.uid]) > sum([o is operand for o in graph.inputs[node.uid]]):
             code, facts["consumers"] = "other_consumers", consumers
             reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
+        elif cut_for([*members, node], operand.shape) is None and node.operation.joins is not None:
+            code, facts["read_bytes"] = "too_large", operand.type.nbytes
+            reason = "{read_bytes} are more than blocks are cut of"
         elif cut_for([*members, node], operand.shape) is None:
             code, facts["operation"] = "long_rows", node.operation.label
             facts["row_bytes"] = math.prod([operand.shape[axis] for axis in node.operation.rows or ()]) * (
