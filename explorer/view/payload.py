@@ -22,9 +22,10 @@ box is laid out once, alone, with its child boxes closed::
 
     Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
                    | "chain" | "repeat" | "stack" | "part" | "block",
-           "label": str, "text": [name, detail, …],         the two or three lines of the closed box, shortened to fit
+           "label": str, "text": [name, detail, …],         the two to four lines of the closed box, shortened to fit
            "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
            "layer": k,                                      row of the recording's layers, −1 for another box
+           "batches": [decision, …],                        those that made what it holds, of the box of a batch
            "count": int,                                    the "n" of "×n", 1 where there is none
            "parent": int, "open": bool,                     open at the beginning
            "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
@@ -62,6 +63,10 @@ plus the same offset as before; an opened one: its top or bottom at the child's 
 and a point between them moves by a blend: of points 0 … n, k moves by 1 − t of the first correction plus t of the
 last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
 with X; round at the end.
+
+An open box in which nothing stands at a position is drawn closed, until a reader opens it: what comes later, or has
+gone, takes no room. So is a block whose operations are rows of a batch's result by now, and a stack whose first block
+is such a one.
 
 A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
 this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or
@@ -165,6 +170,7 @@ def _box(model: Model, index: int) -> dict[str, Any]:
         "parent": box.parent,
         "open": box.open,
         "layer": box.layer,
+        "batches": list(box.batches),
         "closed": list(model.box_sizes[index]),
     }
 

@@ -10,23 +10,28 @@ from explorer.view.model import Model
 from explorer.view.state import State
 
 
-def settled(recording: Recording, tree: Tree, state: State, is_open: Collection[int]) -> set[int]:
+def settled(recording: Recording, tree: Tree, state: State, position: int, is_open: Collection[int]) -> set[int]:
     """Return the open boxes in which something stands; of a block, an operation that is no row of a batch's result.
 
-    So it is with the first of the equal boxes of a stack, and a stack is not drawn open where that is not.
+    So it is with the first of the equal boxes of a stack, and a stack is not drawn open where that is not. The box of
+    a batch is drawn open when all of it is there and no call is left that stands for what is inside.
     """
     nodes, batched = recording.nodes, {group.decision for group in recording.groups if group.kind == "batch"}
     first = {box: inner for box in is_open if (inner := _first_member(tree, box)) >= 0}
     members = {*first.values(), *(box for box in is_open if tree.boxes[box].kind == "block")}
     wanted, full = {*is_open, *members}, {*tree.bodies}
+    waiting = {box for box in is_open if any(decision >= position for decision in tree.boxes[box].batches)}
     for slot, node in (*state.shown.items(), *state.ghosts.items()):
         works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in batched
+        is_call = nodes.kind[node] == "call" and slot in state.shown
         box = tree.holder[slot]
         while box >= 0:
             if box in wanted and (works or box not in members):
                 full.add(box)
+            if is_call and tree.boxes[box].batches:
+                waiting.add(box)
             box = tree.boxes[box].parent
-    return {box for box in is_open if box in full and first.get(box, box) in full}
+    return {box for box in is_open if box in full and first.get(box, box) in full and box not in waiting}
 
 
 def _first_member(tree: Tree, box: int) -> int:

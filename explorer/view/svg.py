@@ -47,7 +47,8 @@ def svg(
     model = placed.model
     with uncollected():
         state = state_at(recording, model.slots, where)
-        is_open = settled(recording, model.tree, state, {index for index, box in enumerate(model.tree.boxes) if box.open})
+        wanted = {index for index, box in enumerate(model.tree.boxes) if box.open}
+        is_open = settled(recording, model.tree, state, where, wanted)
         scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
         return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
 

@@ -27,6 +27,12 @@ _FIRST, _LAST = 24, 8
 """of more, those that are listed at the beginning and at the end of a stage, and of the schedule"""
 _KERNELS = 8
 """kernels that are listed at most of those that compute one node together with others"""
+_PRICES = ("separate_us", "together_us")
+NOT_RUN = (
+    "the members were not run one by one: "
+    'plan.compare(EvalPlan(without=["group"])) of the same expressions, run too, measures both'
+)
+"""what a measured batch is told with; verdicts.js says it too"""
 _Row = TypeVar("_Row")
 
 
@@ -80,13 +86,21 @@ def why(recording: Recording, node: int) -> str:
         lines.append("no link had anything to say about it")
     for decision in decisions:
         lines.append(decision_line(recording, decision, located=True))
-        lines += [
-            f"      {name.removesuffix('_us').replace('_', ' ')}: {fact_text(name, value, recording.label)}"
-            for name, value in decision.facts.items()
-        ]
+        lines += _fact_lines(recording, decision)
     lines += _twins(recording, node)
     lines += _fate(recording, node)
     return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
+    """List what a decision knows; the prices of a batch that ran are told from what it took."""
+    ran = "measured_us" in decision.facts
+    lines = []
+    for name, value in decision.facts.items():
+        estimated = ", estimated" if ran and name in _PRICES else ""
+        said = name.removesuffix("_us").replace("_", " ")
+        lines.append(f"      {said}{estimated}: {fact_text(name, value, recording.label)}")
+    return [*lines, f"      {NOT_RUN}"] if ran else lines
 
 
 def _concerning(recording: Recording, node: int) -> list[Decision]:

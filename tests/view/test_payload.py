@@ -29,7 +29,7 @@ def test_the_layout_keeps_its_contract(make):
     for number, box in enumerate(boxes):
         assert box["parent"] < number
         assert set(box) == {
-            "kind", "label", "text", "type", "count", "parent", "open", "layer", "closed",
+            "kind", "label", "text", "type", "count", "parent", "open", "layer", "batches", "closed",
             "placed", "size", "ports", "items", "edges",
         }  # fmt: skip
         wide, high = box["size"]

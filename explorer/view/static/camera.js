@@ -91,6 +91,17 @@ export class Camera {
     this.pan(view.width / 2 - this.x - x * this.scale, view.height / 2 - this.y - y * this.scale, smooth);
   }
 
+  /** Whether all of a world of some size is in sight. */
+  sees(size) {
+    const view = this.viewport();
+    return this.x >= 0 && this.y >= 0 && this.holds(size, view.width - this.x, view.height - this.y);
+  }
+
+  /** Whether there is room for all of a world of some size. */
+  holds([width, height], wide = this.viewport().width, high = this.viewport().height) {
+    return width * this.scale <= wide && height * this.scale <= high;
+  }
+
   /** The world rectangle in sight: x, y, width, height. */
   sight() {
     const view = this.viewport();

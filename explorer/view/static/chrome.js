@@ -138,7 +138,7 @@ export function costText(trace, story, moment) {
   const schedule = trace.recording.schedule;
   if (schedule && (moment.phase === "order" || moment.phase === "buffers")) {
     const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
-    return `peak ${bytesText(schedule.peak)}${moment.phase === "buffers" && saved > 0 ? ` · −${saved} %` : ""}`;
+    return `takes ${bytesText(schedule.peak)}${moment.phase === "buffers" && saved > 0 ? ` · −${saved} %` : ""}`;
   }
   const { flops, bytes } = chapter.counts;
   return [flops && `${countText(flops)} flops`, bytes && bytesText(bytes)].filter(Boolean).join(" · ");

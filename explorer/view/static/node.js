@@ -196,7 +196,8 @@ export class BoxView {
     outline(this.shape, x, y, wide, high);
     outline(this.under, x + 5, y + 5, wide, high);
     const [name, ...details] = this.box.text;
-    say(this.name, name);
+    // Its batches are what an open box is about: there is room for what they gain.
+    say(this.name, this.open && this.box.batches.length ? `${name} · ${details.at(-1)}` : name);
     put(this.name, "x", this.open ? x + 28 : x + wide / 2);
     put(this.name, "y", this.open ? y + 18 : y + 21);
     for (const [line, text] of this.details.entries()) {
@@ -217,7 +218,8 @@ export class BoxView {
     put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...(lit ? [`ex-lit-${lit}`] : []), ...Object.keys(states).filter((name) => states[name])].join(" "));
     put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
     const last = this.details.at(-1);
-    if (last) say(last, mark?.second || this.box.text.at(-1));
+    for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
+    if (last && mark?.second) say(last, mark.second);
     const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
     put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", ")));
     this.news.classList.toggle("ex-none", news === "");

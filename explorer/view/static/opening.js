@@ -13,12 +13,14 @@ export class Opening {
   }
 
   /** Open or close one box; false where it is so already. @param {number} box @param {boolean} [open] */
-  toggle(box, open = !this.view.open.has(box)) {
+  toggle(box, open = !this.view.placement.composed.has(box)) {
     const { view } = this;
-    if (view.open.has(box) === open || box === view.placement.outermost) return false;
+    if (view.placement.composed.has(box) === open || box === view.placement.outermost) return false;
     this.pending.when(open ? [box] : [], () => {
-      if (open) view.open.add(box);
-      else view.open.delete(box);
+      for (const boxes of [view.open, view.chosen]) {
+        if (open) boxes.add(box);
+        else boxes.delete(box);
+      }
       this.#reopened(`b${box}`);
     });
     return true;
@@ -29,6 +31,7 @@ export class Opening {
     const wanted = this.layout.boxes.flatMap((box, index) => (open || box.parent < 0 ? [index] : []));
     this.pending.when(wanted, () => {
       this.view.open = new Set(wanted);
+      this.view.chosen = new Set(wanted);
       this.#reopened(this.view.focus.key);
       this.view.fit();
     });
@@ -40,6 +43,7 @@ export class Opening {
     const wanted = new Set([...boxes, ...this.layout.bodies]);
     if (wanted.size === view.open.size && [...wanted].every((box) => view.open.has(box))) return;
     this.pending.when([...wanted], () => {
+      view.chosen = new Set([...wanted].filter((box) => view.chosen.has(box) || !view.open.has(box)));
       view.open = wanted;
       view.replace();
       act?.();
@@ -50,10 +54,11 @@ export class Opening {
   uncover(boxes, body, act) {
     const { view } = this;
     const closed = boxes.filter((box) => !view.open.has(box));
+    const hiding = boxes.filter((box) => !view.placement.composed.has(box));
     if (closed.some((box) => !this.layout.boxes[box].placed)) view.show();
     this.pending.when(closed, () => {
-      for (const box of closed) view.open.add(box);
-      if (closed.length || body !== view.body) {
+      for (const box of hiding) view.open.add(box), view.chosen.add(box);
+      if (hiding.length || body !== view.body) {
         view.body = body;
         view.replace();
         view.shell.showBody(body);

@@ -5,7 +5,7 @@ import { Decisions } from "./decisions.js";
 import { html, visible } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { layerOf, layerParts } from "./layer.js";
-import { heading, LISTED, rest } from "./listed.js";
+import { heading, LISTED, nodeList, rest } from "./listed.js";
 import { bytesText, countText, grouped, microsText } from "./reason.js";
 import { badText, bufferText } from "./scene.js";
 import { Summary } from "./summary.js";
@@ -107,6 +107,7 @@ export class Panel {
     const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
+    parts.push(...box.batches.flatMap((made) => [this.verdicts.card(made), this.verdicts.facts(made)]));
     parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
@@ -226,11 +227,8 @@ export class Panel {
   }
 
   #list(nodes, located = false) {
-    const rows = nodes.slice(0, LISTED).map((node) => {
-      const where = located ? this.trace.sourceText(node) : "";
-      return html("li", {}, this.link(node), where && html("span", { class: "ex-soft" }, ` ${where}`));
-    });
-    return html("ul", { class: "ex-nodes" }, ...rows, nodes.length > LISTED && html("li", { class: "ex-soft" }, `and ${grouped(nodes.length - LISTED)} more`));
+    const where = (node) => (located ? this.trace.sourceText(node) : "");
+    return nodeList(nodes, (node) => `${this.trace.label(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
   }
 
   #counts(chapter) {
@@ -296,4 +294,4 @@ export class Panel {
 }
 
 /** What the kinds of boxes are called. */
-const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "grouped calls", chain: "a folded chain", repeat: "repeated blocks", stack: "equal calls", block: "a repeated block", part: "a part" };
+const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal side by side", block: "a repeated block", part: "a part" };

@@ -1,13 +1,16 @@
 // What stands at a moment, and in which state: the node in each slot, ghosts, edges, groups, numbers, duplicates.
 
-import { bytesText, microsText } from "./reason.js";
+import { visible } from "./dom.js";
+import { bytesText, grouped, microsText } from "./reason.js";
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
  *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} Mark what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
- *   waits: number, done: number, waiting: boolean, micros: number, second: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
+ *   waits: number, done: number, waiting: boolean, micros: number, second: string, kept: boolean, labels: Map<string, number>,
+ *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
+ *   kept: it holds something that the program wrote; labels: how many nodes it holds of each name; left: what to say where nothing is kept
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
  * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
@@ -52,23 +55,12 @@ export class Director {
     return scene;
   }
 
-  #standing(slot, moment) {
-    const { nodes } = this.trace;
-    const first = this.story.chapters[moment.chapter]?.first ?? 0;
-    let ghost = -1;
-    for (const node of this.trace.layout.slots[slot].nodes) {
-      if (this.trace.exists(node, moment.position)) return [node, false];
-      if (nodes.gone[node] >= first && nodes.gone[node] < moment.position) ghost = node;
-    }
-    return [ghost, true];
-  }
-
   #mark(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
-    const [node, isGhost] = this.#standing(slot, moment);
+    const first = this.story.chapters[moment.chapter]?.first ?? 0;
+    const [node, isGhost] = trace.standing(slot, moment.position, first);
     if (node < 0) return null;
-    const first = this.story.chapters[moment.chapter].first;
     const flags = [];
     let state = "plain";
     if (isGhost) state = moment.decision >= 0 && gone[node] === moment.decision ? "gone" : "was";
@@ -161,8 +153,12 @@ export class Director {
       }
       const box = placement.hiddenIn[slot];
       if (box < 0) continue;
-      const found = scene.boxes.get(box) ?? { ...NOTHING, member: covered.has(box) };
+      const found = scene.boxes.get(box) ?? { ...NOTHING, labels: new Map(), member: covered.has(box) };
       if (attention.has(slot)) found.changed++;
+      if (mark.state !== "gone" && mark.state !== "was") {
+        found.kept ||= this.trace.nodes.born[mark.node] < 0;
+        found.labels.set(this.trace.nodes.label[mark.node], (found.labels.get(this.trace.nodes.label[mark.node]) ?? 0) + 1);
+      }
       found.active ||= mark.flags.includes("current");
       found.output ||= mark.flags.includes("output");
       if (mark.flags.includes("waiting")) found.waits++;
@@ -173,10 +169,11 @@ export class Director {
     for (const box of placement.boxes.keys()) {
       if (!inhabited.has(box)) scene.boxes.set(box, { ...NOTHING, empty: true });
     }
-    for (const mark of scene.boxes.values()) {
+    for (const [box, mark] of scene.boxes) {
+      mark.left = mark.kept || !this.trace.written.has(box) ? "" : nowText(mark.labels);
       mark.waiting = mark.waits > 0 && mark.done === 0;
       mark.second = mark.micros ? microsText(mark.micros) : "";
-      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}`;
+      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}|${mark.left}`;
     }
   }
 
@@ -277,7 +274,7 @@ export class Director {
       const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
       const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
       // A kernel that is inside one closed operator is not outlined: the box is its outline.
-      if (!shown.length && boxes.length + hiding.size < 3) continue;
+      if (!shown.length && (!boxes.length || hiding.size < 2)) continue;
       frames.push({ group, index, slots: shown, boxes, state: "", number: 0 });
     }
     return frames.reverse();
@@ -300,8 +297,18 @@ export class Director {
   }
 }
 
-const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", key: "" };
+const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", kept: false, labels: new Map(), left: "", key: "" };
+const NAMED = 2;
 const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
+
+/** "now 1,000 × member": what stands where something else was; lines.py is its twin. @param {Map<string, number>} labels */
+function nowText(labels) {
+  if (!labels.size) return "";
+  const counts = [...labels].sort((one, other) => other[1] - one[1]);
+  const rest = counts.slice(NAMED).reduce((sum, [, count]) => sum + count, 0);
+  const said = counts.slice(0, NAMED).map(([label, count]) => `${grouped(count)} × ${visible(label)}`);
+  return `now ${[...said, ...(rest ? [`${grouped(rest)} more`] : [])].join(", ")}`;
+}
 
 /** "NaN" or "inf", where a value has any. @param {any} summary */
 export function badText(summary) {

@@ -69,8 +69,7 @@ export class Strip {
     const most = lives.indexOf(Math.max(...lives));
     const x = this.#x(from + most + 1);
     const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
-    const name = chapter.phase === "order" ? "planned peak" : "peak";
-    const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${name} ${bytesText(lives[most])}`);
+    const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} alive at most`);
     return [svg("path", { class: `ex-strip-memory ex-strip-${chapter.phase}`, d }), label];
   }
 

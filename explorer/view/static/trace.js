@@ -26,6 +26,7 @@ export class Trace {
   #final;
   #finalAt;
   #decisionsOf = new Map();
+  /** @type {Set<number> | undefined} */ #written;
 
   #indexSlots() {
     /** slot → the box that it stands in */
@@ -148,6 +149,31 @@ export class Trace {
   exists(node, position) {
     const { born, gone } = this.nodes;
     return born[node] < position && (gone[node] < 0 || gone[node] >= position);
+  }
+
+  /**
+   * What stands in a slot when `position` decisions are taken: [node, whether it is a ghost]; −1 where nothing does.
+   * Ghosts are those of one stage, whose first decision is `first`.
+   */
+  standing(slot, position, first) {
+    let ghost = -1;
+    for (const node of this.layout.slots[slot].nodes) {
+      if (this.exists(node, position)) return [node, false];
+      if (this.nodes.gone[node] >= first && this.nodes.gone[node] < position) ghost = node;
+    }
+    return [ghost, true];
+  }
+
+  /** Boxes in which the program wrote something. @returns {Set<number>} */
+  get written() {
+    if (!this.#written) {
+      this.#written = new Set();
+      this.layout.slots.forEach(({ nodes }, slot) => {
+        if (this.nodes.born[nodes[0]] >= 0) return;
+        for (let box = this.boxOf[slot]; box >= 0 && !this.#written.has(box); box = this.layout.boxes[box].parent) this.#written.add(box);
+      });
+    }
+    return this.#written;
   }
 
   /** Bytes alive while a kernel runs: measured where there is a run, else planned. */

@@ -4,6 +4,10 @@ import { html, visible } from "./dom.js";
 import { heading, LISTED, rest } from "./listed.js";
 import { factFragments } from "./reason.js";
 
+const PRICES = new Set(["separate_us", "together_us"]);
+/** text.py says it too */
+const NOT_RUN = 'the members were not run one by one: plan.compare(EvalPlan(without=["group"])) of the same expressions, run too, measures both';
+
 /** Tells decisions. */
 export class Verdicts {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./panel.js").Actions} actions */
@@ -30,14 +34,16 @@ export class Verdicts {
     return html("div", { class: `ex-card ex-card-${decision.verdict}` }, head, html("div", {}, ...this.sentence(index)), where);
   }
 
+  /** What a decision knows; the prices of a batch that ran are told from what it took. */
   facts(index) {
     const { facts } = this.trace.decisions[index];
     const table = html("dl", { class: "ex-facts" });
+    const ran = facts.measured_us !== undefined;
     for (const [name, value] of Object.entries(facts)) {
       const said = factFragments(name, value, this.trace.label).map(({ text, node }) => (node >= 0 ? this.link(node, text) : visible(text)));
-      table.append(html("dt", {}, visible(name.replace(/_(bytes|us|flops)$/, "").replaceAll("_", " "))), html("dd", {}, ...said));
+      table.append(html("dt", {}, visible(name.replace(/_(bytes|us|flops)$/, "").replaceAll("_", " ")), ran && PRICES.has(name) && ", estimated"), html("dd", {}, ...said));
     }
-    return table;
+    return ran ? html("div", {}, table, html("div", { class: "ex-soft" }, NOT_RUN)) : table;
   }
 
   /** The refusals before a decision, in its stage, that concern the same nodes. */

@@ -11,6 +11,7 @@ import { Opening } from "./opening.js";
 import { Paths, Placement } from "./place.js";
 import { Player } from "./player.js";
 import { Director } from "./scene.js";
+import { Settling } from "./settled.js";
 import { Shell } from "./shell.js";
 import { Story } from "./story.js";
 import { Theme } from "./theme.js";
@@ -56,10 +57,12 @@ export class View {
     this.paths = new Paths(this.trace.layout);
     this.opening?.end();
     this.opening = new Opening(this);
+    this.settling = new Settling(this.trace, this.story);
     this.director = new Director(this.trace, this.story, this.paths);
     this.totals = new Totals(this.trace);
     this.heat = new Heat(this.totals, () => this.show());
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
+    /** @type {Set<number>} open boxes that a reader chose */ this.chosen = new Set();
     this.body = 0;
     this.selected = -1;
     this.box = -1;
@@ -85,13 +88,28 @@ export class View {
 
   /** Compose the boxes again, then show. */
   replace() {
-    this.placement = new Placement(this.trace.layout, this.open, this.trace.layout.bodies[this.body]);
-    this.canvas.place(this.placement);
+    this.#place(this.settling.settled(this.now, this.open, this.chosen));
     this.show();
+  }
+
+  #place(open) {
+    this.placement = new Placement(this.trace.layout, open, this.trace.layout.bodies[this.body]);
+    this.canvas.place(this.placement);
+  }
+
+  /** Make room for what has come, and take it from what has gone; a graph that was seen whole still is. */
+  #settle() {
+    const open = this.settling.settled(this.now, this.open, this.chosen);
+    const { open: before, size } = this.placement;
+    if (open.size === before.size && [...open].every((box) => before.has(box))) return;
+    const isWhole = this.camera.sees(size);
+    this.#place(open);
+    if (isWhole || this.camera.holds(this.placement.size)) this.fit();
   }
 
   /** Show the moment on the canvas and around it; a step forward moves edges visibly. */
   show(motion = 0) {
+    this.#settle();
     this.scene = this.director.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
     const lit = this.shell.panel.twins.lit(this.selected, this.box);
@@ -293,12 +311,13 @@ export class View {
 
   /** Take a new payload of the same program; step, stage, selection, open boxes and camera stay. */
   update(payload) {
-    const { now, selected, open, body, stageName } = this;
+    const { now, selected, open, chosen, body, stageName } = this;
     const { measure } = this.heat;
     const { x, y, scale } = this.camera;
     this.player.stop();
     this.#adopt(payload);
     this.open = new Set([...open].filter((box) => this.trace.layout.boxes[box]?.placed));
+    this.chosen = new Set([...chosen].filter((box) => this.open.has(box)));
     this.body = body < this.trace.layout.bodies.length ? body : 0;
     this.selected = selected < this.trace.count ? selected : -1;
     const chapter = this.story.chapters[now.chapter]?.name === stageName ? now.chapter : this.story.named(stageName, -1);
