@@ -21,6 +21,8 @@ class Graph:
         """node → number of what it is, with all that it reads and the names of its leaves"""
         self.bare: dict[int, int] = {}
         """operation → the same without names: leaves are paired by those who read them"""
+        self.shared: dict[int, int] = {}
+        """nodes of another graph that nodes of this one read → number of what they are"""
         self.readers: dict[int, list[tuple[Hashable, int]]] = {node: [] for node in nodes}
         """node → how it is read, and by which node"""
 
@@ -92,10 +94,15 @@ def _number(graph: Graph, digests: dict[int, int], numbers: dict[Hashable, int])
         own = *own, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
         place = inputs.get(node, -1)
+        for each in operands:
+            if each not in bare:  # a number that several bodies share, and another one holds
+                shared = "shared", rows.kind[each], rows.label[each], recording.type_text(each)
+                bare[each] = graph.shared[each] = numbers.setdefault(shared, len(numbers))
         bare[node] = numbers.setdefault((own, place, *[bare[each] for each in operands]), len(numbers))
-        below = [graph.structure[each] for each in operands]
+        below = [graph.structure.get(each, bare[each]) for each in operands]
         graph.structure[node] = numbers.setdefault((own, name or place, *below), len(numbers))
         if graph.computes(node):
             graph.bare[node] = bare[node]
         for at, operand in enumerate(operands):
-            graph.readers[operand].append(((graph.kind[node], at), node))
+            if operand not in graph.shared:
+                graph.readers[operand].append(((graph.kind[node], at), node))

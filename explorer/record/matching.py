@@ -150,11 +150,11 @@ class _Match:
     def _meet(self, node: int, other: int) -> None:
         """Pair two nodes of one kind; where one side has a node more, what it reads."""
         first, second = self.first, self.second
-        if node in self.pairs or other in self.taken:
+        if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return
         alike = first.kind[node] == second.kind[other]
-        inserted = [each for each in second.operands[other] if first.kind[node] == second.kind[each]]
-        left_out = [each for each in first.operands[node] if first.kind[each] == second.kind[other]]
+        inserted = [each for each in second.operands[other] if first.kind[node] == second.kind.get(each)]
+        left_out = [each for each in first.operands[node] if first.kind.get(each) == second.kind[other]]
         if alike:
             self._pair(node, other)
         elif len(inserted) == 1 and not left_out and inserted[0] not in self.taken:
@@ -202,7 +202,10 @@ def _differences(before: Recording, after: Recording, node: int, other: int, pai
     if len(reads) != len(others):
         return [*words, f"{len(reads):,} → {len(others):,} operands"]
     for operand, partner in zip(reads, others, strict=True):
-        number = "constant" in (one.kind[operand], two.kind[partner])
-        if pairs.get(operand) != partner or (number and one.label[operand] != two.label[partner]):
+        if one.kind[operand] == two.kind[partner] == "constant":
+            same = one.label[operand] == two.label[partner] and before.type_text(operand) == after.type_text(partner)
+        else:
+            same = pairs.get(operand) == partner
+        if not same:
             words.append(f"reads {before.label(operand)} → {after.label(partner)}")
     return words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.record.comparison import Comparison
-from explorer.view.compared import Compared
+from explorer.view.comparison_html import html as pictures
 from explorer.view.drawing import draw
 from explorer.view.html import page
 from explorer.view.markup import Markup
@@ -34,5 +34,5 @@ def html(comparison: Comparison, *, theme: str = "auto") -> str:
         ],
     }
     names = [recording.title or "recording" for recording in recordings]
-    fallback = Markup(Compared(**vars(comparison)).html())
+    fallback = Markup(pictures(comparison))
     return page(" → ".join(dict.fromkeys(names)), held, _START, fallback, theme=theme, style=_FILL)

@@ -11,7 +11,8 @@ import traitlets
 
 from explorer.record.comparison import Comparison
 from explorer.view.bundle import script, stylesheet
-from explorer.view.compared import Compared
+from explorer.view.comparison_html import html
+from explorer.view.comparison_text import text
 from explorer.view.paired import paired, start
 from explorer.view.tied import TIES, Tie, partners
 from explorer.view.widget import GraphView
@@ -62,7 +63,7 @@ class SideBySide(anywidget.AnyWidget):
             view.observe(self._follow, ("step", "selected"))
 
     def _take(self, comparison: Comparison) -> str:
-        self.compared = Compared(**vars(comparison))
+        self.compared = comparison
         self._steps = partners(comparison)
         self._pairs = comparison.counterparts, {other: node for node, other in comparison.counterparts.items()}
         return json.dumps(paired(comparison), separators=(",", ":"))
@@ -98,4 +99,4 @@ class SideBySide(anywidget.AnyWidget):
         if found is None:
             return None
         data, metadata = found
-        return {**data, **self.compared._repr_mimebundle_()}, metadata
+        return {**data, "text/plain": text(self.compared), "text/html": html(self.compared)}, metadata

@@ -56,6 +56,7 @@ def by_steps(own: Chapters, others: Chapters) -> list[int]:
             found += [min(start + place, here) for place in range(1, count + 1)]
         else:
             found += [here] * count
+    found[-1] = here  # stages without steps are over too
     return found
 
 
@@ -65,6 +66,7 @@ def by_nodes(own: Chapters, others: Chapters, same: dict[int, int], follows: tup
     ``same`` are decisions, and ``follows`` kernels of the other side. The last step of a stage is at its last one.
     """
     found = by_steps(own, others)
+    last = found[-1]
     for number, stage in enumerate(own.recording.stages):
         other = others.number.get(stage.name, -1)
         if other < 0 or own.ends[number] == own.starts[number]:
@@ -86,6 +88,7 @@ def by_nodes(own: Chapters, others: Chapters, same: dict[int, int], follows: tup
             at += 1
             found[at] = here
         found[own.ends[number]] = others.ends[other]
+    found[-1] = last
     return found
 
 

@@ -15,6 +15,7 @@ from explorer.record import Recording
 from explorer.record.alignment import align
 from explorer.record.comparison import compare
 from explorer.record.counterparts import counterparts
+from explorer.record.graphs import graphs
 from explorer.record.matching import match
 from tests.plan.programs import programs
 
@@ -125,6 +126,26 @@ def test_the_bodies_of_paired_calls_are_compared_too() -> None:
     assert [before.label(node) for node in found.changed if before.nodes.body[node]] == ["tanh"]
     assert match(before, calls(cell)).equal
     assert len(found.bodies) == 2
+
+
+@ex.function
+def halved(x: Any) -> Any:
+    return x * 0.5
+
+
+@ex.function
+def outer(x: Any) -> Any:
+    return ex.tanh(halved(x))
+
+
+@pytest.mark.spec("V-12")
+def test_numbers_that_bodies_share_belong_to_their_readers() -> None:
+    """A number inside a function is compared with its reader, also where the body of a batch holds it."""
+    rows = [ex.tensor(np.full((2, 4), n, np.float32), name=f"x{n}") for n in range(64)]
+    one, two = recorded(*map(outer, rows)), recorded(*map(outer, rows), without=["group"])
+    assert any(graph.shared for graph in graphs(one, two)[0].values())
+    assert compare(one, two).nodes.equal
+    assert compare(two, one).nodes.equal
 
 
 @pytest.mark.spec("V-12", "P-9")

@@ -239,3 +239,21 @@ def test_a_comparison_names_itself_in_one_line() -> None:
     told = f"<comparison of {first} with {second}: 10 nodes matched"
     assert repr(found).startswith(told)
     assert repr(found).endswith("decisions of one side only, 1 groups of kernels differ>")
+
+
+@pytest.mark.spec("V-12")
+def test_hostile_names_stay_text_in_a_comparison() -> None:
+    """Names, titles and options from files are shown as text in the pictures, the page and the lines of text."""
+    evil = "</script><img src=x onerror=alert(1)>\x1b[31m"
+
+    def plan(name: str) -> ex.EvalPlan:
+        x = ex.tensor(np.ones(3, np.float32), name=name)
+        return planned([ex.exp(x)], title=name)
+
+    found = plan("x").compare(plan(evil))
+    for written in (found.html(), html(found)):
+        assert "<img" not in written
+        assert "\x1b" not in written
+    assert html(found).count("</script>") == 2
+    assert "\x1b" not in str(found)
+    assert "\\x1b[31m" in str(found)

@@ -1,0 +1,34 @@
+"""A comparison as two pictures and text, where no script runs."""
+
+from __future__ import annotations
+
+from explorer.record.comparison import Comparison
+from explorer.view.comparison_text import text
+from explorer.view.marks import differences, legend
+from explorer.view.markup import Markup, element
+from explorer.view.paired import title
+from explorer.view.svg import svg
+
+
+def html(comparison: Comparison) -> str:
+    """Return both graphs side by side with what differs marked, and the text below, as HTML without a script.
+
+    The graphs are those that were recorded, where they differ, else those that the plans end with.
+    """
+    positions = (comparison.before.end, comparison.after.end) if comparison.nodes.equal else (0, 0)
+    marks = differences(comparison, positions)
+    sides = []
+    for side, (name, recording) in enumerate((("before", comparison.before), ("after", comparison.after))):
+        told = legend(marks[side].values()) or ["no difference"]
+        caption = element("figcaption", f"{name}: {title(recording)} · {', '.join(told)}")
+        picture = Markup(svg(recording, positions[side], marks=marks[side]))
+        sides.append(element("figure", caption, picture, style="margin:0;flex:1 1 0;min-width:0"))
+    return element(
+        "div",
+        element("div", *sides, style="display:flex;gap:16px;align-items:flex-start"),
+        element(
+            "pre",
+            *[Markup(element("span", line) + "\n") for line in text(comparison).splitlines()],
+            style="white-space:pre-wrap",
+        ),
+    )
