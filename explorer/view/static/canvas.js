@@ -109,7 +109,9 @@ export class Canvas {
     const found = new Map();
     for (const [slot, kind] of differs) {
       const box = this.placement.hiddenIn[slot] ?? -1;
-      if (box >= 0) found.set(box, [...(found.get(box) ?? []), kind]);
+      if (box < 0) continue;
+      if (found.has(box)) found.get(box).push(kind);
+      else found.set(box, [kind]);
     }
     return found;
   }
