@@ -117,10 +117,10 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         return Cutting(shape, axes, order, tuple(counts), halvings) if in_parts else None
     extents = list(shape)
 
-    def cut(axis: int, least: int) -> None:
+    def cut(axis: int, least: int, indices: int) -> None:
         nonlocal size
         beside = size // extents[axis]
-        counts[axis] = count(shape[axis], max(least, most // beside))
+        counts[axis] = min(count(shape[axis], max(least, most // beside)), max(1, shape[axis] // indices))
         extents[axis] = -(-shape[axis] // counts[axis])
         size = beside * extents[axis]
 
@@ -130,12 +130,15 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
         inner //= shape[axis]
         outside = outside and axis not in axes
         if axis not in axes and size > most:
-            cut(axis, 1 if outside else -(-least // inner))
+            if outside:
+                cut(axis, 1, 1)
+            else:  # a single index between axes that are combined would make one run of them
+                cut(axis, -(-least // inner), 2)
     if size > most and not in_parts:
         return None
     for axis in order:
         if axis in axes and axis not in run and size > most:
-            cut(axis, 1)
+            cut(axis, 1, 1)
     return Cutting(shape, axes, order, tuple(counts))
 
 

@@ -193,7 +193,7 @@ class Fuse:
             facts["row_bytes"] = math.prod([operand.shape[axis] for axis in node.operation.rows or ()]) * (
                 operand.dtype.itemsize
             )
-            reason = "rows of {row_bytes} are longer than a block, and {operation} needs them whole"
+            reason = "rows of {row_bytes}, as they lie, fit into no block, and {operation} needs them whole"
         else:
             return True
         graph.refuse(_PROLOGUE, code, reason, facts, node, between=operand, beside=True)
