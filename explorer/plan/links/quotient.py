@@ -179,7 +179,7 @@ class Total:
         operation, operands = value.operation, self.graph.operands(value)
         if not depth or value.ndim != self.powers.ndim:
             return None
-        if value.shape == self.kept and value.shape != self.powers.shape:
+        if value.shape == self.kept:
             return self._of_kept(value, depth)
         if isinstance(operation, BroadcastTo):
             (inner,) = operands

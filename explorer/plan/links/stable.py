@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, Divide, Subtract
-from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, Sigmoid, softplus
+from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, Sigmoid, exp, softplus
 from explorer.ops.loss import LogSoftmax, LogSumExp, NllLoss, Softmax
 from explorer.ops.movement import broadcast_to, cast
 from explorer.ops.reduce import Sum
@@ -22,7 +22,7 @@ def as_node(value: Expr, node: Expr) -> Expr:
 
 
 class QuotientOfExponentials(Link):
-    """exp(x) / Σ exp(x) is softmax(x): the largest element is taken out before it overflows."""
+    """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y): nothing that is divided overflows."""
 
     roots = (Divide,)
     over = (Exp,)
@@ -36,6 +36,8 @@ class QuotientOfExponentials(Link):
         while total.operation.name in ("broadcast_to", "reshape"):
             (total,) = graph.operands(total)
         reduction = producer(total, Sum)
+        if producer(divisor, Exp) is not None:
+            return self._of_two(node, powers, divisor, graph)
         if reduction is None or not reduction.axes or powers.shape != node.shape:
             return None
         if not Total(powers, reduction, graph).is_aligned(divisor):
@@ -49,6 +51,15 @@ class QuotientOfExponentials(Link):
             {"powers": powers, "axes": list(reduction.axes)},
             "softmax",
         )
+
+    @staticmethod
+    def _of_two(node: Expr, powers: Expr, divisor: Expr, graph: Graph) -> Answer:
+        (x,), (y,) = graph.operands(powers), graph.operands(divisor)
+        if x.dtype != node.dtype or y.dtype != node.dtype:
+            facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
+            return Declined("dtype", "the exponents of {powers} and {divisor} are not both {wanted}", facts)
+        reason = "{powers} / {divisor} is the power of a difference: neither of them overflows"
+        return Applied(exp(x - y), reason, {"powers": powers, "divisor": divisor}, "exponentials")
 
 
 class QuotientOfOnePlusExp(Link):

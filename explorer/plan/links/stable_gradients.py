@@ -89,7 +89,7 @@ class GradientOfLogOfSoftmax(Link):
 
 
 class GradientOfLogOfSigmoid(Link):
-    """sigmoid-gradient of n / s is n·(1 − s), of n / (1 − s) is n·s: no division by a probability."""
+    """sigmoid-gradient of n / s is n·(1 − s), of n / (1 − s) is n·s: no division, and 1 − s is the sigmoid of −x."""
 
     roots = (SigmoidGradient,)
 
@@ -102,7 +102,7 @@ class GradientOfLogOfSigmoid(Link):
         for term in terms(upstream, graph):
             n = numerator(term, is_value(y, graph), graph)
             if n is not None:
-                found.append(n * (1 - y))
+                found.append(n * complement(y, graph))
                 continue
             n = numerator(term, is_one_minus(y, graph), graph)
             if n is not None:
@@ -309,6 +309,13 @@ def _expanded(value: Expr, graph: Graph) -> list[_Product]:
             ]
         place += 1
     return found
+
+
+def complement(y: Expr, graph: Graph) -> Expr:
+    """1 − y for the result y of a sigmoid: the sigmoid of −x, which keeps its digits where y rounds to 1."""
+    if producer(y, Sigmoid) is None or graph.operands(y)[0].dtype != y.dtype:
+        return 1 - y
+    return Sigmoid()(-graph.operands(y)[0])
 
 
 def _total(values: list[Expr]) -> Expr:

@@ -132,6 +132,33 @@ def test_exponentials_over_the_sum_that_broadcasting_spreads(shape: tuple[int, .
 
 
 @pytest.mark.spec("P-12", "M-E7")
+def test_a_quotient_of_two_powers_is_the_power_of_a_difference() -> None:
+    """exp(x) / exp(y) divides no ∞ by ∞ and no 0 by 0; a softmax by hand over an axis of one element is such a one."""
+    x, y = ex.tensor(X), ex.tensor(X - 1.5)
+    finite_and_right(ex.exp(x) / ex.exp(y), np.full(X.shape, np.exp(1.5)))
+    assert overflows(ex.exp(x) / ex.exp(y))
+    single = x.reshape((16, 1))
+    p = softmax_by_hand(single)
+    finite_and_right(p, np.ones((16, 1)))
+    finite_and_right(ex.log(p), np.zeros((16, 1)))
+    total = ex.log(ex.exp(single).sum(axis=1))
+    finite_and_right(ex.grad(total, x, seed=np.arange(16.0)), np.arange(16.0).reshape(4, 4))
+    assert overflows(p)
+    mixed = ex.exp(ex.tensor(X.astype("float32"))) / ex.exp(y)
+    assert ("QuotientOfExponentials", "dtype") in declined(simplified(mixed))
+
+
+@pytest.mark.spec("P-12", "M-E7")
+def test_the_gradient_of_log_sigmoid_keeps_its_digits_where_the_sigmoid_rounds_to_one() -> None:
+    """1 − sigmoid(x) is the sigmoid of −x in the gradient: 10⁻¹⁵ of it is told to the last digits, and 10⁻³⁰⁰ too."""
+    values = np.array([-700.0, 0.5, 33.8, 40.0, 700.0])
+    x = ex.tensor(values)
+    for s in (ex.sigmoid(x), sigmoid_by_hand(x)):
+        slope = ex.evaluate(ex.grad(ex.log(s), x, seed=np.ones(5)))
+        np.testing.assert_allclose(slope, np.exp(-np.logaddexp(0, values)), rtol=1e-12)
+
+
+@pytest.mark.spec("P-12", "M-E7")
 def test_exponentials_over_another_axis_stay() -> None:
     """A sum whose axis broadcasting turns into another one is no softmax, and is told."""
     x = ex.tensor(np.arange(9.0).reshape(3, 3))
