@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.example import Example, real
-from explorer.core.expr import Expr
+from explorer.core.expr import Expr, record
 from explorer.core.operation import as_operands
 from explorer.core.registry import public
 from explorer.core.types import Array, TensorType, normalize_axis
+from explorer.ops.arithmetic import add_n
 from explorer.ops.movement import Movement, Transpose, broadcast_to
-from explorer.ops.parts import Member, Part
+from explorer.ops.parts import Member, Part, Place
 
 
 class Stack(Movement):
@@ -42,6 +44,83 @@ class Stack(Movement):
         ]
         stacked = self(*whole)
         return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
+
+
+class GatherMembers(Movement):
+    """Members of several values, and single tensors, as the members of a new first axis.
+
+    ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the operand itself as a member.
+    """
+
+    runs: tuple[tuple[int, int, int], ...]
+    examples = (
+        Example(real(3, 2), real(2), real(2, 2), runs=((0, 1, 3), (1, 0, 0), (2, 1, 2), (0, 0, 1))),
+        Example(real(4), real(), runs=((1, 0, 0), (0, 2, 4))),
+    )
+
+    def infer(self, *types: TensorType) -> TensorType:
+        if {operand for operand, _, _ in self.runs} != {*range(len(types))}:
+            raise self.refuse(types[:4], f"the runs {self.runs} name each operand")
+        shapes = set()
+        for operand, start, stop in self.runs:
+            shape = types[operand].shape
+            if start < stop and (not shape or stop > shape[0]):
+                raise self.refuse(types[:4], f"the operand {operand} has members {start} to {stop - 1}")
+            shapes.add(shape[1:] if start < stop else shape)
+        if len(shapes) != 1 or len({kind.dtype for kind in types}) != 1:
+            raise self.refuse(types[:4], "all members have one shape and dtype")
+        return types[0].with_shape((self.count, *shapes.pop()))
+
+    def kernel(self, out: Array, *values: Array) -> Array:
+        taken = [values[at][start:stop] if start < stop else values[at][np.newaxis] for at, start, stop in self.runs]
+        np.concatenate(taken, out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, *values: Expr) -> tuple[Expr, ...]:
+        found: list[list[Expr]] = [[] for _ in values]
+        member = [(0, size, 1) for size in y.shape[1:]]
+        place = 0
+        for at, start, stop in self.runs:
+            if start < stop:
+                piece = Part(((place, place + stop - start, 1), *member))(g)
+                found[at].append(Place(((start, stop, 1), *member), values[at].shape)(piece))
+            else:
+                found[at].append(Member(place)(g))
+            place += max(1, stop - start)
+        return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in found])
+
+    def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
+        whole = {at for at, start, stop in self.runs if start < stop}
+        turned = []
+        for at, (value, yes) in enumerate(zip(values, batched, strict=True)):
+            given = value if yes else broadcast_to(value, (size, *value.shape))
+            turned.append(Transpose((1, 0, *range(2, given.ndim)))(given) if at in whole else given)
+        gathered = self(*turned)
+        return Transpose((1, 0, *range(2, gathered.ndim)))(gathered)
+
+    @property
+    def count(self) -> int:
+        """How many members the result has."""
+        return sum([max(1, stop - start) for _, start, stop in self.runs])
+
+    @classmethod
+    def of(cls, members: Sequence[tuple[Expr, int | None]]) -> Expr:
+        """The members of values at indices, and the tensors without one, in order: consecutive members are one run."""
+        places: dict[int, int] = {}
+        operands: list[Expr] = []
+        runs: list[tuple[int, int, int]] = []
+        for value, index in members:
+            at = places.get(value.uid)
+            if at is None:
+                at = places[value.uid] = len(operands)
+                operands.append(value)
+            if index is None:
+                runs.append((at, 0, 0))
+            elif runs and runs[-1][0] == at and runs[-1][2] == index > runs[-1][1]:
+                runs[-1] = at, runs[-1][1], index + 1
+            else:
+                runs.append((at, index, index + 1))
+        return record(cls(tuple(runs)), tuple(operands))
 
 
 class Concatenate(Movement):

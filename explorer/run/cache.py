@@ -7,6 +7,7 @@ its decisions) gets the graph planned after all.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from array import array
 from collections import OrderedDict
@@ -40,23 +41,21 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             if operand.uid not in found:
                 found[operand.uid] = operand
                 stack.append(operand)
-    number = {uid: place for place, uid in enumerate(sorted(found))}  # operands before what reads them
-    rows: list[int] = []
+    uids = sorted(found)  # operands before what reads them
+    nodes = [found[uid] for uid in uids]
+    number = dict(zip(uids, itertools.count()))  # one of them never ends
+    rows = [id(node.operation) for node in nodes]
+    rows += [len(node.operands) for node in nodes]
+    rows += [number[operand.uid] for node in nodes for operand in node.operands]
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
-    for uid in number:
-        node = found[uid]
-        if node.operands:
-            rows.append(id(node.operation))
-            rows += [number[operand.uid] for operand in node.operands]
-        elif isinstance(node, Tensor):
-            rows.append(storages.setdefault(id(node.storage), -1 - len(storages)))
+    for node in nodes:
+        if isinstance(node, Tensor):
+            rows.append(storages.setdefault(id(node.storage), len(storages)))
             rows.append(id(node.type))
             tensors.append(node)
-        elif node.operation.name == "parameter":
+        elif not node.operands and node.operation.name == "parameter":
             return None
-        else:
-            rows.append(id(node.operation))
     ends = tuple([number[root.uid] for root in roots])
     told = array("q", rows).tobytes()  # hashed and compared faster than a tuple
     return Structure((told, ends, options, tuple(Link.chain), tuple(kernels.values())), tensors)

@@ -13,7 +13,7 @@ from explorer.core.types import Array, TensorType
 from tests.laws.cases import Case, every_case, floating, operations, parameters
 
 CASES = [case for case in every_case() if case.example.operands]
-TOGETHER = ("add", "subtract", "add_n", "stack", "concatenate")
+TOGETHER = ("add", "subtract", "add_n", "stack", "concatenate", "gather_members")
 """linear in all operands together, where products are linear in one while the others are held"""
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-300, -1e-300, 700.0, -700.0, 1e4, -1e4, np.inf, -np.inf]
 

@@ -6,17 +6,15 @@ import functools
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.core.expr import Expr, derive, next_uid, record, surrounded
+from explorer.core.expr import Expr, next_uid, record, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, make_body
 from explorer.core.graph import reachable
 from explorer.core.operation import Operation
 from explorer.core.types import AnyType, TupleType
-from explorer.ops.joining import Stack
-from explorer.ops.parts import Member
 from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import member
+from explorer.plan.rows import Rows
 from explorer.plan.story import Cluster
 from explorer.plan.ungrouped import tell_ungrouped
 
@@ -25,17 +23,6 @@ _KEPT = {
     "stacking_costs_more": "stacked they would take {together_us}, separately {separate_us}",
     "not_batchable": "the operation has no batched form for such operands",
 }
-
-
-_READERS: list[Member] = []
-"""what reads each member, as far as groups went"""
-
-
-def _rows(count: int) -> list[Member]:
-    """What reads each of so many members."""
-    while len(_READERS) < count:
-        _READERS.append(Member(len(_READERS)))
-    return _READERS[:count]
 
 
 @functools.lru_cache(256)
@@ -71,10 +58,12 @@ class Group:
         """In the order in which groups can depend on each other: by depth of calls, calls first, then by level."""
         first = len(graph.choices)
         buckets, items = self._buckets(graph)
+        rows = Rows(graph)
         kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
         for bucket in buckets:
             if len(bucket.members) > 1 and (bucket.called or len(bucket.members) >= self.fewest):
-                self._consider(bucket, graph, items, kept)
+                self._consider(bucket, graph, items, rows, kept)
+        rows.settle()
         for (name, code), (members, prices) in kept.items():
             facts = {"name": name, "count": len(members)}
             reason = "{name} ×{count} kept separate: " + _KEPT[code]
@@ -130,12 +119,14 @@ class Group:
         bucket: _Bucket,
         graph: Graph,
         items: dict[int, list[Expr]],
+        rows: Rows,
         kept: dict[tuple[str, str], tuple[list[Expr], list[float]]],
     ) -> None:
         members, of = bucket.members, bucket.body
         # calls on the same values must stack them in the same order, whatever order they were recorded in
-        members.sort(key=lambda node: [operand.uid for operand in graph.operands(node)])
-        columns = list(zip(*[graph.operands(node) for node in members], strict=True))
+        inputs = graph.inputs
+        members.sort(key=lambda node: [rows.place(operand) for operand in inputs[node.uid]])
+        columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
         facts = {"name": of.name, "count": count}
@@ -162,12 +153,12 @@ class Group:
         used = sum(len(items.get(node.uid, ())) or 1 for node in members)
         together = self._price(body) + used * self.prices.view
         for column, yes in zip(columns, batched, strict=True):
-            if yes and not _whole(column, graph):
+            if yes and rows.whole(column) is None:
                 stacked = column[0].type.nbytes * count
                 together += self.prices.call + 0.12 * count + stacked / self.prices.bandwidth
         if together < alone:
             facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
-            self._batch(members, columns, batched, body, facts, graph, items)
+            self._batch(members, columns, batched, body, facts, graph, items, rows)
         elif bucket.called:
             facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
             for node in members:
@@ -194,10 +185,15 @@ class Group:
         facts: dict[str, object],
         graph: Graph,
         items: dict[int, list[Expr]],
+        rows: Rows,
     ) -> None:
         first = members[0]
         with surrounded(first.scope, first.code, first.instruction):
-            operands = [Stack()(*column) if yes else column[0] for column, yes in zip(columns, batched, strict=True)]
+            before = next_uid()
+            operands = [
+                rows.stacked(column) if yes else rows.single(column[0])
+                for column, yes in zip(columns, batched, strict=True)
+            ]
             made = next_uid()
             if isinstance(first.operation, Call):
                 result = record(Call(body), tuple(operands))
@@ -215,19 +211,16 @@ class Group:
             (result,),
         )
         graph.clusters.append(Cluster(decision, "batch", body.name, list(members)))
-        stacks = [operand for operand, yes in zip(operands, batched, strict=True) if yes]
+        stacks = [operand for operand in operands if operand.uid > before]
         between = [node for node in reachable([result], stop=lambda node: node.uid < made) if node.uid > made]
         graph.introduce(decision, [*stacks, *between, *(wholes if several else ())], first)
-        rows: list[tuple[Expr, Expr]] = []
-        for node, row in zip(members, _rows(len(members)), strict=True):
-            if not several:
-                rows.append((node, derive(row, (result,), node, node.scope, node.type)))
-                continue
-            for item in items.get(node.uid, ()):
-                whole = wholes[item.operation.index]  # type: ignore[attr-defined]  # it is an Item
-                rows.append((item, derive(row, (whole,), item, item.scope, item.type)))
-            graph.removed.append((decision, node))
-        graph.exchange(decision, rows)
+        for index, node in enumerate(members):
+            if several:
+                for item in items.get(node.uid, ()):
+                    rows.enter(item, wholes[item.operation.index], index, decision)  # type: ignore[attr-defined]
+                graph.removed.append((decision, node))
+            else:
+                rows.enter(node, result, index, decision)
 
     def _price(self, body: Body) -> float:
         key = ("price", self.prices)
@@ -243,16 +236,3 @@ class Group:
         if isinstance(operation, Call):
             return self._price(operation.body)
         return 0.0 if isinstance(operation, Item) else kernel_cost(node, node.operands, self.prices)
-
-
-def _whole(column: tuple[Expr, ...], graph: Graph) -> bool:
-    """Whether these are all members of one value, in order: stacked, they are that value."""
-    first = member(column[0], graph)
-    if first is None or first[0].shape[0] != len(column):
-        return False
-    whole = first[0]
-    for index, value in enumerate(column):
-        part = member(value, graph)
-        if part is None or part[0] is not whole or part[1] != index:
-            return False
-    return True
