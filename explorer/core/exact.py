@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import Any
 
 import numpy as np
+
+_PLAIN = frozenset((int, str))
+"""types of values that are equal to none of another type"""
 
 _bits = struct.Struct("<d").pack
 
@@ -15,6 +19,12 @@ def exact(value: Any) -> Any:
     kind = type(value)
     if kind is int or kind is str:
         return kind, value
+    if kind is tuple:  # often of many numbers, or of pairs of them
+        kinds = {*map(type, value)}
+        if kinds == {tuple}:
+            kinds = {*map(type, itertools.chain.from_iterable(value))}
+        if kinds <= _PLAIN:
+            return _PLAIN, value
     if isinstance(value, tuple):
         return kind, tuple([exact(item) for item in value])
     if isinstance(value, np.generic):
