@@ -47,7 +47,7 @@ class Chapters:
 def by_steps(own: Chapters, others: Chapters) -> list[int]:
     """For each step, the one at the same place of the stage of that name; without it, the end of the one before."""
     found = [0]
-    here = 0
+    here, missing = 0, False
     for number, stage in enumerate(own.recording.stages):
         other = others.number.get(stage.name, -1)
         count = own.ends[number] - own.starts[number]
@@ -56,7 +56,9 @@ def by_steps(own: Chapters, others: Chapters) -> list[int]:
             found += [min(start + place, here) for place in range(1, count + 1)]
         else:
             found += [here] * count
-    found[-1] = here  # stages without steps are over too
+        missing = other < 0 if count else missing
+    if missing:  # what follows has no step of its own, and is over too
+        found[-1] = here
     return found
 
 
@@ -66,7 +68,6 @@ def by_nodes(own: Chapters, others: Chapters, same: dict[int, int], follows: tup
     ``same`` are decisions, and ``follows`` kernels of the other side. The last step of a stage is at its last one.
     """
     found = by_steps(own, others)
-    last = found[-1]
     for number, stage in enumerate(own.recording.stages):
         other = others.number.get(stage.name, -1)
         if other < 0 or own.ends[number] == own.starts[number]:
@@ -88,7 +89,6 @@ def by_nodes(own: Chapters, others: Chapters, same: dict[int, int], follows: tup
             at += 1
             found[at] = here
         found[own.ends[number]] = others.ends[other]
-    found[-1] = last
     return found
 
 

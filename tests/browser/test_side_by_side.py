@@ -169,7 +169,7 @@ def test_what_differs_has_a_sign_and_a_word_on_the_canvas(pair, page):
     assert len(set(colours)) == 4
     press(second, "f")
     node(second, "softmax").click()
-    expect(second.locator(".ex-told")).to_have_text("reads tanh → relu")
+    expect(second.locator(".ex-told")).to_have_text("Δ reads tanh → relu")
     expect(first.locator(".ex-node.ex-selected")).to_have_attribute("aria-label", re.compile("^softmax,"))
 
 

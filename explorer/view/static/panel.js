@@ -2,6 +2,7 @@
 
 import { costTable, countOf, insideTable } from "./costs.js";
 import { Decisions } from "./decisions.js";
+import { SIGNS } from "./differences.js";
 import { html, visible } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { layerOf, layerParts } from "./layer.js";
@@ -55,7 +56,7 @@ export class Panel {
     const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     const told = this.actions.told(node);
-    if (told.length) parts.push(heading("changed"), html("ul", { class: "ex-told" }, ...told.map((words) => html("li", {}, visible(words)))));
+    if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${visible(words)}`))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
     if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), ...this.verdicts.alsoTried(main));

@@ -43,12 +43,14 @@ export class Tie {
       }
     });
     const found = new Map();
+    const boxes = [own.trace.layout.boxes, other.trace.layout.boxes];
     for (const [box, others] of common) {
       let most = ALIKE;
       // Of boxes that hold equally much, the one as deep: what is around another is told before what is inside.
       for (const [each, count] of others) {
         const depth = Math.abs(own.paths.depth[box] - other.paths.depth[each]);
-        const share = count / (sizes[0].get(box) + sizes[1].get(each) - count) - depth / 1000;
+        const named = boxes[0][box].label === boxes[1][each].label ? NAMED : 0;
+        const share = count / (sizes[0].get(box) + sizes[1].get(each) - count) + named - depth / 1000;
         if (share > most) [most] = [share, found.set(box, each)];
       }
     }
@@ -99,6 +101,8 @@ export class Tie {
 
 /** The part of what two boxes hold that must be the same for one to stand for the other. */
 const ALIKE = 0.5;
+/** What a common name counts for. */
+const NAMED = 0.3;
 
 function entry(table, key, make) {
   if (!table.has(key)) table.set(key, make());
