@@ -19,7 +19,7 @@ from explorer.run.evalplan import EvalPlan
 from explorer.run.recorder import expressions
 from explorer.view import text
 from explorer.view.compared import Compared
-from explorer.view.costs import costs
+from explorer.view.costs import costs, gains
 from explorer.view.widget import GraphView
 
 _REFUSALS = 3
@@ -144,7 +144,7 @@ def explain(plan: EvalPlan, what: Expr | None = None) -> str:
     """The plan's decisions as text: all, or those about one expression."""
     recording = plan.recording
     if what is None:
-        return text.explain(recording) + costs(recording)
+        return text.explain(recording) + costs(recording) + gains(recording)
     return text.why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
 
 

@@ -263,7 +263,7 @@ class EvalPlan:
         return self._recording
 
     def explain(self, what: Expr | None = None) -> str:
-        """The decisions as text: all of them, or those about one expression with every refusal before them."""
+        """The decisions as text, after a run with what batches took: all, or those about one expression."""
         text: str = hooks.explain(self, what)
         return text
 

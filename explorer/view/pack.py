@@ -9,8 +9,12 @@ Lists of 48 values and more are written as one of::
     {"=runs": [[value, count, step], …]}   integers: count values, each by step more than the one before
     {"=deltas": text}               integers: how much each is more than the one before, the first more than 0
     {"=words": [value, …], "=at": list}    values of which few differ, and which of them stands at each place
+    {"=woven": [list, …]}           numbers that repeat in a rhythm: every n-th from the first on, from the second on, …
+    {"=thousandths": list}          numbers with three decimals at most: how many thousandths each is
+    {"=digits": list}               texts that are integers
 
-where that is shorter; each of these lists may be written so again. Keys of other objects that begin with "=" get one
+and objects of 48 integers and more as keys as ``{"=keys": list, "=values": list}``, where that is shorter; each of
+these lists may be written so again. Keys of other objects that begin with "=" get one
 more; everything else stays as it is. In a text of deltas, ``d`` is 2 d, or −2 d − 1 where it is negative, in digits of
 five bits, the lowest first, each a letter of base 64; all but the last digit have 32 more.
 """
@@ -19,7 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain, groupby, islice, repeat
+from itertools import accumulate, chain, groupby, islice, repeat, zip_longest
 from operator import attrgetter, itemgetter, ne, sub
 from typing import Any
 
@@ -28,6 +32,8 @@ from explorer.record.codec import row_names, stands
 LONG = 48
 """values that a list has at least to be packed: shorter ones are easier to read as they are"""
 _WORDS, _FORMS, _LOOKED = 64, 16, 4096
+_RHYTHM, _HEARD = 32, 1024
+"""numbers at most after which a rhythm repeats, and in how many one listens for it"""
 _EXACT = 2**52
 """integers whose differences every reader of JSON keeps exactly"""
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -55,6 +61,8 @@ _written = _Written()
 def pack(value: Any) -> Any:
     """Return the packed form of a JSON value, or of a row of a recording; ``unpack`` gives the plain value back."""
     if isinstance(value, Mapping):
+        if len(value) >= LONG and all(map(_is_integer, value)):
+            return {"=keys": _pack_numbers([int(key) for key in value]), "=values": pack(list(value.values()))}
         return {_key(str(key)): pack(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         if len(value) >= LONG:
@@ -72,6 +80,15 @@ def _key(key: str) -> str:
 
 def _is_scalar(value: Any) -> bool:
     return type(value) in (int, str, float, bool, type(None))
+
+
+def _is_integer(value: Any) -> bool:
+    """Tell whether a key, or a text, is an integer written as JSON's integers are, and exact in every reader."""
+    if type(value) is int:
+        return abs(value) < _EXACT
+    text = value.removeprefix("-") if isinstance(value, str) else ""
+    plain = text.isascii() and text.isdigit() and len(text) < 16 and (text[0] != "0" or text == value == "0")
+    return plain and int(text) < _EXACT
 
 
 def _pack_long(values: Sequence[Any]) -> Any:
@@ -106,11 +123,24 @@ def _pack_objects(values: Sequence[dict[str, Any]]) -> Any:
 
 
 def _pack_words(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], str) and all(map(_is_integer, values)):
+        return {"=digits": _pack_numbers(list(map(int, values)))}
     words = {word: at for at, word in enumerate(dict.fromkeys(values))}
     # −0.0 and 0.0 are one key.
     if len(words) > _WORDS or (0.0 in words and any(math.copysign(1, value) < 0 for value in values if value == 0)):
-        return values
+        return _pack_thousandths(values) if isinstance(values[0], float) else values
     return {"=words": list(words), "=at": _pack_numbers(list(map(words.__getitem__, values)))}
+
+
+def _pack_thousandths(values: Sequence[float]) -> Any:
+    """Pack times in µs, which are told to the nanosecond, and whatever else has no more than three decimals."""
+    if not all(map(math.isfinite, values)) or max(map(abs, values)) >= _EXACT / 1000:
+        return values
+    found = [round(1000 * value) for value in values]
+    # −0.0 is none of them.
+    exact = all(number / 1000 == value for number, value in zip(found, values, strict=True))
+    signed = any(value == 0 and math.copysign(1, value) < 0 for value in values)
+    return {"=thousandths": _pack_numbers(found)} if exact and not signed else values
 
 
 def _pack_numbers(values: Sequence[int]) -> Any:
@@ -123,11 +153,24 @@ def _pack_numbers(values: Sequence[int]) -> Any:
     turns = sum(map(ne, islice(deltas, 1, _LOOKED), islice(deltas, 2, _LOOKED)))
     if 8 * turns < min(len(values), _LOOKED) and len(runs := _runs(values, deltas)) * 6 < len(values):
         return {"=runs": runs}
+    if rhythm := _rhythm(values):
+        return {"=woven": [_pack_numbers(values[start::rhythm]) for start in range(rhythm)]}
     text = "".join(map(_written.__getitem__, deltas))
     if len(text) > 2 * len(values) and len(words := dict.fromkeys(values)) <= _WORDS:
         at = {word: place for place, word in enumerate(words)}
         return {"=words": list(words), "=at": _pack_numbers(list(map(at.__getitem__, values)))}
     return {"=deltas": text}
+
+
+def _rhythm(values: Sequence[int]) -> int:
+    """Find after how many numbers they go on as before, each by its own step; 0 where they do not, or not for long."""
+    middle = len(values) // 2
+    heard = values[max(0, middle - _HEARD // 2) : middle + _HEARD // 2]
+    for rhythm in range(2, min(_RHYTHM, len(values) // LONG) + 1):
+        steps = list(map(sub, islice(heard, rhythm, None), heard))
+        if 8 * sum(map(ne, islice(steps, rhythm, None), steps)) < len(heard):
+            return rhythm
+    return 0
 
 
 def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
@@ -163,6 +206,15 @@ def unpack(value: Any) -> Any:
     if (flat := value.get("=flat")) is not None:
         rest = iter(unpack(flat))
         return [list(islice(rest, length)) for length in unpack(value["=lengths"])]
+    if (parts := value.get("=woven")) is not None:
+        woven = chain.from_iterable(zip_longest(*map(unpack, parts)))
+        return [number for number in woven if number is not None]
+    if (numbers := value.get("=thousandths")) is not None:
+        return [number / 1000 for number in unpack(numbers)]
+    if (numbers := value.get("=digits")) is not None:
+        return list(map(str, unpack(numbers)))
+    if (keys := value.get("=keys")) is not None:
+        return dict(zip(map(str, unpack(keys)), unpack(value["=values"]), strict=True))
     if (parts := value.get("=forms")) is not None:
         rests = [iter(unpack(part)) for part in parts]
         return [next(rests[at]) for at in unpack(value["=at"])]

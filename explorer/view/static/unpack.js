@@ -15,6 +15,10 @@ export function unpack(value) {
   if (value["=flat"]) return slices(unpack(value["=flat"]), unpack(value["=lengths"]));
   if (value["=forms"]) return inTurn(value["=forms"].map(unpack), unpack(value["=at"]));
   if (value["=words"]) return unpack(value["=at"]).map((at) => value["=words"][at]);
+  if (value["=woven"]) return woven(value["=woven"].map(unpack));
+  if (value["=thousandths"]) return unpack(value["=thousandths"]).map((number) => number / 1000);
+  if (value["=digits"]) return unpack(value["=digits"]).map(String);
+  if (value["=keys"]) return keyed(unpack(value["=keys"]), unpack(value["=values"]));
   const plain = {};
   for (const key of Object.keys(value)) set(plain, key.startsWith("==") ? key.slice(1) : key, unpack(value[key]));
   return plain;
@@ -43,6 +47,16 @@ function rows(lists) {
 function slices(flat, lengths) {
   let start = 0;
   return lengths.map((length) => flat.slice(start, (start += length)));
+}
+
+function woven(lists) {
+  const found = [];
+  for (let row = 0; row < lists[0].length; row++) for (const list of lists) if (row < list.length) found.push(list[row]);
+  return found;
+}
+
+function keyed(keys, values) {
+  return Object.fromEntries(keys.map((key, place) => [key, values[place]]));
 }
 
 function inTurn(lists, turns) {
