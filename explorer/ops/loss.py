@@ -42,6 +42,12 @@ class Normalization(Operation, abstract=True):
         return self.weight * types[0].size
 
 
+def _largest(x: Array, axes: tuple[int, ...]) -> Array:
+    """The largest elements over axes, which are kept; 0 where that is ±∞ or NaN, from which nothing is taken away."""
+    largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    return np.where(np.isfinite(largest), largest, 0)
+
+
 class Softmax(Normalization):
     """eˣ / Σ eˣ over axes, with the largest element subtracted first."""
 
@@ -49,9 +55,10 @@ class Softmax(Normalization):
 
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
-        np.subtract(x, np.max(x, axis=self.axes, keepdims=True, initial=-np.inf), out=out)
-        np.exp(out, out=out)
-        np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
+        with np.errstate(invalid="ignore"):  # ∞ / ∞ and 0 / 0 are NaN, as in the formula
+            np.subtract(x, _largest(x, self.axes), out=out)
+            np.exp(out, out=out)
+            np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -97,8 +104,9 @@ class LogSoftmax(Normalization):
 
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
-        np.subtract(x, np.max(x, axis=self.axes, keepdims=True, initial=-np.inf), out=out)
-        np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.subtract(x, _largest(x, self.axes), out=out)
+            np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -119,8 +127,7 @@ class LogSumExp(Operation):
 
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
-        largest = np.max(x, axis=self.axes, keepdims=True, initial=-np.inf)
-        shift = np.where(np.isfinite(largest), largest, 0)
+        shift = _largest(x, self.axes)
         with np.errstate(divide="ignore"):  # the sum of nothing: log 0 = −∞
             total = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
         np.copyto(out, total.reshape(out.shape))

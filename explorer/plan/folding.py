@@ -195,11 +195,11 @@ def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, kind: Tensor
     for axis in operation.axes:
         count *= given.shape[axis]
     if isinstance(operation, Mean):
-        return (number if count else np.asarray(np.nan)).astype(kind.dtype)
+        return np.asarray(0 + number if count else np.nan).astype(kind.dtype)  # −0.0 adds up to 0.0
     if not count:
         return np.zeros((), kind.dtype)
     wide = kind.dtype if kind.dtype.kind in "iu" else np.result_type(kind.dtype, np.float64)
-    return np.asarray(number.astype(wide) * np.asarray(count).astype(wide)).astype(kind.dtype)
+    return np.asarray(0 + number.astype(wide) * np.asarray(count).astype(wide)).astype(kind.dtype)
 
 
 def _listed(operation: Operation, kind: TensorType, operands: Sequence[Structured]) -> Structured | Declined:

@@ -108,6 +108,8 @@ class ExtremeBeforeMonotone(Link):
             return None
         (x,) = graph.operands(y)
         facts = {"f": operation.name, "x": x, "y": y}
+        if "c" in (x.dtype.kind, y.dtype.kind):
+            return Declined("dtype", "{x} is complex: the order of complex numbers is no {f}'s", facts)
         if not operation.total:
             return Declined(
                 "domain",

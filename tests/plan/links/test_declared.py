@@ -102,6 +102,9 @@ def test_each_refusal_has_its_code() -> None:
         root = f(logs).max(axis=0)
         assert declined(simplified(root)) == [("ExtremeBeforeMonotone", "domain")]
         assert close(root)
+    ordered = ex.exp(ex.tensor(np.array([1.9 - 1.3j, 0.7 - 0.8j]))).max(axis=0)
+    assert declined(simplified(ordered)) == [("ExtremeBeforeMonotone", "dtype")]
+    assert close(ordered)
     y = ex.relu(images)
     graph = simplified(pooled(y), y)
     assert decision(graph, "other_consumers").facts["consumers"] == 2

@@ -10,6 +10,7 @@ import pytest
 
 import explorer as ex
 from tests.plan.links.asking import applied, close, declined, simplified
+from tests.plan.reference import reference
 
 X = np.array([[1e4, -1e4, 0.0, 3.0], [-1e4, 5.0, 1e4, 1e4], [1.0, 2.0, 3.0, 4.0], [-1e4, -1e4, -1e4, -9999.0]])
 TRUTH = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.2, 0.3, 0.4, 0.1], [0.5, 0.0, 0.5, 0.0]])
@@ -156,6 +157,25 @@ def test_the_gradient_of_log_sigmoid_keeps_its_digits_where_the_sigmoid_rounds_t
     for s in (ex.sigmoid(x), sigmoid_by_hand(x)):
         slope = ex.evaluate(ex.grad(ex.log(s), x, seed=np.ones(5)))
         np.testing.assert_allclose(slope, np.exp(-np.logaddexp(0, values)), rtol=1e-12)
+
+
+@pytest.mark.spec("P-1", "P-12")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_no_stable_form_makes_a_nan_of_what_was_none(dtype: str) -> None:
+    """Of ±∞, NaN and both zeros every stable form, and its gradient, is NaN only where the formula as written is."""
+    specials = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -2.0, 3.0], dtype)
+    x = ex.tensor(np.stack([np.roll(specials, shift)[:2] for shift in range(8)] + [specials[3:5], specials[5:7]]))
+    programs: list[Callable[[Any], Any]] = [*SOFTMAXES[:2], *SIGMOIDS, sigmoid_of_power, *SOFTPLUSES]
+    programs += [lambda x, f=f: ex.log(f(x)) for f in (*SOFTMAXES[:2], *SIGMOIDS)]
+    programs += [lambda x, f=f: ex.log(1 - f(x)) for f in SIGMOIDS]
+    programs += [lambda x: ex.log(ex.exp(x).sum(axis=1)), lambda x: ex.log(ex.exp(x)), lambda x: ex.exp(x) / ex.exp(x)]
+    for program in programs:
+        y = program(x)
+        for root in (y, ex.grad(y, x, seed=np.ones(y.shape, dtype))):
+            found, (written,) = ex.evaluate(root), reference([root])
+            assert not (np.isnan(found) & ~np.isnan(written)).any()
+            known = np.isfinite(written)
+            np.testing.assert_allclose(found[known], written[known], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.spec("P-12", "M-E7")
