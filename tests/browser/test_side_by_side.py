@@ -230,6 +230,29 @@ def test_measured_times_of_both_stand_beside_each_other(pair):
     expect(second.locator(".ex-say")).to_contain_text("took")
 
 
+@pytest.mark.spec("V-3", "V-16")
+def test_one_comparison_shown_twice_stands_at_one_step(notebook):
+    """Shown in two cells, all four views follow the one that is stepped, however the steps of both plans differ."""
+    book = notebook(PLANS, "both")
+    book.view(5)
+    one, other = [book.view(1), book.view(2)], [book.view(4), book.view(5)]
+    press(one[0], "Home")
+    for _ in range(4):
+        press(one[1], ".")
+    expect(one[1].locator(".ex-say")).to_contain_text("pick 2 of 4")
+    for views in (one, other):
+        expect(views[0].locator(".ex-say")).to_contain_text("pick 1 of 1")
+        expect(views[1].locator(".ex-say")).to_contain_text("pick 2 of 4")
+    book.says("print(both.before.place_of(both.before.step), both.after.place_of(both.after.step))", AT)
+    node(other[1], "tanh").click()
+    for views in (one, other):
+        for view in views:
+            expect(view.locator(".ex-why h4")).to_have_text("tanh")
+
+
+AT = "('order', 1) ('order', 2)\n"
+
+
 @pytest.mark.spec("V-3", "P-17")
 def test_after_their_runs_both_views_gain_times_and_stay_where_they_are(notebook):
     """A newer comparison of the same plans is shown in place: times in the table, step and selection as they were."""
