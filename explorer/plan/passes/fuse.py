@@ -178,13 +178,13 @@ class Fuse:
         if operand.uid in graph.prepared and node.uid not in graph.prepared:
             code = "computed_once"
             reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
-        elif group.anchor:
-            code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
         elif operand.uid in roots:
             code, reason = "asked_for", "{operand} is asked for, so it is written anyway"
         elif (consumers := graph.users[operand.uid]) > sum([o is operand for o in graph.inputs[node.uid]]):
             code, facts["consumers"] = "other_consumers", consumers
             reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
+        elif group.anchor:
+            code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
         elif cut_for([*members, node], operand.shape) is None and node.operation.joins is not None:
             code, facts["read_bytes"] = "too_large", operand.type.nbytes
             reason = "{read_bytes} are more than blocks are cut of"
