@@ -24,6 +24,7 @@ from explorer.net.shapes import check_inputs, shape_text
 from explorer.net.table import OperatorTable
 from explorer.plan.planner import Options, Planned, plan
 from explorer.plan.rule import Link
+from explorer.record import Recording
 from explorer.record.uncollected import uncollected
 from explorer.run.evalplan import EvalPlan
 from explorer.run.executors import EXECUTORS
@@ -198,6 +199,11 @@ class Net(BuildableNet):
         given = x if isinstance(x, tuple) else (x,)
         made = self.plan(*given, record="values")
         return hooks.explore(made.eval(), **options)
+
+    @work()
+    def compare(self, other: Net | EvalPlan | Recording) -> Any:
+        """This net and another one, with their plans, side by side: text, pictures, and views; no weight is read."""
+        return hooks.compare(self.look(), other.look() if isinstance(other, Net) else other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the net with its weights: ``x.json`` and ``x.npz``, or ``x.param`` and ``x.bin`` of PNNX."""

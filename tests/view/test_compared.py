@@ -242,6 +242,34 @@ def test_a_comparison_names_itself_in_one_line() -> None:
 
 
 @pytest.mark.spec("V-12")
+def test_two_nets_are_compared_in_a_notebook() -> None:
+    """A net is compared with an edited copy of it: the operator that was put in is told, with the file's own name."""
+
+    def written(activation: bool) -> ex.Net:
+        net = ex.Net("mlp")
+        net.input("x", (None, 4))
+        net.GivenTensorFill([], "w", values=np.ones((3, 4), np.float32))
+        net.GivenTensorFill([], "b", values=np.ones(3, np.float32))
+        net.FC(["x", "w", "b"], "h")
+        if activation:
+            net.Relu("h", "y")
+        net.Softmax("y" if activation else "h", "out")
+        net.output("out")
+        return net
+
+    found = written(False).compare(written(True))
+    assert labels(found.after, found.nodes.only_after) == ["relu"]
+    assert list(found.nodes.changed.values()) == [("reads add → relu",)]
+    assert written(False).compare(written(False)).nodes.equal
+    with pytest.raises(ex.OperandError, match="comparing a plan with a str"):
+        written(True).compare("mlp")  # type: ignore[arg-type]
+
+
+def labels(recording: Any, nodes: Any) -> list[str]:
+    return [recording.label(node) for node in nodes]
+
+
+@pytest.mark.spec("V-12")
 def test_hostile_names_stay_text_in_a_comparison() -> None:
     """Names, titles and options from files are shown as text in the pictures, the page and the lines of text."""
     evil = "</script><img src=x onerror=alert(1)>\x1b[31m"
