@@ -1,4 +1,4 @@
-"""Stacks of what a program does over and over side by side: equal operations, and equal pieces that they make up."""
+"""Stacks of what a program does over and over side by side: equal operations or calls, and equal pieces of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _find(joiner: Joiner, box: int, edges: _Edges, recorded: _Edges) -> list[_Pi
     first = {
         place: joiner.first(item.number)
         for place, item in enumerate(items)
-        if item.kind == "slot" and nodes.kind[joiner.first(item.number)] == "operation"
+        if item.kind == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
     }
     if len(first) < LEAST:
         return []
@@ -62,7 +62,7 @@ def _flat(pieces: _Pieces) -> list[Item]:
 
 def _stack(joiner: Joiner, box: int, pieces: _Pieces) -> Item:
     """Put equal pieces into one box: the first of many is shown, the others operation by operation."""
-    names = [joiner.operation(slot) for _, slot in pieces[0]]
+    names = [joiner.recording.nodes.label[joiner.first(slot)] for _, slot in pieces[0]]
     label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
     stack = _box(joiner, "stack", label, box, len(pieces))
     if len(names) == 1:
