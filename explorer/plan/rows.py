@@ -74,7 +74,9 @@ class Rows:
             if node.uid not in held and node.uid not in gone:
                 wanted.update([operand.uid for operand in graph.inputs[node.uid]])
         for decision, nodes in self._entered.items():
-            graph.removed += [(decision, node) for node in nodes if node.uid not in wanted]
+            unread = [node for node in nodes if node.uid not in wanted]
+            graph.removed += [(decision, node) for node in unread]
+            graph.rows.update({node.uid: held[node.uid] for node in unread})
             graph.exchange(decision, [(node, self._row(node)) for node in nodes if node.uid in wanted])
 
     def _row(self, node: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Watching a run: every value is summarised as it is made, those too that fusion removed."""
+"""Watching a run: every value is summarised as it is made, those too that fusion removed or a batch holds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ class Watch:
         self._program = program
         self._kernels = program.planned.schedule.kernels
         self.found: dict[int, Summary] = {}
+        self._rows: dict[int, list[tuple[int, int]]] = {}
+        """uid of a value → the uids of nodes whose values are its members, and their indices"""
+        graph = program.planned.graph
+        for uid, (whole, index) in graph.rows.items():
+            self._rows.setdefault(graph.resolve(whole).uid, []).append((uid, index))
         for leaf in program.planned.schedule.leaves:
             self._note(leaf)
 
@@ -34,7 +39,7 @@ class Watch:
                 made[o.uid] if o.uid in made else program.values[program.slots[o.uid]] for o in inputs[node.uid]
             ]
             made[node.uid] = node.operation.compute(*operands)
-            self.found[node.uid] = summarize(made[node.uid])
+            self._tell(node.uid, made[node.uid])
 
     def after(self, index: int) -> None:
         """The kernel of this number has run: its result is there."""
@@ -43,4 +48,9 @@ class Watch:
     def _note(self, node: Any) -> None:
         value = self._program.values[self._program.slots[node.uid]]
         if value is not None and not isinstance(value, tuple):
-            self.found[node.uid] = summarize(node.type.device.read(value))
+            self._tell(node.uid, node.type.device.read(value))
+
+    def _tell(self, uid: int, value: Any) -> None:
+        self.found[uid] = summarize(value)
+        for row, index in self._rows.get(uid, ()):
+            self.found[row] = summarize(value[index])

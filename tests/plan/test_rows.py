@@ -108,6 +108,21 @@ def test_provenance_of_a_row_that_is_no_node_is_its_batch() -> None:
     assert all(recording.provenance.nodes[call].kernels for call in calls if call in recording.provenance.nodes)
 
 
+def test_a_run_that_is_watched_summarises_members_that_are_no_nodes() -> None:
+    before = chains(20, 1)
+    evaluation = ex.EvalPlan(record="values")
+    for each in before:
+        evaluation.register(compose(each, leaves[0]))
+    evaluation.eval()
+    recording = evaluation.recording
+    assert recording.run is not None
+    calls = [node for node in recording.provenance.nodes if recording.nodes.kind[node] == "call"]
+    unread = [node for node in calls if node in recording.run.values]
+    assert len(unread) == len(before)
+    expected = np.array([ex.evaluate(each) for each in before])
+    assert [recording.run.values[node].mean for node in unread] == pytest.approx(expected.mean(axis=1).tolist())
+
+
 @st.composite
 def forests(draw: st.DrawFn) -> list[ex.Expr]:
     """Roots of random calls on each other's results, leaves, rows of a table, and plain operations between them."""
