@@ -46,7 +46,7 @@ class Graph:
         self.prepared: set[int] = set()
         """uids of the live nodes that are computed once for all runs"""
         self.rows: dict[int, tuple[Expr, int]] = {}
-        """uid of a node whose value is a member of a batch and no node of its own → the value that holds it, its index"""
+        """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
         self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
