@@ -11,6 +11,7 @@ from typing import Any
 from explorer.cli.output import refuse_inputs, report, write
 from explorer.core.errors import FileError
 from explorer.record import Recording, loads
+from explorer.record.reason import bytes_text
 
 HELP = "tell what differs between two models, or two recordings"
 DESCRIPTION = """\
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
         sys.stdout.write(text)
     else:
         write(output, html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
-        report(f"{output}: {'no difference' if equal else 'differences'}")
+        report(f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}")
     return 0 if equal else 1
 
 

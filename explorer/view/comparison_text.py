@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from explorer.record import Recording
 from explorer.record.comparison import Comparison, Regrouped
 from explorer.view.counted import Count, counted
@@ -49,7 +51,7 @@ def _graph_lines(comparison: Comparison) -> list[str]:
     added = [f"  + {_node(comparison.after, node)}" for node in nodes.only_after]
     labels = comparison.before.nodes.label, comparison.after.nodes.label
     renamed = [f"  = {labels[0][node]} → {labels[1][nodes.pairs[node]]}" for node in nodes.renamed]
-    return lines + _cut(changed) + _cut(removed) + _cut(added) + _cut(renamed)
+    return lines + [line for part in (changed, removed, added, renamed) for line in _cut(_gathered(part))]
 
 
 def _pair(comparison: Comparison, node: int) -> str:
@@ -82,6 +84,11 @@ def _side(comparison: Comparison, found: Regrouped, side: int) -> str:
 def _node(recording: Recording, node: int) -> str:
     where = source_text(recording, node)
     return f"{recording.label(node)} {recording.type_text(node)}" + (f", {where}" if where else "")
+
+
+def _gathered(lines: list[str]) -> list[str]:
+    """Write equal lines once, where the first of them stands, with their number."""
+    return [line if count == 1 else f"{line} ×{count:,}" for line, count in Counter(lines).items()]
 
 
 def _cut(lines: list[str]) -> list[str]:

@@ -94,7 +94,9 @@ def test_a_comparison_is_written_as_a_page(copy: Path, tmp_path: Path, capsys: p
     """The output is a page that steps through both, or the text; the status stays that of the comparison."""
     page, text = tmp_path / "both.html", tmp_path / "both.txt"
     assert main(["diff", str(MODEL), str(copy), "-o", str(page)]) == 0
-    assert "both.html: no difference" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("wrote ")
+    assert said.endswith(" KB): no difference\n")
     assert page.read_text().count('<script type="module">') == 1
     assert main(["diff", str(MODEL), str(copy), "-o", str(text)]) == 0
     assert text.read_text().splitlines()[-1].startswith("weights: 12 ")
