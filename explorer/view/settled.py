@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from explorer.record import Recording
 from explorer.view.boxes import Tree
@@ -44,11 +44,26 @@ def _first_member(tree: Tree, box: int) -> int:
 
 def holding(model: Model, position: int) -> set[int]:
     """Return the boxes of which a node has been recorded, or produced before a position."""
-    born, found = model.recording.nodes.born, set[int]()
-    for slot, nodes in enumerate(model.slots.nodes):
+    born = model.recording.nodes.born
+    return _around(model, [slot for slot, nodes in enumerate(model.slots.nodes) if born[nodes[0]] < position])
+
+
+def missed(model: Model) -> set[int]:
+    """Return the boxes of which the program wrote something that is gone in the end and that no batch stands for."""
+    nodes = model.recording.nodes
+    batched = {group.decision for group in model.recording.groups if group.kind == "batch"} | {-1}
+    members = enumerate(model.slots.nodes)
+    return _around(
+        model, [slot for slot, row in members if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in batched]
+    )
+
+
+def _around(model: Model, slots: Iterable[int]) -> set[int]:
+    """The boxes around some slots."""
+    found = set[int]()
+    for slot in slots:
         box = model.tree.holder[slot]
-        if born[nodes[0]] < position:
-            while box >= 0 and box not in found:
-                found.add(box)
-                box = model.tree.boxes[box].parent
+        while box >= 0 and box not in found:
+            found.add(box)
+            box = model.tree.boxes[box].parent
     return found

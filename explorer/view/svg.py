@@ -17,7 +17,7 @@ from explorer.view.marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model
 from explorer.view.palette import stylesheet
-from explorer.view.settled import holding, settled
+from explorer.view.settled import holding, missed, settled
 from explorer.view.state import State, state_at
 
 _ROOM = 22
@@ -70,7 +70,7 @@ class _Picture:
         self.frames = frames(model, scene, state, is_open)
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
-        self.begun, self.written = holding(model, position), holding(model, 0)
+        self.begun, self.written, self.missed = holding(model, position), holding(model, 0), missed(model)
         self.places = dict(scene.slots)
         for box, inside in self.live.items():
             if self._as_node(box):
@@ -142,7 +142,7 @@ class _Picture:
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
-            if self._as_node(box) or box not in self.begun or (not inside and box not in self.written):
+            if self._as_node(box) or box not in self.begun or (not inside and box not in self.missed):
                 continue
             x, y, wide, high = self.scene.boxes[box]
             name, *lines = self.model.box_texts[box]

@@ -24,8 +24,14 @@ tables = st.one_of(
     st.lists(st.fixed_dictionaries({"a": numbers}) | st.fixed_dictionaries({"a": numbers, "b": numbers}) | st.just({})),
     st.lists(st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0])),
     st.lists(st.none() | st.booleans() | st.floats(allow_nan=False) | numbers),
+    st.lists(st.integers(-(10**7), 10**7).map(lambda thousandths: thousandths / 1000)),
+    st.lists(numbers.map(str) | st.sampled_from(["00", "-0", "1.0", "٣"])),
+    st.lists(st.integers(), min_size=2, max_size=9).map(lambda row: [n + turn for turn in range(60) for n in row]),
 )
-values = st.dictionaries(st.text(), tables | st.integers(1, 200).flatmap(lambda n: st.builds(lambda x: x * n, tables)))
+numbered = st.dictionaries(numbers.map(str), st.integers(), max_size=80)
+values = st.dictionaries(
+    st.text(), tables | numbered | st.integers(1, 200).flatmap(lambda n: st.builds(lambda x: x * n, tables))
+)
 
 
 @given(values)
@@ -62,6 +68,23 @@ def test_a_number_near_the_one_before_is_one_letter():
     assert unpack(pack(values)) == values
 
 
+def test_numbers_that_go_on_in_a_rhythm_cost_as_much_as_its_length():
+    """Node, weight, node, weight: a thousand samples are written once, with the steps from one to the next."""
+    values = [[10 * sample, 7, 10 * sample + 1, 8, 9][turn] for sample in range(1000) for turn in range(5)]
+    assert len(json.dumps(pack([1, 2, 3, *values, 4]))) < 400
+    assert unpack(pack([1, 2, 3, *values, 4])) == [1, 2, 3, *values, 4]
+
+
+def test_times_and_numbered_attributes_are_packed_as_numbers():
+    times = [round(0.217 * place % 7, 3) for place in range(1000)]
+    assert len(json.dumps(pack(times))) < 3500
+    assert unpack(pack(times)) == times
+    attributes = {str(2000 + place): {"index": str(place)} for place in range(1000)}
+    assert len(json.dumps(pack(attributes))) < 150
+    assert unpack(pack(attributes)) == attributes
+    assert list(unpack(pack(attributes))) == list(attributes)
+
+
 def test_numbers_that_scripts_cannot_add_exactly_stay_as_they_are():
     values = [2**53, -(2**60)] * LONG
     assert pack(values) == values
@@ -86,6 +109,11 @@ def test_the_payload_holds_the_recording_and_the_layout():
 def test_both_languages_unpack_alike(browser, make):
     script = (Path(explorer.view.__file__).parent / "static" / "unpack.js").read_bytes()
     whole = {**payload(make()), "names": pack({"=runs": "1", "==": [], "__proto__": {"=rows": [[1]]}})}
+    woven = [[10 * turn, 7, 10 * turn + 1][place] for turn in range(200) for place in range(3)] + [5, 5]
+    whole |= {"woven": pack(woven), "times": pack([turn * 1.003 for turn in range(0, 3000, 7)])}
+    whole |= {"keyed": pack({str(3 * key): {"index": str(-key)} for key in range(LONG)})}
+    assert {"=woven"} == whole["woven"].keys()
+    assert {"=keys", "=values"} == whole["keyed"].keys()
     page = browser.new_page()
     url = "data:text/javascript;base64," + base64.b64encode(script).decode()
     unpacked = "async ([url, packed]) => JSON.stringify((await import(url)).unpack(JSON.parse(packed)))"

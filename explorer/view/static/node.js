@@ -221,7 +221,7 @@ export class BoxView {
     for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
     if (last && mark?.second) say(last, mark.second);
     const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
-    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...this.box.text.slice(1), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", ")));
+    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", ")));
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);
     this.differs.classList.toggle("ex-none", differs === "");
