@@ -14,7 +14,7 @@ from explorer.core.operation import as_operands
 from explorer.core.registry import public
 from explorer.core.types import normalize_axes, whole
 from explorer.ops.activation import clip
-from explorer.ops.arithmetic import add, add_n, multiply
+from explorer.ops.arithmetic import add, add_n, multiply, where
 from explorer.ops.base import reshape
 from explorer.ops.elementwise import absolute, sqrt, square
 from explorer.ops.movement import cast
@@ -39,7 +39,13 @@ def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdi
 @public
 def std(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
     """The standard deviation over axes, over all of them for None: the root of the variance."""
-    return sqrt(var(x, axis, ddof, keepdims))
+    return _root(var(x, axis, ddof, keepdims))
+
+
+def _root(x: Expr) -> Expr:
+    """√x of what is nowhere negative; at 0, where it is least and has no slope, the gradient is 0."""
+    least = x == 0
+    return where(least, 0, sqrt(where(least, 1, x)))
 
 
 @public
@@ -48,7 +54,7 @@ def vector_norm(x: Any, order: float = 2, axis: int | tuple[int, ...] | None = N
     (x,) = as_operands((x,))
     axes = normalize_axes(axis, x.ndim, "vector_norm")
     if order == 2:
-        return sqrt(sum(square(x), axes, keepdims))
+        return _root(sum(square(x), axes, keepdims))
     size = absolute(x)
     if math.isinf(order):
         return (max if order > 0 else min)(size, axes, keepdims)

@@ -202,3 +202,19 @@ def test_a_query_that_sees_no_key_gets_zeros() -> None:
         found = ex.evaluate(ex.attention(q, k, k, mask))
     np.testing.assert_array_equal(found[0], 0)
     np.testing.assert_allclose(found[1:], ex.evaluate(ex.attention(q[1:], k[::2], k[::2])), rtol=1e-12)
+
+
+def test_norms_and_deviations_are_least_at_zero_where_their_gradient_is_zero() -> None:
+    """Of zeros, and of equal elements, norm and deviation have the gradient 0, as in torch; other rows their own."""
+    rows = np.array([[0.0, 0.0, 0.0], [3.0, 0.0, 4.0], [2.0, 2.0, 2.0], [np.nan, 1.0, 0.0]])
+    x = ex.tensor(rows)
+    length, deviation = ex.vector_norm(x, axis=1), ex.std(x, axis=1)
+    np.testing.assert_array_equal(ex.evaluate(length), np.linalg.norm(rows, axis=1))
+    np.testing.assert_array_equal(ex.evaluate(deviation), np.std(rows, axis=1))
+    for without in ((), ("simplify",)):
+        slope = ex.evaluate(ex.grad(length, x, seed=np.ones(4)), without=without)
+        np.testing.assert_allclose(slope[:3], [[0, 0, 0], [0.6, 0, 0.8], [3**-0.5] * 3])
+        slope = ex.evaluate(ex.grad(deviation, x, seed=np.ones(4)), without=without)
+        assert not slope[[0, 2]].any()
+        assert np.isfinite(slope[:3]).all()
+        assert np.isnan(slope[3]).all()

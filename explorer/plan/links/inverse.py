@@ -5,11 +5,27 @@
 from __future__ import annotations
 
 from explorer.core.expr import Expr
-from explorer.ops.elementwise import Exp, Log, Sqrt, Square, absolute
+from explorer.core.operation import Operation
+from explorer.ops.elementwise import Cos, Exp, Expm1, Log, Log1p, Sin, Sqrt, Square, Tan, Tanh, absolute
 from explorer.ops.movement import Cast, Reshape, Transpose
+from explorer.ops.transcendental import Arccos, Arccosh, Arcsin, Arcsinh, Arctan, Arctanh, Cosh, Sinh
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import is_known_nonnegative, is_known_positive, is_real, keeps_digits, producer
 from explorer.plan.rule import Answer, Applied, Declined, Link
+
+_INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
+    (Log1p, Expm1): "",
+    (Arcsinh, Sinh): "",
+    (Sinh, Arcsinh): "",
+    (Arctanh, Tanh): "",
+    (Tan, Arctan): "",
+    (Expm1, Log1p): "≥ 0",
+    (Tanh, Arctanh): "−1 … 1",
+    (Sin, Arcsin): "−1 … 1",
+    (Cos, Arccos): "−1 … 1",
+    (Cosh, Arccosh): "1 … ∞",
+}
+"""a function, what it undoes, and for which numbers alone: "" for all of them"""
 
 
 class LogOfExp(Link):
@@ -52,6 +68,29 @@ class ExpOfLog(Link):
                 {"x": x, "known": x.operation.range},
             )
         return Applied(x, "{outer} undoes {inner}, and {x} is positive", {"outer": node, "inner": y, "x": x}, "exp_log")
+
+
+class UndoneByInverse(Link):
+    """g(f(x)) is x for a function and its inverse: log1p and expm1, the hyperbolic ones and theirs, tan and arctan."""
+
+    roots = tuple(dict.fromkeys([outer for outer, _ in _INVERSES]))
+    over = tuple(dict.fromkeys([inner for _, inner in _INVERSES]))
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        needed = _INVERSES.get((type(node.operation), type(y.operation)))
+        if needed is None:
+            return None
+        (x,) = graph.operands(y)
+        if x.type is not node.type or not is_real(node):
+            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+        facts = {"outer": node, "inner": y, "x": x}
+        if needed == "≥ 0" and not is_known_nonnegative(x):
+            return Declined("domain", "{x} is not known to be ≥ 0, and {inner} is NaN below −1", facts)
+        if needed not in ("", "≥ 0"):
+            reason = "{x} is not known to lie in {domain}, where alone {inner} is a number"
+            return Declined("domain", reason, {**facts, "domain": needed})
+        return Applied(x, "{outer} undoes {inner}", facts, "inverse")
 
 
 class SqrtOfSquare(Link):

@@ -102,3 +102,55 @@ def test_reciprocals_of_what_is_no_real_number_stay(dtype: str) -> None:
     root = ex.reciprocal(ex.reciprocal(ex.tensor(np.array([1, 1, 2], dtype))))
     assert declined(simplified(root)) == [("Involution", "dtype")]
     assert close(root)
+
+
+inner = values((2, 3), low=-0.9, high=0.9)
+
+
+@pytest.mark.spec("P-1", "M-E5")
+@pytest.mark.parametrize(
+    "root",
+    [
+        ex.log1p(ex.expm1(x)),
+        ex.arcsinh(ex.sinh(x)),
+        ex.sinh(ex.arcsinh(x)),
+        ex.arctanh(ex.tanh(x)),
+        ex.tan(ex.arctan(x)),
+        ex.expm1(ex.log1p(nonnegative)),
+    ],
+    ids=repr,
+)
+def test_a_function_of_its_inverse_is_the_operand(root: ex.Expr) -> None:
+    """A function undoes its inverse where that is a number for every operand: arctanh(tanh(x)) is x at 10⁴ too."""
+    assert applied(simplified(root)) == ["inverse"]
+    assert close(root)
+
+
+@pytest.mark.spec("P-1", "M-E7")
+def test_what_overflows_between_a_function_and_its_inverse_does_not_matter() -> None:
+    """At ±10⁴ sinh is ∞ and tanh is 1: what undoes them gives the number back."""
+    large = ex.tensor(np.array([1e4, -1e4, 0.5, np.inf, -np.inf]))
+    for root in (ex.arcsinh(ex.sinh(large)), ex.arctanh(ex.tanh(large)), ex.tan(ex.arctan(large))):
+        np.testing.assert_array_equal(ex.evaluate(root), large.array)
+        assert not np.array_equal(ex.evaluate(root, without=["simplify"]), large.array)
+    np.testing.assert_array_equal(ex.evaluate(ex.log1p(ex.expm1(large)))[:1], 1e4)
+
+
+@pytest.mark.spec("P-1", "P-15")
+@pytest.mark.parametrize(
+    "root",
+    [
+        ex.expm1(ex.log1p(inner)),
+        ex.tanh(ex.arctanh(inner)),
+        ex.sin(ex.arcsin(inner)),
+        ex.cos(ex.arccos(inner)),
+        ex.cosh(ex.arccosh(nonnegative + 1.5)),
+    ],
+    ids=repr,
+)
+def test_an_inverse_of_some_numbers_alone_is_refused(root: ex.Expr) -> None:
+    """Where the inverse is NaN for some numbers, and the operand is not known to be none of them, the pair stays."""
+    assert declined(simplified(root)) == [("UndoneByInverse", "domain")]
+    assert close(root)
+    assert declined(simplified(ex.log1p(ex.expm1(integers)))) == [("UndoneByInverse", "dtype")]
+    assert declined(simplified(ex.arctanh(ex.tanh(complex_)))) == [("UndoneByInverse", "dtype")]
