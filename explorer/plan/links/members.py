@@ -38,6 +38,8 @@ class SumOfMembers(Link):
                 return None  # not the top of a chain of additions
             reach = taken[0].shape[0]
         wholes, rest = _terms(node, graph, 2 * reach + _OTHERS)
+        if not wholes:  # members that are broadcast in the sum
+            return None
         sums: list[_Members] = []
         for held in wholes:
             if len(held.found) < held.whole.shape[0]:

@@ -59,8 +59,7 @@ class Dedup:
                 reason = "{other} has the operands in the other order, and of 0.0 and −0.0 {operation} gives the first"
                 facts = {"other": other, "operation": node.operation.name}
                 graph.refuse(self, "order_of_zeros", reason, facts, node)
-        if any(isinstance(node.operation, Call) for node in graph.live):
-            self._augment(numbers, survivor, graph)
+        self._augment(numbers, survivor, graph)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: Graph) -> None:
         by_uid = {node.uid: node for node in graph.live}
@@ -100,6 +99,15 @@ class Dedup:
 
     def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: Graph) -> None:
         """A call whose gradient is taken is recorded a second time, with the residuals: that one gives both values."""
+        operations = {node.operation for node in graph.live}
+        further = {
+            operation: [made.augmented for made in tuple(operation.body.derived.values()) if _adds(made, operation)]
+            for operation in operations
+            if isinstance(operation, Call)
+        }
+        further = {operation: found for operation, found in further.items() if not operations.isdisjoint(found)}
+        if not further:
+            return
         items: dict[int, list[Expr]] = {}
         pairs: dict[int, list[tuple[Expr, Expr]]] = {}
         for node in graph.live:
@@ -108,11 +116,11 @@ class Dedup:
                 continue
             if isinstance(operation, Item):
                 items.setdefault(survivor[graph.inputs[node.uid][0].uid], []).append(node)
-            elif isinstance(operation, Call):
+            elif isinstance(operation, Call) and operation in further:
                 operands = [survivor[operand.uid] for operand in graph.inputs[node.uid]]
-                for made in tuple(operation.body.derived.values()):
-                    other = numbers.get((made.augmented, *operands)) if isinstance(made, Differentiated) else None
-                    if other is not None and other is not node:
+                for augmented in further[operation]:
+                    other = numbers.get((augmented, *operands))
+                    if other is not None:
                         pairs.setdefault(id(operation), []).append((node, other))
                         break
         for found in pairs.values():
@@ -145,6 +153,11 @@ class Dedup:
                 graph.substitute(decision, reader, stands)
             if isinstance(node.type, TupleType):
                 graph.removed.append((decision, node))
+
+
+def _adds(made: object, operation: Call) -> bool:
+    """Whether what was derived from a call's body is the same with residuals among its outputs."""
+    return isinstance(made, Differentiated) and made.augmented is not operation
 
 
 def _commutes(operation: Operation) -> bool:

@@ -38,6 +38,13 @@ def test_other_terms_stay_beside_the_reduction() -> None:
     assert close(twice)
 
 
+def test_members_that_are_broadcast_in_a_sum_are_no_members_of_it() -> None:
+    last = Member(3)(values((4, 3)))
+    for root in (values((2, 3)) + last, last + last[0]):
+        assert "sum_of_members" not in applied(simplified(root))
+        assert close(root)
+
+
 @pytest.mark.spec("P-1", "P-4")
 def test_a_sum_of_the_members_of_several_values_is_one_reduction_of_each() -> None:
     """What batches of several sizes give is added up in one step, and members that are not complete stay terms."""
