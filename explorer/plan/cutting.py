@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from explorer.core.pieces import Index, count, slices
 from explorer.core.types import Shape
@@ -26,8 +26,7 @@ _BLOCKS = 1 << 16
 """as many blocks as are cut at most: lengths may be declared that no memory holds"""
 
 
-@dataclass(frozen=True, slots=True)
-class Cutting:
+class Cutting(NamedTuple):
     """Blocks of an array whose elements are combined along ``axes``; ``order`` are all its axes, outermost first."""
 
     shape: Shape
@@ -95,18 +94,17 @@ def cutting(
 
     None too where there would be more of them than any memory has arrays for.
     """
-    most = max(most, 2 * _UNROLLED)  # fewer are not halved
-    found = _cut(shape, axes, most, in_parts, order or tuple(range(len(shape))))
+    order = order or tuple(range(len(shape)))
+    if math.prod(shape) <= most:
+        return Cutting(shape, axes, order, (1,) * len(shape))
+    found = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
     return None if found is None or found.blocks > _BLOCKS else found
 
 
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Cutting | None:
     counts = [1] * len(shape)
-    whole = Cutting(shape, axes, order, tuple(counts))
     size = math.prod(shape)
-    if size <= most:
-        return whole
-    run = whole.run
+    run = Cutting(shape, axes, order, tuple(counts)).run
     length = math.prod([shape[axis] for axis in run])
     if length > most:
         halvings = 0

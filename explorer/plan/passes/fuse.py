@@ -13,6 +13,7 @@ from explorer.plan.blocks import cut_for
 from explorer.plan.cost import split_cost
 from explorer.plan.cutting import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph import Graph
+from explorer.plan.rule import Facts
 from explorer.plan.story import Cluster
 
 
@@ -44,6 +45,16 @@ class Prologue:
 _EPILOGUE, _CHAIN, _PROLOGUE = Epilogue(), ElementwiseChain(), Prologue()
 _LINKS = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
 _SAVED = "{saved_bytes} in {temporaries:temporary|temporaries} never written"
+_REDUCED = {
+    how: f"{{operations}} run as one kernel in {{blocks:block}} of {blocks}: {_SAVED}"
+    for how, blocks in {
+        "whole": "whole rows",
+        "halved": "parts of rows, joined as NumPy's pairwise summation joins them: the same bits",
+        "exact": "parts of rows, whose results join to the same",
+        "joined": "parts of rows, whose results are joined: the last bits may differ",
+    }.items()
+}
+"""what is said of a reduction's kernel"""
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
 
@@ -154,6 +165,7 @@ class Fuse:
         """A reduction takes in what only it reads: its kernel is cut so that rows stay whole, or their parts join."""
         inputs = graph.inputs
         base: _Group | None = None
+        cut: Cutting | None = None
         for operand in dict.fromkeys(inputs[node.uid]):
             group = groups.get(operand.uid)
             if group is None:
@@ -163,46 +175,51 @@ class Fuse:
                 if below.operation.elementwise and below.uid in groups:
                     reason = "{operand} lies between: a view, whose elements are read in another order"
                     graph.refuse(_PROLOGUE, "view", reason, {"operand": operand}, node, between=below, beside=True)
-            elif self._flows(node, operand, base, group, roots, graph):
-                base = group if base is None else _merged(base, group, several)
+                continue
+            members = group.members if base is None else [*base.members, *group.members]
+            found = self._cut_with(node, operand, group, members, roots, graph)
+            if found is not None:
+                base, cut = group if base is None else _merged(base, group, several), found
         if base is not None:
             base.members.append(node)
-            base.cutting = cut_for(base.members, inputs[node.uid][0].shape)
+            base.cutting = cut
             several.setdefault(id(base), base)
 
-    def _flows(
-        self, node: Expr, operand: Expr, base: _Group | None, group: _Group, roots: set[int], graph: Graph
-    ) -> bool:
-        facts: dict[str, object] = {"operand": operand}
-        members = group.members if base is None else [*base.members, *group.members]
+    def _cut_with(
+        self, node: Expr, operand: Expr, group: _Group, members: list[Expr], roots: set[int], graph: Graph
+    ) -> Cutting | None:
+        """How a reduction is cut in whose kernel the ``members`` run; None, with the reason told, where they do not."""
+        operation = node.operation
+        facts: Facts = {"operand": operand}
+        consumers = graph.users[operand.uid]
         if operand.uid in graph.prepared and node.uid not in graph.prepared:
             code = "computed_once"
             reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
         elif operand.uid in roots:
             code, reason = "asked_for", "{operand} is asked for, so it is written anyway"
-        elif (consumers := graph.users[operand.uid]) > sum([o is operand for o in graph.inputs[node.uid]]):
-            code, facts["consumers"] = "other_consumers", consumers
+        elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
+            code, facts = "other_consumers", {"operand": operand, "consumers": consumers}
             reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
         elif group.anchor:
             code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
-        elif cut_for([*members, node], operand.shape) is None and node.operation.joins is not None:
-            code, facts["read_bytes"] = "too_large", operand.type.nbytes
-            reason = "{read_bytes} are more than blocks are cut of"
-        elif cut_for([*members, node], operand.shape) is None:
-            code, facts["operation"] = "long_rows", node.operation.label
-            facts["row_bytes"] = math.prod([operand.shape[axis] for axis in node.operation.rows or ()]) * (
-                operand.dtype.itemsize
-            )
-            reason = "rows of {row_bytes}, as they lie, fit into no block, and {operation} needs them whole"
         else:
-            return True
+            cut = cut_for([*members, node], operand.shape)
+            if cut is not None:
+                return cut
+            if operation.joins is None:
+                row = math.prod([operand.shape[axis] for axis in operation.rows or ()]) * operand.dtype.itemsize
+                code, facts = "long_rows", {"operand": operand, "row_bytes": row, "operation": operation.label}
+                reason = "rows of {row_bytes}, as they lie, fit into no block, and {operation} needs them whole"
+            else:
+                code, facts = "too_large", {"operand": operand, "read_bytes": operand.type.nbytes}
+                reason = "{read_bytes} are more than blocks are cut of"
         graph.refuse(_PROLOGUE, code, reason, facts, node, between=operand, beside=True)
-        return False
+        return None
 
-    def _explain_producer(self, node: Expr, operand: Expr, graph: Graph, link: object = _CHAIN) -> None:
+    def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
         what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
         facts = {"producer": operand.operation.label}
-        graph.refuse(link, "producer", "{producer} is " + what, facts, node, between=operand)
+        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, between=operand)
 
     def _enter(self, group: _Group, graph: Graph) -> None:
         members = group.members
@@ -228,7 +245,12 @@ class Fuse:
         graph.clusters.append(Cluster(decision, "kernel", label, members))
 
     def _enter_reduction(self, group: _Group, cutting: Cutting, graph: Graph) -> None:
-        members, last = group.members, group.members[-1]
+        members, last, parts = group.members, group.members[-1], cutting.in_parts
+        same = cutting.blocks == 1 or _keeps_bits(members, cutting)
+        how = "whole"
+        if parts:
+            exact = last.dtype.kind in _ORDERLESS or last.operation.idempotent
+            how = "exact" if exact else "halved" if same else "joined"
         label = _label(members)
         facts = {
             "operations": label.replace(" · ", " → "),
@@ -237,18 +259,10 @@ class Fuse:
             "temporaries": len(members) - 1,
             "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
             "blocks": cutting.blocks,
-            "parts": cutting.in_parts,
-            "same_bits": _keeps_bits(members, cutting),
+            "parts": parts,
+            "same_bits": same,
         }
-        how = "of whole rows"
-        if cutting.in_parts:
-            how = "of parts of rows, joined as NumPy's pairwise summation joins them: the same bits"
-            if not facts["same_bits"]:
-                how = "of parts of rows, whose results are joined: the last bits may differ"
-            elif last.dtype.kind in _ORDERLESS or last.operation.idempotent:
-                how = "of parts of rows, whose results join to the same"
-        reason = f"{{operations}} run as one kernel in {{blocks:block}} {how}: {_SAVED}"
-        decision = graph.decide(_PROLOGUE, "reduction", reason, facts, members)
+        decision = graph.decide(_PROLOGUE, "reduction", _REDUCED[how], facts, members)
         graph.clusters.append(Cluster(decision, "kernel", label, members))
 
 
