@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ import explorer as ex
 from explorer.view.compared import Compared
 from explorer.view.paired_page import html
 from tests.browser.player import box, node, press
+from tests.golden.programs import recorded
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -286,6 +288,23 @@ def test_boxes_open_on_both_sides(pair):
     expect(first.locator(".ex-box.ex-open")).to_have_count(2)  # three equal blocks are folded there
     press(second, "e")
     expect(first.locator(".ex-box.ex-closed")).to_have_count(0)
+
+
+KEYS = [".", ",", "]", "[", "Home", "End", "d", "D", "o", "t", "f", "e", "c", "+", "-", "Enter", "ArrowDown", "ArrowUp"]
+
+
+@pytest.mark.spec("V-3", "V-13")
+@pytest.mark.parametrize(("before", "after"), [("perceptron", "batch"), ("closed", "structured")])
+def test_the_keyboard_is_never_lost(pair, page, before, after):
+    """Whatever keys are pressed, in whichever graph, both stay tied and one of them keeps the keyboard."""
+    _, first, second = pair(Compared.of(recorded(before), recorded(after)))
+    pressed = random.Random(f"{before} {after}")
+    for _ in range(80):
+        key = pressed.choice(KEYS)
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.closest('.ex-stage') !== null"), key
+        if page.locator(".ex-tie").input_value() != "off" and key == "f":
+            assert camera(first)[2] == camera(second)[2]
 
 
 @pytest.mark.spec("V-3", "V-13")

@@ -18,8 +18,8 @@ export class Focus {
     const { canvas, scene } = this.view;
     if (!canvas.element(this.key)?.isConnected) this.key = focusable(canvas, scene)[0] ?? "";
     const element = canvas.element(this.key);
-    if (element === this.stop) return;
     canvas.hold(this.key);
+    if (element === this.stop) return;
     if (this.stop) put(this.stop, "tabindex", -1);
     if (element) put(element, "tabindex", 0);
     this.stop = element;
@@ -42,10 +42,19 @@ export class Focus {
     if (canvas.element(key)?.matches(":focus-visible")) camera.reveal(around([canvas.rect(key)], 20));
   }
 
+  /** Do what may take from the canvas what has the focus: then the canvas keeps it. @param {() => void} act */
+  keep(act) {
+    const held = this.view.stage.contains(document.activeElement);
+    act();
+    if (held && document.activeElement === document.body) this.take();
+  }
+
   /** Give the canvas the keyboard. */
   take() {
+    const { stage } = this.view;
     if (this.key) this.set(this.key, true);
-    else this.view.stage.focus({ preventScroll: true });
+    // Nothing is on the canvas, or what is cannot have the focus.
+    if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
   }
 
   /** Walk along an edge or sideways. @param {string} arrow */

@@ -96,7 +96,7 @@ export function listenToKeys(view) {
     if (!action) return;
     event.preventDefault();
     event.stopPropagation();
-    action();
+    view.focus.keep(action);
   });
 }
 

@@ -78,17 +78,10 @@ export class Pair {
     if (this.following || this.tied === "off" || !this.tie) return;
     this.following = true;
     try {
-      this.#holding(act);
+      act();
     } finally {
       this.following = false;
     }
-  }
-
-  /** What had the keyboard may go from the canvas: then its view keeps it. */
-  #holding(act) {
-    const held = this.views.find(({ root }) => root.contains(document.activeElement));
-    act();
-    if (held && document.activeElement === document.body) held.focus.take();
   }
 
   /** One view stands at another moment: before it shows it, the other goes to its own, so that both know where both stand. */
@@ -177,7 +170,7 @@ export class Pair {
     this.place = this.place < 0 ? (by > 0 ? 0 : found.length - 1) : (this.place + by + found.length) % found.length;
     const { side, node } = found[Math.min(this.place, found.length - 1)];
     const other = this.views[1 - side];
-    this.#holding(() => this.views[side].select(node, true));
+    this.views[side].select(node, true);
     if (this.differences.partner(side, node) < 0) other.select(-1);
     this.head.walked(this.place, found);
   }

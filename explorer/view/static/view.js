@@ -88,8 +88,10 @@ export class View {
 
   /** Compose the boxes again, then show. */
   replace() {
-    this.#place(this.settling.settled(this.now, this.open, this.chosen));
-    this.show();
+    this.focus.keep(() => {
+      this.#place(this.settling.settled(this.now, this.open, this.chosen));
+      this.show();
+    });
   }
 
   #place(open) {
@@ -109,6 +111,11 @@ export class View {
 
   /** Show the moment on the canvas and around it; a step forward moves edges visibly. */
   show(motion = 0) {
+    this.focus.keep(() => this.#draw(motion));
+    this.callbacks.onShow?.();
+  }
+
+  #draw(motion) {
     this.#settle();
     this.scene = this.director.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
@@ -118,7 +125,6 @@ export class View {
     this.shell.show(this.now, this.selected, this.box);
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
     this.focus.rove();
-    this.callbacks.onShow?.();
   }
 
   #measure() {
