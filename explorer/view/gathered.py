@@ -65,9 +65,10 @@ def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: l
 
 
 def _label(batched: list[Batch]) -> str:
+    """Name a batch as the plan names the call of one: ``mlp ×1000``."""
     names = [batch.label for batch in batched]
     name = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
-    return f"{name} ×{len(batched[0].members):,}"
+    return f"{name} ×{len(batched[0].members)}"
 
 
 def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:

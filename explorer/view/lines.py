@@ -54,6 +54,7 @@ class Lines:
         self.texts: list[tuple[str, str, str]] = []
         self._rows: dict[tuple[str, int, str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
+        self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
 
     def of(self, node: int) -> int:
         """Return the row of a node's texts."""
@@ -70,7 +71,8 @@ class Lines:
         """Say what became of a node; nothing where its replacement stands in the same slot."""
         nodes = self.recording.nodes
         if node not in self._successor:
-            return "removed"
+            count = self._batched.get(nodes.gone[node], 0)
+            return f"one of {count:,} in a batch" if count else "removed"
         new = self._successor[node]
         if self._slot_of[new] == self._slot_of[node]:
             return ""

@@ -244,6 +244,13 @@ def _twins(recording: Recording, node: int) -> list[str]:
     return lines
 
 
+def _batched(recording: Recording, node: int) -> tuple[int, ...]:
+    """What stands for a node and all that it was grouped with; empty where no batch took it."""
+    gone = recording.nodes.gone[node]
+    is_batched = any(group.decision == gone and group.kind == "batch" for group in recording.groups)
+    return recording.decisions[gone].produced if is_batched else ()
+
+
 def _fate(recording: Recording, node: int) -> list[str]:
     """Say what stands for the node in the end, and where its kernel runs."""
     nodes = recording.nodes
@@ -251,6 +258,8 @@ def _fate(recording: Recording, node: int) -> list[str]:
     lines = []
     if final != node:
         lines.append(f"in the end {recording.label(final)} stands for it")
+    elif made := _batched(recording, node):
+        lines.append(f"in the end it is a row of {recording.label(made[0])} · {recording.type_text(made[0])}")
     elif nodes.gone[node] >= 0:
         lines.append("in the end it is removed: nothing reads it")
     kernels = recording.schedule.kernels if recording.schedule else ()

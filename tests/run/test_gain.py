@@ -91,6 +91,15 @@ def test_two_plans_measure_what_one_estimates():
     assert "measured time" in plans[0].compare(plans[1]).text(measured=True)
 
 
+@pytest.mark.spec("P-4", "P-16")
+def test_a_value_between_batches_is_told_as_a_row():
+    """What only the next batch reads is explained as a row of the batch's result, not as removed."""
+    w, b = weights()
+    sums = [ex.tensor(row) @ w + b for row in ROWS]
+    plan = plan_of([ex.tanh(each) for each in sums]).prepare()
+    assert "in the end it is a row of add · 30×16 float32" in plan.explain(sums[4])
+
+
 def test_without_a_run_nothing_is_measured():
     plan = plan_of(samples(True), record="off").eval()
     assert "measured_us" not in batched(plan.recording)[0].facts

@@ -132,7 +132,7 @@ def test_in_the_end_there_is_one_box_of_what_the_batch_made(name):
     recording = recorded(name)
     shown = texts(recording)
     label = {"calls": "mlp", "plain": "matmul … tanh"}[name]
-    (title,) = [text for text in shown if text.startswith(f"{label} ×1,000 · ")]
+    (title,) = [text for text in shown if text.startswith(f"{label} ×1000 · ")]
     assert title.endswith(" instead of " + title.rpartition(" instead of ")[2])
     assert title.endswith(", estimated")
     assert [text for text in shown if text in ("stack", "matmul", "add", "tanh")].count("stack") == 1
@@ -148,7 +148,7 @@ def test_a_batched_call_is_a_small_box_that_says_what_it_is():
     recording = recorded("calls")
     (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
     shown = texts(recording, after(recording, "group"))
-    assert "mlp ×1,000" in shown
+    assert {"mlp ×1,000", "mlp ×1000"} <= set(shown)
     assert "stack → matmul → add → … → matmul → add → tanh" in shown
     assert "1,000 × 4 f32 → 1000×4 f32" in shown
     gain = recording.reason(batched).rpartition(": ")[2]
