@@ -16,7 +16,7 @@ export class Focus {
   /** Keep exactly one item of the canvas in the tab order. */
   rove() {
     const { canvas, scene } = this.view;
-    if (!canvas.element(this.key)?.isConnected) this.key = focusable(canvas, scene)[0] ?? "";
+    if (!isDrawn(canvas.element(this.key))) this.key = focusable(canvas, scene)[0] ?? "";
     const element = canvas.element(this.key);
     canvas.hold(this.key);
     if (element === this.stop) return;
@@ -46,7 +46,7 @@ export class Focus {
   keep(act) {
     const held = this.view.stage.contains(document.activeElement);
     act();
-    if (held && document.activeElement === document.body) this.take();
+    if (held && !isDrawn(document.activeElement)) this.take();
   }
 
   /** Give the canvas the keyboard. */
@@ -63,4 +63,9 @@ export class Focus {
     const key = neighbour(canvas, scene, this.key, arrow);
     if (key) this.set(key, true);
   }
+}
+
+/** Whether an element can have the focus: it is on the page, and not one of a box that holds nothing now. */
+function isDrawn(element) {
+  return Boolean(element?.isConnected) && element !== document.body && !element.classList.contains("ex-none");
 }
