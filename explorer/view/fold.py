@@ -176,15 +176,16 @@ class _Folder(Joiner):
 
     def _is_many(self, item: Item) -> bool:
         """Tell whether an item is a box of many equal things, or of what a batch made of such."""
-        return item.kind == "box" and (
-            self.tree.boxes[item.number].kind == "stack" or bool(self.tree.boxes[item.number].batches)
-        )
+        return self._is_batch(item) or (item.kind == "box" and self.tree.boxes[item.number].kind == "stack")
+
+    def _is_batch(self, item: Item) -> bool:
+        return item.kind == "box" and bool(self.tree.boxes[item.number].batches)
 
     def repeats(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find runs of equal boxes of which each reads the one before."""
         taken = {member for group in joined for member in group.members}
         # Between stacks there may be what some of their members only read.
-        taken |= {index for index, item in enumerate(items) if self._is_many(item)}
+        taken |= {index for index, item in enumerate(items) if self._is_many(item) and not self._is_batch(item)}
         follower: dict[int, int] = {}
         heads: set[int] = set()
         for tail, head in edges:

@@ -39,8 +39,9 @@ class Joiner:
         return self.slots.nodes[slot][0]
 
     def operation(self, slot: int) -> str:
-        """What the first node of a slot does."""
-        return self.recording.operations[self.recording.nodes.operation[self.first(slot)]]
+        """What the first node of a slot does: an operation's name, or a function's."""
+        nodes, node = self.recording.nodes, self.first(slot)
+        return nodes.label[node] if nodes.kind[node] == "call" else self.recording.operations[nodes.operation[node]]
 
     def is_leaf(self, item: Item) -> bool:
         """Whether an item is a value that the program is given."""

@@ -62,8 +62,8 @@ def _flat(pieces: _Pieces) -> list[Item]:
 
 def _stack(joiner: Joiner, box: int, pieces: _Pieces) -> Item:
     """Put equal pieces into one box: the first of many is shown, the others operation by operation."""
-    names = [joiner.recording.nodes.label[joiner.first(slot)] for _, slot in pieces[0]]
-    label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+    names = [joiner.operation(slot) for _, slot in pieces[0]]
+    label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
     stack = _box(joiner, "stack", label, box, len(pieces))
     if len(names) == 1:
         members = _flat(pieces)
