@@ -69,10 +69,10 @@ def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> 
             (1 << 21, 2),
             0,
             "float32",
-            "in 8 blocks of parts of rows, whose results are joined: the last bits may",
+            "in 8 blocks of parts of rows, whose results are joined (the last bits may",
             False,
         ),
-        ((1 << 22,), 0, "float16", "in 4 blocks of parts of rows, whose results are joined: the last bits may", False),
+        ((1 << 22,), 0, "float16", "in 4 blocks of parts of rows, whose results are joined (the last bits may", False),
         ((1 << 21, 2), 0, "int32", "of parts of rows, whose results join to the same", True),
     ],
 )

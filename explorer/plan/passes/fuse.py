@@ -49,9 +49,9 @@ _REDUCED = {
     how: f"{{operations}} run as one kernel in {{blocks:block}} of {blocks}: {_SAVED}"
     for how, blocks in {
         "whole": "whole rows",
-        "halved": "parts of rows, joined as NumPy's pairwise summation joins them: the same bits",
+        "halved": "parts of rows, joined as NumPy's pairwise summation joins them (the same bits)",
         "exact": "parts of rows, whose results join to the same",
-        "joined": "parts of rows, whose results are joined: the last bits may differ",
+        "joined": "parts of rows, whose results are joined (the last bits may differ)",
     }.items()
 }
 """what is said of a reduction's kernel"""
