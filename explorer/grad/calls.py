@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr, record, record_typed, scope, state, surrounded
-from explorer.core.function import Body, Call, Parameter, item, make_body
+from explorer.core.function import Body, Call, Item, Parameter, item, make_body
 from explorer.core.graph import reachable, rebuild, rescope
 from explorer.core.structure import flatten
 from explorer.core.types import TupleType
@@ -62,39 +62,45 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
         }
     found = [by_uid.get(node.uid) for node in inputs]
     given = [seed for seed in seeds if seed is not None]
-    forward = {node.uid: node for node in body.nodes}
+    forward = {node.uid for node in body.nodes}
     borders = {node.uid for node in (*inputs, *given)}
 
-    def is_border(node: Expr) -> bool:
-        return node.uid in borders or (node.uid in forward and bool(node.operands))
+    def is_residual(node: Expr) -> bool:
+        value, _ = _value(node)  # of a call inside this one the outputs, each by itself
+        return value in forward and bool(node.operands) and node.uid not in borders
 
     gradients = [node for node in found if node is not None]
-    nodes = reachable(gradients, stop=is_border)
+    nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
-    residuals = [node for node in nodes if node.uid in forward and node.operands and node.uid not in borders]
+    residuals: dict[tuple[int, int], list[Expr]] = {}
+    for node in filter(is_residual, nodes):
+        residuals.setdefault(_value(node), []).append(node)
     outputs = list(body.outputs)
-    numbers = {output.uid: index for index, output in reversed([*enumerate(outputs)])}
-    for node in residuals:
-        if numbers.setdefault(node.uid, len(outputs)) == len(outputs):
+    numbers = {_value(output): index for index, output in reversed([*enumerate(outputs)])}
+    for value, (node, *_) in residuals.items():
+        if numbers.setdefault(value, len(outputs)) == len(outputs):
             outputs.append(node)
-    places = [numbers[node.uid] for node in residuals]
+    places = [numbers[value] for value in residuals]
     augmented = body
     if len(outputs) > len(body.outputs):
         structure = flatten(tuple(outputs))[1]
         augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
         augmented.derived["structure"] = body.structure
     with surrounded(inside, first.code, first.instruction):  # not where the first gradient happened to be taken
-        taken = (*[inputs[i] for i in used], *residuals)
-        stand_ins = {node.uid: Parameter(node.type, _title(node))() for node in taken}
+        stand_ins = {inputs[i].uid: _stand_in(inputs[i]) for i in used}
+        parameters = [*stand_ins.values()]
+        for same in residuals.values():
+            parameters.append(_stand_in(same[0]))
+            stand_ins.update({node.uid: parameters[-1] for node in same})
     boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
     fixed = {**stand_ins, **{seed.uid: seed for seed in given}}
     made = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
     vjp = None
     order = list({node.uid: node for node in gradients}.values())
     if gradients:
-        parameters = tuple([stand_ins[inputs[i].uid] for i in used] + [stand_ins[n.uid] for n in residuals] + given)
-        vjp = Call(make_body(inside.name, parameters, (), tuple([made[node.uid] for node in order]), inside))
+        taken = (*parameters, *given)
+        vjp = Call(make_body(inside.name, taken, (), tuple([made[node.uid] for node in order]), inside))
     order_of = {node.uid: index for index, node in enumerate(order)}
     return Differentiated(
         Call(augmented),
@@ -105,8 +111,14 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     )
 
 
-def _title(node: Expr) -> str:
-    return node.operation.label
+def _value(node: Expr) -> tuple[int, int]:
+    """What a node's value is told by: its uid, or that of the call and the number of the output that it reads."""
+    operation = node.operation
+    return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
+
+
+def _stand_in(node: Expr) -> Expr:
+    return Parameter(node.type, node.operation.label)()
 
 
 def call_gradient(

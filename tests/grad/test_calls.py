@@ -86,6 +86,22 @@ def test_second_gradients_through_calls() -> None:
     same(build, A, B)
 
 
+def test_second_gradients_through_a_nested_call_whose_outputs_are_all_that_its_gradient_needs() -> None:
+    """What the outer gradient keeps of it are its outputs one by one: a value with several is never one of several."""
+
+    def build(wrap: Any, a: Any, b: Any) -> Any:
+        inner = wrap(lambda x: (np.tanh(x), np.exp(x)))
+
+        def body(x: Any, y: Any) -> Any:
+            first, second = inner(x * y)
+            return (first * second + second * inner(first)[1]).sum()
+
+        (ga,) = ex.grad(wrap(body)(a, b), [a])
+        return (ga * ga).sum()
+
+    same(build, A, B)
+
+
 def test_a_gradient_inside_a_function() -> None:
     def build(wrap: Any, a: Any, b: Any) -> Any:
         step = wrap(lambda x, y: x - 0.1 * ex.grad(np.square(x * y - 1).sum(), x))
