@@ -47,6 +47,10 @@ class Graph:
         """uids of the live nodes that are computed once for all runs"""
         self.rows: dict[int, tuple[Expr, int]] = {}
         """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
+        self.asking: Expr | None = None
+        """the node at which a link is asked"""
+        self.counting: set[int] = set()
+        """uids of nodes at which links asked how many read a value"""
         self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
@@ -96,6 +100,8 @@ class Graph:
 
     def consumers(self, node: Expr) -> int:
         """How many places read a node; never fewer than there are, and exactly so many after a refresh."""
+        if self.asking is not None:
+            self.counting.add(self.asking.uid)
         return self.users.get(node.uid, 0)
 
     def there(self) -> set[int]:

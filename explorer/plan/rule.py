@@ -87,7 +87,11 @@ class Link(ABC):
 
     @abstractmethod
     def match(self, node: Expr, graph: Graph) -> Answer:
-        """Applied, Declined, or None where the structure is not this link's."""
+        """Applied, Declined, or None where the structure is not this link's.
+
+        The answer rests on the node, on what is below it, and on ``graph.consumers``: the link is asked again where
+        one of these changed.
+        """
 
     def takes(self, kind: type[Operation]) -> bool:
         """Whether the link is asked at nodes of this kind of operation."""

@@ -48,3 +48,27 @@ def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
     assert counted == [2, 0, 0, 0, 2]
     graph.refresh()
     assert [graph.consumers(node) for node in (x, inner, middle, outer, new)] == counted
+
+
+@pytest.mark.spec("P-1")
+@given(roots=programs())
+def test_a_later_sweep_finds_nothing_where_nobody_counted_readers(roots: Any) -> None:
+    """Asking every link at every node again changes nothing more than asking where the count of readers mattered."""
+    told = []
+    for everywhere in (False, True):
+        graph = Graph(roots)
+        if everywhere:
+            _sweep_everywhere(graph)
+        else:
+            Simplify().run(graph)
+        told.append([(choice.link, choice.code, choice.applied, len(choice.subjects)) for choice in graph.choices])
+    assert told[0] == told[1]
+
+
+def _sweep_everywhere(graph: Graph) -> None:
+    for _ in range(Simplify.sweeps):
+        before = len(graph.substitutions)
+        Simplify()._sweep(graph, set())
+        if len(graph.substitutions) == before:
+            return
+        graph.refresh()

@@ -36,15 +36,21 @@ class Simplify:
     def run(self, graph: Graph) -> None:
         """Sweep until nothing changes."""
         told = {choice.subjects[0].uid for choice in graph.choices if choice.code == "unreached"}
+        again: set[int] | None = None
         for _ in range(self.sweeps):
             before = len(graph.substitutions)
-            self._sweep(graph, told)
+            again = self._sweep(graph, told, again)
             if len(graph.substitutions) == before:
                 return
             graph.refresh()
 
-    def _sweep(self, graph: Graph, told: set[int]) -> None:
-        """Ask the chain at every node, operands first; what a link produces is asked about in turn."""
+    def _sweep(self, graph: Graph, told: set[int], only: set[int] | None = None) -> set[int] | None:
+        """Ask the chain at every node, operands first; what a link produces is asked about in turn.
+
+        ``only`` are the nodes at which an answer can be another one than in the sweep before: where consumers were
+        counted. Returns these for the next sweep; None where all nodes are to be asked, since constants below changed.
+        """
+        graph.counting.clear()
         chains, folding, inputs = _Chains(), Folding(), graph.inputs
         known = folding.known
         outer = state.scope, state.origin
@@ -57,7 +63,8 @@ class Simplify:
                         known.add(node.uid)
                 elif operands[0].uid in known:
                     folding.meet(node, operands)
-                links = chains.at(kind, graph.operands(node)) if chains[kind] else ()
+                asked = chains[kind] and (only is None or node.uid in only)
+                links = chains.at(kind, graph.operands(node)) if asked else ()
                 if links:
                     pending = self._ask(node, links, graph)
                     if pending:
@@ -68,8 +75,10 @@ class Simplify:
                     graph.decide(self, "unreached", reason, {}, [node])
         finally:
             state.scope, state.origin = outer
+        links_applied = len(graph.substitutions)
         if Call not in chains or graph.opened:  # what a call reads can become part of a link's structure
             folding.run(graph)
+        return set(graph.counting) if len(graph.substitutions) == links_applied else None
 
     def _settle(self, node: Expr, pending: list[Expr], chains: _Chains, graph: Graph) -> None:
         pending.reverse()
@@ -90,6 +99,7 @@ class Simplify:
         """The nodes that the first link that applies made, in topological order."""
         state.scope, state.origin = node.scope, (node.code, node.instruction)
         before = next_uid()
+        graph.asking = node
         for index, link in links:
             try:
                 answer: Any = link.match(node, graph)
