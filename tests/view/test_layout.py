@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from explorer.view.engine import Graph, dot
+from explorer.view.engine import GAP, Graph, cost, dot
 from explorer.view.layered import Layered
 from explorer.view.layout import TITLE, Layouts
 from explorer.view.model import build_model
@@ -128,3 +128,22 @@ def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
 
     (layout,) = Layouts(build_model(make.roots(made[-1])), Refusing())
     assert len(layout.routes) == 99 * 100 // 2
+
+
+@pytest.mark.spec("V-7")
+def test_many_edges_beside_items_stand_closer_than_items():
+    """Levels that all read the same values, and all levels before: edges are drawn narrow, items keep their room."""
+    levels, values = 9, 4
+    sizes = ((110, 40),) * (levels + values)
+    edges = [(level, reader) for level in range(levels) for reader in range(level + 1, levels)]
+    edges += [(levels + value, level) for value in range(values) for level in range(levels)]
+    graph = Graph(sizes, frozenset(), tuple(edges))
+    assert cost(graph) > 8 * len(sizes)
+    placed = dot().place(graph)
+    rows = {}
+    for (x, y), (wide, _) in zip(placed.centres, sizes, strict=True):
+        rows.setdefault(y, []).append((x - wide // 2, x + wide // 2))
+    for row in rows.values():
+        row.sort()
+        assert all(right + GAP - 2 <= left for (_, right), (left, _) in itertools.pairwise(row))
+    assert placed.size[0] < len(edges) * GAP / 2  # with the room of items, edges take twice this
