@@ -25,7 +25,7 @@ def html(comparison: Comparison) -> str:
         sides.append(element("figure", caption, picture, style="margin:0;flex:1 1 0;min-width:0"))
     return element(
         "div",
-        element("div", *sides, style="display:flex;gap:16px;align-items:flex-start"),
+        element("div", *sides, style="display:flex;gap:16px;align-items:flex-start;font-family:sans-serif"),
         element(
             "pre",
             *[Markup(element("span", line) + "\n") for line in text(comparison).splitlines()],

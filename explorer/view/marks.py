@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, TypeAlias
 
+from explorer.record import Recording
 from explorer.record.comparison import Comparison
 from explorer.view import font
 from explorer.view.markup import Markup, element
@@ -32,6 +33,7 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
     standing = [
         {node for body in bodies[side] for node in recordings[side].visible(positions[side], body)} for side in (0, 1)
     ]
+    drawn = [{node for node in standing[side] if _is_drawn(recordings[side], node)} for side in (0, 1)]
     kernels = [found for found in comparison.kernels if not found.same]
     found: list[dict[int, Difference]] = []
     for side, recording in enumerate(recordings):
@@ -39,7 +41,7 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
         apart = {n for each in kernels for n in (each.after if side else each.before)}
         regrouped = {node for number in apart for node in schedule.kernels[number].nodes} if schedule and ends else ()
         marks: dict[int, Difference] = {}
-        for node in sorted(standing[side]):
+        for node in sorted(drawn[side]):
             partner = partners[side].get(node, -1)
             if partner not in standing[1 - side]:
                 marks[node] = "added" if side else "removed"
@@ -49,6 +51,11 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
                 marks[node] = "regrouped"
         found.append(marks)
     return tuple(found)
+
+
+def _is_drawn(recording: Recording, node: int) -> bool:
+    """Tell whether a node has a place of its own: numbers are written inside their readers, and ports are edges."""
+    return recording.nodes.kind[node] not in ("constant", "item")
 
 
 def tally(kinds: Iterable[Difference]) -> str:

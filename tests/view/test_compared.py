@@ -171,6 +171,8 @@ def test_pictures_mark_what_was_added_removed_and_changed() -> None:
     assert "  - tanh 3×2 float32, " in told
     assert "  + relu 3×2 float32, " in told
     assert ": reads tanh → sin" in told
+    more = planned(network()).compare(planned([*network(), ex.tensor(np.ones(3), name="z") * 7.0]))
+    assert [labels(more.after, more.nodes.only_after), "+ 2 added" in more.html()] == [["z", "multiply 7"], True]
     same = planned(network()).compare(planned(network()))
     assert "removed" not in same.html()
     assert same.html().count("no difference") == 2
