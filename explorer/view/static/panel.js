@@ -59,7 +59,7 @@ export class Panel {
     if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${visible(words)}`))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
-    if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), ...this.verdicts.alsoTried(main));
+    if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), this.verdicts.note(main), ...this.verdicts.alsoTried(main));
     const shown = new Set([main, ...(main === undefined ? [] : this.verdicts.before(main))]);
     const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
     if (declined.length) parts.push(heading("declined for it"), ...this.verdicts.refusals(declined));
@@ -108,7 +108,7 @@ export class Panel {
     const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
-    parts.push(...box.batches.flatMap((made) => [this.verdicts.card(made), this.verdicts.facts(made)]));
+    parts.push(...box.batches.flatMap((made) => [this.verdicts.card(made), this.verdicts.facts(made)]), this.verdicts.note(...box.batches));
     parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
@@ -161,6 +161,7 @@ export class Panel {
         html("div", { class: "ex-sub" }, visible(chapter.purpose || chapter.name)),
         html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
         this.verdicts.facts(moment.decision),
+        this.verdicts.note(moment.decision),
         ...this.verdicts.alsoTried(moment.decision),
         ...this.#subjects(decision),
         ...(moment.phase === "buffers" ? this.#memory(-1) : []),

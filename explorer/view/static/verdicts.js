@@ -43,7 +43,13 @@ export class Verdicts {
       const said = factFragments(name, value, this.trace.label).map(({ text, node }) => (node >= 0 ? this.link(node, text) : visible(text)));
       table.append(html("dt", {}, visible(name.replace(/_(bytes|us|flops)$/, "").replaceAll("_", " ")), ran && PRICES.has(name) && ", estimated"), html("dd", {}, ...said));
     }
-    return ran ? html("div", {}, table, html("div", { class: "ex-soft" }, NOT_RUN)) : table;
+    return table;
+  }
+
+  /** What decisions of batches that ran are told with. @param {...number} indices */
+  note(...indices) {
+    const ran = indices.some((index) => this.trace.decisions[index].facts.measured_us !== undefined);
+    return ran && html("div", { class: "ex-soft" }, NOT_RUN);
   }
 
   /** The refusals before a decision, in its stage, that concern the same nodes. */
