@@ -21,7 +21,7 @@ Index: TypeAlias = tuple[slice, ...]
 
 PIECE_BYTES = 1 << 18
 """temporaries of one piece: they stay in a core's own cache"""
-_KEPT_BYTES = 1 << 23
+KEPT_BYTES = 1 << 23
 """scratch memory that a thread keeps for its next piece; what is larger is given back"""
 _ALIGNMENT = 64
 
@@ -58,7 +58,7 @@ def scratch(key: Hashable, wanted: Sequence[tuple[Shape, Any]], build: Callable[
         end += -(-math.prod(shape) * np.dtype(dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
     if _own.memory.size >= end:
         memory = _own.memory
-    elif end > _KEPT_BYTES:
+    elif end > KEPT_BYTES:
         memory = cpu.new(end)
     else:
         _own.made.clear()

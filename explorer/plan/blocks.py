@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.expr import Expr
-from explorer.core.pieces import PIECE_BYTES
-from explorer.core.types import Shape
+from explorer.core.pieces import KEPT_BYTES, PIECE_BYTES
 from explorer.plan.cutting import Cutting, cutting
 
 BLOCK_BYTES = 1 << 19
@@ -71,26 +70,26 @@ class Blocks:
     def laid(self, order: tuple[int, ...]) -> Blocks:
         """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
         assert self.cutting is not None
-        cut = cut_for(self.steps, self.cutting.shape, order)
-        return self if cut is None else replace(self, cutting=cut)
+        joins = self.steps[-1].operation.joins is not None
+        return replace(self, cutting=self.cutting.laid(order, joins))
 
 
-def cut_for(steps: Sequence[Expr], shape: Shape, order: tuple[int, ...] = ()) -> Cutting | None:
-    """How elementwise steps and the reduction at their end are cut; None where it needs longer rows than a block has.
-
-    ``shape`` is that of what the reduction reads.
-    """
-    operation = steps[-1].operation
+def cut_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Cutting | None:
+    """How elementwise steps and the reduction at their end are cut; None where rows it needs whole fit no block."""
+    operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
     assert operation.rows is not None
-    size = max([step.dtype.itemsize for step in steps[:-1]])
-    return cutting(shape, operation.rows, REDUCED_BYTES // size, operation.joins is not None, order)
+    widest = max([step.dtype.itemsize for step in steps[:-1]])
+    most = REDUCED_BYTES // widest
+    if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for so many registers only
+        most = min(most, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]]))
+    return cutting(shape, operation.rows, most, operation.joins is not None)
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
     """The blocks of a fused kernel's nodes, operands first, the product before all."""
     if not nodes[-1].operation.elementwise and len(nodes) > 1:
         steps = tuple(nodes)
-        return Blocks(None, steps, *_assign(steps, operands), False, cut_for(steps, operands(steps[-1])[0].shape))
+        return Blocks(None, steps, *_assign(steps, operands), False, cut_for(steps, operands))
     anchor = None if nodes[0].operation.elementwise else nodes[0]
     steps = tuple(nodes if anchor is None else nodes[1:])
     kind = steps[-1].tensor_type

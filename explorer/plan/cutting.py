@@ -32,6 +32,8 @@ class Cutting(NamedTuple):
     shape: Shape
     axes: tuple[int, ...]
     order: tuple[int, ...]
+    most: int
+    """elements that a block may have, about"""
     counts: tuple[int, ...]
     """into how many slices each axis is cut"""
     halvings: int = 0
@@ -72,6 +74,10 @@ class Cutting(NamedTuple):
             found[self.run[-1]] = 1 << self.halvings
         return tuple(found)
 
+    def laid(self, order: tuple[int, ...], in_parts: bool) -> Cutting:
+        """The blocks of the array where it lies by another ``order``; these where rows would be cut and may not be."""
+        return cutting(self.shape, self.axes, self.most, in_parts, order) or self
+
     def indices(self) -> Iterator[tuple[Index, Index]]:
         """For each block that is cut along axes: its elements, and the place of their values among those of all parts.
 
@@ -96,7 +102,7 @@ def cutting(
     """
     order = order or tuple(range(len(shape)))
     if math.prod(shape) <= most:
-        return Cutting(shape, axes, order, (1,) * len(shape))
+        return Cutting(shape, axes, order, most, (1,) * len(shape))
     found = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
     return None if found is None or found.blocks > _BLOCKS else found
 
@@ -104,7 +110,7 @@ def cutting(
 def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Cutting | None:
     counts = [1] * len(shape)
     size = math.prod(shape)
-    run = Cutting(shape, axes, order, tuple(counts)).run
+    run = Cutting(shape, axes, order, most, tuple(counts)).run
     length = math.prod([shape[axis] for axis in run])
     if length > most:
         halvings = 0
@@ -112,7 +118,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
             length -= half(length)
             halvings += 1
         counts = [1 if axis in run else size for axis, size in enumerate(shape)]
-        return Cutting(shape, axes, order, tuple(counts), halvings) if in_parts else None
+        return Cutting(shape, axes, order, most, tuple(counts), halvings) if in_parts else None
     extents = list(shape)
 
     def cut(axis: int, least: int, indices: int) -> None:
@@ -137,7 +143,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     for axis in order:
         if axis in axes and axis not in run and size > most:
             cut(axis, 1, 1)
-    return Cutting(shape, axes, order, tuple(counts))
+    return Cutting(shape, axes, order, most, tuple(counts))
 
 
 def half(length: int) -> int:

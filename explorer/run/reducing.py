@@ -128,9 +128,9 @@ class Reducing:
                     own = [array[start:stop] if array.ndim else array for array in flat]
                     tasks.append(self._steps.over(own, into, self._run_room(stop - start)))
                 else:
-                    places_of, room = self._boxes(start, stop)
-                    ends = [[cut(array, box, rank) for array in given] for box in places_of]
-                    tasks.append(self._steps.over_boxes(ends, into, room))
+                    where, room = self._boxes(start, stop)
+                    each = [[cut(array, box, rank) for array in given] for box in where]
+                    tasks.append(self._steps.over_boxes(each, into, room))
         return tasks
 
     def _run_room(self, length: int) -> Room:

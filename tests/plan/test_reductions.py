@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.function import Parameter
+from explorer.core.pieces import KEPT_BYTES
 from explorer.plan import Options, Planned, plan
 from explorer.plan.blocks import REDUCED_BYTES
 from explorer.plan.cutting import Cutting
@@ -167,6 +168,21 @@ def test_the_memory_of_a_reduction_is_planned() -> None:
     assert planned.schedule.arena == rounded(kernel.scratch)
     assert planned.schedule.bound == planned.schedule.peak == kernel.workspace + kernel.bytes
     assert planned.schedule.peak < 0.1 * plan([kernel.result], Options(without=("fuse",))).schedule.peak
+
+
+@pytest.mark.spec("P-6", "P-8")
+def test_blocks_are_smaller_where_many_values_lie_between() -> None:
+    """The registers of a wide tree fit together into the memory that a thread keeps."""
+    wide = ex.broadcast_to(ex.tensor(np.ones(1, np.float32)), (1 << 11, 1 << 10))
+    terms = [ex.absolute(wide * (1 + 1 / factor)) for factor in range(2, 34)]
+    while len(terms) > 1:
+        terms = [first * second for first, second in zip(terms[0::2], terms[1::2], strict=True)]
+    few, many = (plan([root], Options(without=("group",))) for root in (ex.absolute(wide).sum(), terms[0].sum()))
+    (kernel,) = many.schedule.kernels
+    assert kernel.blocks is not None
+    assert len(kernel.blocks.registers) > 4
+    assert kernel.workspace - kernel.scratch <= KEPT_BYTES // 2
+    assert cutting_of(kernel).elements < cutting_of(few.schedule.kernels[0]).elements
 
 
 @pytest.mark.spec("P-6", "P-18")

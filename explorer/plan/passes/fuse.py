@@ -203,7 +203,7 @@ class Fuse:
         elif group.anchor:
             code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
         else:
-            cut = cut_for([*members, node], operand.shape)
+            cut = cut_for([*members, node], lambda member: graph.inputs[member.uid])
             if cut is not None:
                 return cut
             if operation.joins is None:
@@ -274,7 +274,7 @@ def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
     pairwise = last.operation.joins is np.add and read.dtype == last.dtype and last.dtype in (np.float32, np.float64)
     cuts = [cutting]
     if len(cutting.shape) == 4:
-        cuts += filter(None, [cut_for(members, cutting.shape, PIXEL_BY_PIXEL)])
+        cuts.append(cutting.laid(PIXEL_BY_PIXEL, last.operation.joins is not None))
     return all(not cut.in_parts or (cut.halvings > 0 and pairwise) for cut in cuts)
 
 
