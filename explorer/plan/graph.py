@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
@@ -131,12 +131,11 @@ class Graph:
         before, replaced, resolve = self.inputs, self.replaced, self.resolve
         since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
         pending: list[Expr | None] = [*reversed(roots)]
+        pop, push, finish, count = pending.pop, pending.append, live.append, users.get
         while pending:
-            node = pending.pop()
+            node = pop()
             if node is None:  # everything below the next one stands in the order
-                finished = pending.pop()
-                assert finished is not None
-                live.append(finished)
+                finish(pop())  # type: ignore[arg-type]  # it was put there below None
                 continue
             uid = node.uid
             if uid in inputs:
@@ -146,24 +145,21 @@ class Graph:
                 operands, changed = node.operands, replaced
             if not operands:
                 inputs[uid] = operands
-                live.append(node)
+                finish(node)
                 continue
-            for operand in operands:
-                if operand.uid in changed:
-                    operands = tuple([resolve(operand) for operand in operands])
-                    break
+            if changed:
+                for operand in operands:
+                    if operand.uid in changed:
+                        operands = tuple([resolve(operand) for operand in operands])
+                        break
             inputs[uid] = operands
-            pending.append(node)
-            pending.append(None)
-            if len(operands) == 1:
-                (operand,) = operands
-                pending.append(operand)
-                users[operand.uid] = users.get(operand.uid, 0) + 1
-                continue
-            pending.extend(operands[::-1])
-            for operand in operands:
+            push(node)
+            push(None)
+            for operand in reversed(operands):
                 other = operand.uid
-                users[other] = users.get(other, 0) + 1
+                users[other] = count(other, 0) + 1
+                if other not in inputs:
+                    push(operand)
         self.inputs, self.users, self.live = inputs, users, live
         self._refreshed = len(self.substitutions)
         self._dead.clear()
