@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
