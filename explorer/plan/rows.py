@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from explorer.core.expr import Expr, derive
@@ -10,8 +11,8 @@ from explorer.ops.parts import Member
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import member
 
-_READERS: list[Member] = []
-"""what reads each member, as far as batches went"""
+_reader = functools.cache(Member)
+"""what reads the member of an index: the largest batch says how many are kept"""
 
 
 class Rows:
@@ -81,9 +82,7 @@ class Rows:
 
     def _row(self, node: Expr) -> Expr:
         whole, index = self._held[node.uid]
-        while len(_READERS) <= index:
-            _READERS.append(Member(len(_READERS)))
-        return derive(_READERS[index], (whole,), node, node.scope, node.type)
+        return derive(_reader(index), (whole,), node, node.scope, node.type)
 
     def _member(self, node: Expr) -> tuple[Expr, int] | None:
         held = self._held.get(node.uid)

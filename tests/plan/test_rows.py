@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -15,7 +17,9 @@ import explorer as ex
 from explorer.ops.joining import GatherMembers, Stack
 from explorer.ops.parts import Member
 from explorer.plan import Options, plan
+from explorer.plan.graph import Graph
 from explorer.plan.planner import Planned
+from explorer.plan.rows import Rows
 from tests.plan.test_values import run
 
 SIZE = 4
@@ -121,6 +125,33 @@ def test_a_run_that_is_watched_summarises_members_that_are_no_nodes() -> None:
     assert len(unread) == len(before)
     expected = np.array([ex.evaluate(each) for each in before])
     assert [recording.run.values[node].mean for node in unread] == pytest.approx(expected.mean(axis=1).tolist())
+
+
+def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
+    """Members of a batch larger than any before, met by several threads at once, are read at their own index."""
+    count, interval = 4000, sys.getswitchinterval()
+    whole = ex.tensor(random.normal(size=(count, SIZE)))
+    found: list[list[Any]] = []
+
+    def settle() -> None:
+        nodes = [ex.tanh(leaves[0]) for _ in range(count)]
+        graph = Graph(nodes)
+        rows = Rows(graph)
+        for index, node in enumerate(nodes):
+            rows.enter(node, whole, index, 0)
+        rows.settle()
+        found.append([root.operation for root in graph.roots])
+
+    threads = [threading.Thread(target=settle) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [[Member(index) for index in range(count)]] * len(threads)
 
 
 @st.composite
