@@ -16,13 +16,13 @@ def settled(recording: Recording, tree: Tree, state: State, position: int, is_op
     So it is with the first of the equal boxes of a stack, and a stack is not drawn open where that is not. The box of
     a batch is drawn open when all of it is there and no call is left that stands for what is inside.
     """
-    nodes, batched = recording.nodes, {group.decision for group in recording.groups if group.kind == "batch"}
+    nodes, rows = recording.nodes, batched(recording)
     first = {box: inner for box in is_open if (inner := _first_member(tree, box)) >= 0}
     members = {*first.values(), *(box for box in is_open if tree.boxes[box].kind == "block")}
     wanted, full = {*is_open, *members}, {*tree.bodies}
     waiting = {box for box in is_open if any(decision >= position for decision in tree.boxes[box].batches)}
     for slot, node in (*state.shown.items(), *state.ghosts.items()):
-        works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in batched
+        works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in rows
         is_call = nodes.kind[node] == "call" and slot in state.shown
         box = tree.holder[slot]
         while box >= 0:
@@ -50,12 +50,14 @@ def holding(model: Model, position: int) -> set[int]:
 
 def missed(model: Model) -> set[int]:
     """Return the boxes of which the program wrote something that is gone in the end and that no batch stands for."""
-    nodes = model.recording.nodes
-    batched = {group.decision for group in model.recording.groups if group.kind == "batch"} | {-1}
-    members = enumerate(model.slots.nodes)
-    return _around(
-        model, [slot for slot, row in members if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in batched]
-    )
+    nodes, known = model.recording.nodes, batched(model.recording) | {-1}
+    rows = enumerate(model.slots.nodes)
+    return _around(model, [slot for slot, row in rows if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in known])
+
+
+def batched(recording: Recording) -> set[int]:
+    """Return the decisions that made one of many: of what they made, and of what stands in the members' places."""
+    return {group.decision for group in recording.groups if group.kind == "batch"}
 
 
 def _around(model: Model, slots: Iterable[int]) -> set[int]:

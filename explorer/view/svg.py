@@ -17,7 +17,7 @@ from explorer.view.marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.markup import Markup, element
 from explorer.view.model import Model
 from explorer.view.palette import stylesheet
-from explorer.view.settled import holding, missed, settled
+from explorer.view.settled import batched, holding, missed, settled
 from explorer.view.state import State, state_at
 
 _ROOM = 22
@@ -71,6 +71,7 @@ class _Picture:
         self.fused = {slot for _, members in state.groups for slot in members}
         self.live = self._live()
         self.begun, self.written, self.missed = holding(model, position), holding(model, 0), missed(model)
+        self.batched = batched(model.recording)
         self.places = dict(scene.slots)
         for box, inside in self.live.items():
             if self._as_node(box):
@@ -166,10 +167,10 @@ class _Picture:
         return drawn
 
     def _left(self, box: int, inside: list[int]) -> list[str]:
-        """Say what a closed box holds now where nothing of what the program wrote in it is left."""
+        """Say what a closed box holds now where nothing is left of it but rows of batches."""
         nodes, shown = self.model.recording.nodes, [self.state.shown[slot] for slot in inside]
-        is_left = box not in self.written or any(nodes.born[node] < 0 for node in shown)
-        return [] if is_left else [now_text([nodes.label[node] for node in shown])]
+        is_kept = box not in self.written or any(nodes.born[node] not in self.batched for node in shown)
+        return [] if is_kept else [now_text([nodes.label[node] for node in shown])]
 
     def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
         """Draw the sheet behind a closed box that holds more than one operator."""

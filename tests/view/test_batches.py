@@ -13,7 +13,7 @@ from explorer.view.model import build_model
 from explorer.view.settled import settled
 from explorer.view.state import state_at
 from explorer.view.svg import svg
-from tests.view.test_cell import cell
+from tests.view.test_cell import MODELS, cell
 from tests.view.test_model import check
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -234,6 +234,14 @@ def test_few_pieces_are_blocks_that_can_be_looked_into():
     first, rest = (model.tree.boxes[index] for _, index in stack.items)
     assert (first.label, first.open, rest.label) == ("block 1", True, "39 more")
     assert [model.tree.boxes[index].label for _, index in rest.items] == [f"block {n}" for n in range(2, 41)]
+
+
+@pytest.mark.spec("V-4")
+def test_what_was_simplified_is_still_told_by_its_operator():
+    """Only rows of batches replace what a closed box says: an operator of a file keeps its type and its shape."""
+    shown = texts(ex.open(MODELS / "encoder.pnnx.param").explore().recording)
+    assert any(text.startswith("div(") for text in shown)
+    assert not any(text.startswith("now ") for text in shown)
 
 
 @pytest.mark.spec("P-14", "V-22")

@@ -10,7 +10,7 @@ import { bytesText, grouped, microsText } from "./reason.js";
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string, kept: boolean, labels: Map<string, number>,
  *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
- *   kept: it holds something that the program wrote; labels: how many nodes it holds of each name; left: what to say where nothing is kept
+ *   kept: it holds more than rows of batches; labels: how many nodes it holds of each name; left: what to say where it does not
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
  * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
@@ -156,7 +156,7 @@ export class Director {
       const found = scene.boxes.get(box) ?? { ...NOTHING, labels: new Map(), member: covered.has(box) };
       if (attention.has(slot)) found.changed++;
       if (mark.state !== "gone" && mark.state !== "was") {
-        found.kept ||= this.trace.nodes.born[mark.node] < 0;
+        found.kept ||= !this.trace.batched.has(this.trace.nodes.born[mark.node]);
         found.labels.set(this.trace.nodes.label[mark.node], (found.labels.get(this.trace.nodes.label[mark.node]) ?? 0) + 1);
       }
       found.active ||= mark.flags.includes("current");

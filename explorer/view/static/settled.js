@@ -6,7 +6,6 @@ export class Settling {
   constructor(trace, story) {
     this.trace = trace;
     this.story = story;
-    this.batched = new Set(trace.recording.groups.filter(({ kind }) => kind === "batch").map(({ decision }) => decision));
   }
 
   /**
@@ -20,7 +19,7 @@ export class Settling {
     const { boxes } = this.trace.layout;
     const { kind, born } = this.trace.nodes;
     const members = new Set([...open].map((box) => this.#first(box)));
-    const works = (node) => (kind[node] === "operation" || kind[node] === "call") && !this.batched.has(born[node]);
+    const works = (node) => (kind[node] === "operation" || kind[node] === "call") && !this.trace.batched.has(born[node]);
     const full = (box) => this.#holds(box, moment, members.has(box) || boxes[box].kind === "block" ? works : () => true);
     const waits = ({ batches }, box) => batches.length > 0 && (batches.some((made) => made >= moment.position) || this.#holds(box, moment, (node, ghost) => !ghost && kind[node] === "call"));
     const isOpen = (box) => full(box) && (this.#first(box) < 0 || full(this.#first(box))) && !waits(boxes[box], box);

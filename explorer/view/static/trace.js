@@ -56,6 +56,8 @@ export class Trace {
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
     this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
     this.values = this.recording.run?.values ?? {};
+    /** the decisions that made one of many */
+    this.batched = new Set(this.recording.groups.filter(({ kind }) => kind === "batch").map(({ decision }) => decision));
   }
 
   #indexDecisions() {
