@@ -17,6 +17,7 @@ from explorer.core.expr import Expr, next_uid, record, record_typed, scope, stat
 from explorer.core.function import Body, Call, Parameter, item, make_body
 from explorer.core.graph import reachable
 from explorer.core.operation import as_operands
+from explorer.core.origin import INTERNAL
 from explorer.core.structure import flatten, unflatten
 from explorer.core.tensor import Tensor
 from explorer.core.types import AnyType
@@ -115,7 +116,9 @@ class Function(Generic[_Parameters, _Result]):
             )
         start = next_uid()
         names = self._names(args, kwargs, operands)
-        outer, state.scope = state.scope, None
+        outer, state.scope = (state.scope, state.origin), None
+        if not _is_internal(self._function):  # its lines are its own, whoever records it first
+            state.origin = None
         around, reading.noted = reading.noted, []
         state.traces = (*state.traces, start)
         self._active.add(recording)
@@ -137,7 +140,7 @@ class Function(Generic[_Parameters, _Result]):
         finally:
             self._active.discard(recording)
             state.traces = state.traces[:-1]
-            state.scope = outer
+            state.scope, state.origin = outer
             noted, reading.noted = tuple(reading.noted or ()), around
         statics = [leaf for leaf in flatten((args, kwargs))[0] if not _is_operand(leaf)]
         leaves, structure = flatten(result)
@@ -198,6 +201,11 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 def _positional(count: int) -> Any:
     """The structure of a call's arguments that are all expressions, by position."""
     return flatten(((None,) * count, {}))[1]
+
+
+def _is_internal(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.startswith(INTERNAL)
 
 
 def _is_array(leaf: Any) -> bool:

@@ -96,6 +96,21 @@ def test_bodies_and_gradients_report_lines_too() -> None:
     assert repr(gradient.scope).startswith("gradient")
 
 
+def test_a_body_has_its_own_lines_wherever_it_is_recorded_first() -> None:
+    """A gradient, or a file's place, tells of the call: the body is recorded once, for later calls elsewhere too."""
+
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return np.tanh(a)
+
+    written = Place("net.param", 12, "nn.Tanh tanh 1 1 a b")
+    with surrounded(None, written):
+        node = f(ex.tensor([1.0]))
+        after = node + 1
+    assert node.place is after.place is written
+    assert place(node.operation.body.outputs[0]).text == "return np.tanh(a)"
+
+
 def test_scopes_nest_and_end() -> None:
     with ex.scope("a"):
         with ex.scope("b", kind="layer") as inner:
