@@ -36,7 +36,9 @@ class NormIntoWeights(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         operands = graph.operands(node)
         for place, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
-            if not isinstance(x.operation, _ARITHMETIC) or not is_constant(operands[1 - place], graph):
+            if not isinstance(x.operation, _ARITHMETIC) or _cannot_pay(_STEPS * x.size, graph):
+                continue
+            if not is_constant(operands[1 - place], graph):
                 continue
             answer = self._around(_Product(node, place, operands[1 - place]), x, graph)
             if answer is not None:

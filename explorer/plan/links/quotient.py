@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from explorer.core.expr import Expr
-from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract
+from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
 from explorer.ops.base import reshape
-from explorer.ops.elementwise import Negative, Sigmoid, Square
-from explorer.ops.loss import NllLossGradient
+from explorer.ops.elementwise import Exp, Negative, Sigmoid, Square
+from explorer.ops.loss import NllLossGradient, Softmax
 from explorer.ops.movement import BroadcastTo, Reshape, broadcast_to, cast
 from explorer.ops.reduce import Sum
 from explorer.ops.structured import full
@@ -18,6 +18,10 @@ from explorer.plan.links.match import constant, producer, same
 
 Test: TypeAlias = Callable[[Expr], bool]
 _DEPTH = 8
+_REACH = 32
+DIVISORS = (Add, BroadcastTo, Exp, Multiply, Reshape, Sigmoid, Softmax, Subtract, Sum)
+"""what makes divisors that can be taken out of a quotient, and products and views of them"""
+_LOOKED_THROUGH = (Add, AddN, BroadcastTo, Multiply, Negative, Reshape, Square, Subtract, Sum)
 
 
 def is_value(value: Expr, graph: Graph) -> Test:
@@ -90,11 +94,33 @@ def terms(value: Expr, graph: Graph, depth: int = _DEPTH) -> list[Expr]:
         (inner,) = graph.operands(value)
         found = terms(inner, graph, depth - 1)
         return [-term for term in found] if len(found) > 1 else [value]
+    if depth and isinstance(value.operation, Subtract):
+        left, right = [broadcast_to(operand, value.shape) for operand in graph.operands(value)]
+        return [*terms(left, graph, depth - 1), *[-term for term in terms(right, graph, depth - 1)]]
     if depth and isinstance(value.operation, (Add, AddN)):
         operands = graph.operands(value)
         if len(operands) <= 2 * _DEPTH and all(operand.shape == value.shape for operand in operands):
             return [term for operand in operands for term in terms(operand, graph, depth - 1)]
     return [value]
+
+
+def has_quotient(value: Expr, graph: Graph) -> bool:
+    """Whether a quotient is among the terms and factors of a value, as far as a few steps reach."""
+    pending, left = [value], _REACH
+    while pending and left:
+        left -= 1
+        node = pending.pop()
+        operation = node.operation
+        if isinstance(operation, NllLossGradient):
+            return True
+        if isinstance(operation, Divide):
+            value, divisor = graph.operands(node)
+            if isinstance(divisor.operation, DIVISORS):
+                return True
+            pending.append(value)
+        elif isinstance(operation, _LOOKED_THROUGH):
+            pending.extend(graph.operands(node)[:_DEPTH])
+    return False
 
 
 def numerator(
@@ -185,7 +211,21 @@ class Total:
             (inner,) = operands
             found = self._of_kept(inner, depth - 1) if inner.shape == self.kept else None
             return None if found is None else broadcast_to(found, value.shape)
-        return numerator(value, self.is_aligned, self.graph, depth - 1)
+        found = numerator(value, self.is_aligned, self.graph, depth - 1)
+        return self._of_factor(value, depth) if found is None else found
+
+    def _of_factor(self, value: Expr, depth: int) -> Expr | None:
+        """The numerator of a product of which one factor has the sum below it."""
+        operands = self.graph.operands(value)
+        if isinstance(value.operation, Negative):
+            inner = self.numerator(operands[0], depth - 1)
+            return None if inner is None else -inner
+        if isinstance(value.operation, Multiply):
+            for factor, other in (operands, operands[::-1]):
+                inner = self.numerator(factor, depth - 1) if factor.shape == value.shape else None
+                if inner is not None:
+                    return inner * other
+        return None
 
     def _of_kept(self, value: Expr, depth: int) -> Expr | None:
         found = numerator(value, self.is_aligned, self.graph, depth)
@@ -195,6 +235,10 @@ class Total:
             (inner,) = self.graph.operands(value)
             found = self._of_bare(inner, depth - 1) if inner.shape == self.bare else None
             return None if found is None else reshape(found, self.kept)
+        if depth and isinstance(value.operation, AddN) and all(o.shape == self.kept for o in value.operands):
+            each = [self._of_kept(operand, depth - 1) for operand in self.graph.operands(value)]
+            found_all = [one for one in each if one is not None]
+            return add_n(*found_all) if len(found_all) == len(each) else None
         return self._of_sum(value, depth)
 
     def _of_bare(self, value: Expr, depth: int) -> Expr | None:

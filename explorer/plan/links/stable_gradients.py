@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Multiply, Subtract, add_n
 from explorer.ops.elementwise import Exp, Negative, Sigmoid, SigmoidGradient
@@ -14,8 +12,11 @@ from explorer.ops.movement import cast
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import is_real, producer, same
+from explorer.plan.links.product import TERMS, expanded
 from explorer.plan.links.quotient import (
+    Test,
     Total,
+    has_quotient,
     inverts_one_plus,
     is_complement,
     is_one_minus,
@@ -26,9 +27,6 @@ from explorer.plan.links.quotient import (
 )
 from explorer.plan.links.stable import as_node
 from explorer.plan.rule import Answer, Applied, Declined, Link
-
-_TERMS = 16
-"""terms of a sum, and factors of a product, that are looked at"""
 
 
 class GradientOfNllOfSoftmax(Link):
@@ -68,17 +66,10 @@ class GradientOfLogOfSoftmax(Link):
         if not is_real(node):
             return None
         axes = node.operation.axes  # type: ignore[attr-defined]
-        divides = is_value(y, graph)
-        found: list[Expr] = []
-        rest: list[Expr] = []
-        for term in terms(upstream, graph):
-            n = numerator(term, divides, graph)
-            if n is None:
-                rest.append(term)
-            else:
-                found.append(n - y * Sum(axes, True)(n))
-        if not found:
+        divided, rest = _divided(upstream, is_value(y, graph), graph)
+        if not divided:
             return None
+        found = [n - y * Sum(axes, True)(n) for n in divided]
         found.extend([SoftmaxGradient(axes)(term, y) for term in rest])
         return Applied(
             as_node(_total(found), node),
@@ -97,18 +88,14 @@ class GradientOfLogOfSigmoid(Link):
         upstream, y = graph.operands(node)
         if upstream.shape != y.shape or not is_real(node):
             return None
-        found: list[Expr] = []
-        rest: list[Expr] = []
-        for term in terms(upstream, graph):
-            n = numerator(term, is_value(y, graph), graph)
-            if n is not None:
-                found.append(n * complement(y, graph))
-                continue
-            n = numerator(term, is_one_minus(y, graph), graph)
-            if n is not None:
-                found.append(n * y)
-            else:
-                rest.append(term)
+        is_own, is_other = is_value(y, graph), is_complement(y, graph)
+        by_value, rest = _divided(upstream, lambda divisor: is_own(divisor) or is_other(divisor), graph)
+        found = [n * complement(y, graph) for n in by_value]
+        others, rest = rest, []
+        for term in others:
+            by_complement, left = _divided(term, is_one_minus(y, graph), graph)
+            found.extend([n * y for n in by_complement])
+            rest.extend(left)
         if not found:
             return None
         found.extend([SigmoidGradient()(term, y) for term in rest])
@@ -163,29 +150,42 @@ class GradientOfExponentials(Link):
         (x,) = graph.operands(powers)
         totals = [Total(powers, reduction, graph) for reduction in _sums(quotient, graph)]
         one_plus, inverse = is_one_plus(powers, graph), inverts_one_plus(powers, graph)
-        softmaxed = sigmoided = 0
         found: list[Expr] = []
-        for term in terms(quotient, graph):
+        codes: list[str] = []
+
+        def known(term: Expr) -> bool:
+            """Whether a term is a quotient, whose product with the powers is entered then."""
             n = numerator(term, one_plus, graph, inverts=inverse) if term.shape == node.shape else None
             if n is not None:
                 found.append(n * Sigmoid()(x))
-                sigmoided += 1
-                continue
+                codes.append("softplus_gradient")
+                return True
             for total in totals:
                 n = total.numerator(term)
                 if n is not None:
                     found.append(n * Softmax(total.axes)(x))
-                    softmaxed += 1
-                    break
-            else:
-                found.append(term * powers)
-        if not softmaxed + sigmoided:
+                    codes.append("logsumexp_gradient")
+                    return True
+            return False
+
+        for term in terms(quotient, graph):
+            if known(term):
+                continue
+            products = [product.value() for product in expanded(term, graph)] if has_quotient(term, graph) else []
+            rest = [product for product in products if not known(product)] if len(products) > 1 else products
+            found.extend([each * powers for each in rest] if len(rest) < len(products) else [term * powers])
+        if not codes:
             return None
         return Applied(
             as_node(_total(found), node),
             "{powers} over its own sum is a softmax, over 1 + {powers} a sigmoid: {powers} itself is not computed",
-            {"powers": powers, "softmax": softmaxed, "sigmoid": sigmoided, "terms": len(found)},
-            "softplus_gradient" if sigmoided else "logsumexp_gradient",
+            {
+                "powers": powers,
+                "softmax": codes.count("logsumexp_gradient"),
+                "sigmoid": codes.count("softplus_gradient"),
+                "terms": len(found),
+            },
+            max(codes),
         )
 
 
@@ -197,7 +197,7 @@ class SumWithComplement(Link):
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         operands = graph.operands(node)
-        if len(operands) > _TERMS or not is_real(node) or any(operand.type is not node.type for operand in operands):
+        if len(operands) > TERMS or not is_real(node) or any(operand.type is not node.type for operand in operands):
             return None
         if not any(_has_sigmoid(operand, graph) for operand in operands):
             return None
@@ -205,7 +205,7 @@ class SumWithComplement(Link):
         products = [
             product.negated() if negative and place else product
             for place, operand in enumerate(operands)
-            for product in _expanded(operand, graph)
+            for product in expanded(operand, graph)
         ]
         for place, whole in enumerate(products):
             for other, part in enumerate(products):
@@ -223,66 +223,6 @@ class SumWithComplement(Link):
         return None
 
 
-@dataclass(frozen=True)
-class _Product:
-    """A value as a product of factors of its own shape."""
-
-    factors: tuple[Expr, ...]
-    negative: bool
-
-    @classmethod
-    def of(cls, value: Expr, graph: Graph) -> _Product:
-        factors: list[Expr] = []
-        pending, negative = [value], False
-        while pending:
-            node = pending.pop()
-            operands = graph.operands(node)
-            if isinstance(node.operation, Negative):
-                negative = not negative
-                pending += operands
-            elif isinstance(node.operation, Multiply) and len(factors) + len(pending) < _TERMS:
-                pending += operands
-            else:
-                factors.append(node)
-        return cls(tuple(factors), negative)
-
-    def negated(self) -> _Product:
-        return _Product(self.factors, not self.negative)
-
-    def value(self) -> Expr:
-        return self._signed(list(self.factors))
-
-    def without(self, other: _Product, graph: Graph) -> Expr | None:
-        """The sigmoid that the product has beside the other's factors, None where there is more or less."""
-        if len(self.factors) != len(other.factors) + 1:
-            return None
-        left = list(self.factors)
-        for factor in other.factors:
-            place = next((i for i, own in enumerate(left) if same(own, factor, graph)), None)
-            if place is None:
-                return None
-            del left[place]
-        return left[0] if producer(left[0], Sigmoid) is not None else None
-
-    def times_complement(self, s: Expr, graph: Graph) -> Expr | None:
-        """The product times 1 − s: a gradient of the sigmoid where s is a factor, n where one is n / (1 − s)."""
-        divides = is_one_minus(s, graph)
-        for place, factor in enumerate(self.factors):
-            others = [*self.factors[:place], *self.factors[place + 1 :]]
-            if others and same(factor, s, graph):
-                return SigmoidGradient()(self._signed(others), s)
-            n = numerator(factor, divides, graph) if factor.shape == s.shape else None
-            if n is not None:
-                return self._signed([n, *others])
-        return None
-
-    def _signed(self, factors: list[Expr]) -> Expr:
-        value = factors[0]
-        for factor in factors[1:]:
-            value = value * factor
-        return -value if self.negative else value
-
-
 def _has_sigmoid(value: Expr, graph: Graph) -> bool:
     """Whether a value is a product with a sigmoid, or the negative of one."""
     while isinstance(value.operation, Negative):
@@ -292,30 +232,32 @@ def _has_sigmoid(value: Expr, graph: Graph) -> bool:
     )
 
 
-def _expanded(value: Expr, graph: Graph) -> list[_Product]:
-    """The products whose sum a value is, also where a sum is multiplied out; few of them, or the value as it is."""
-    found = [_Product.of(value, graph)]
-    place = 0
-    while place < len(found):
-        while len(found) < _TERMS:
-            product = found[place]
-            index = next((i for i, factor in enumerate(product.factors) if len(terms(factor, graph)) > 1), None)
-            if index is None:
-                break
-            others = (*product.factors[:index], *product.factors[index + 1 :])
-            each = [_Product.of(term, graph) for term in terms(product.factors[index], graph)]
-            found[place : place + 1] = [
-                _Product((*others, *term.factors), product.negative != term.negative) for term in each
-            ]
-        place += 1
-    return found
-
-
 def complement(y: Expr, graph: Graph) -> Expr:
     """1 − y for the result y of a sigmoid: the sigmoid of −x, which keeps its digits where y rounds to 1."""
     if producer(y, Sigmoid) is None or graph.operands(y)[0].dtype != y.dtype:
         return 1 - y
     return Sigmoid()(-graph.operands(y)[0])
+
+
+def _divided(value: Expr, divides: Test, graph: Graph) -> tuple[list[Expr], list[Expr]]:
+    """n for each term n / d of a sum, also where a product with a sum has to be multiplied out, and the other terms."""
+    if not has_quotient(value, graph):
+        return [], [value]
+    found: list[Expr] = []
+    rest: list[Expr] = []
+    for term in terms(value, graph):
+        n = numerator(term, divides, graph)
+        if n is not None:
+            found.append(n)
+            continue
+        products = [product.value() for product in expanded(term, graph)]
+        numerators = [numerator(product, divides, graph) for product in products] if len(products) > 1 else []
+        if any(n is not None for n in numerators):
+            found.extend([n for n in numerators if n is not None])
+            rest.extend([product for product, n in zip(products, numerators, strict=True) if n is None])
+        else:
+            rest.append(term)
+    return found, rest
 
 
 def _total(values: list[Expr]) -> Expr:
