@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
 
 from explorer.core.expr import Expr, next_uid, record, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, make_body
@@ -77,7 +76,7 @@ class Group:
         depth: dict[int, tuple[int, int]] = {}
         """uid → how many calls, and how many operations, are one after the other up to a node"""
         calls: dict[tuple[int, int], list[Expr]] = {}
-        operations: dict[Any, list[Expr]] = {}
+        operations: dict[tuple[int, int], list[Expr]] = {}
         items: dict[int, list[Expr]] = {}
         inputs = graph.inputs
         for node in graph.live:
@@ -100,18 +99,23 @@ class Group:
             elif isinstance(operation, Item):
                 items.setdefault(operands[0].uid, []).append(node)
             elif not operation.view and not operation.takes_tuples:
-                key = (deepest, level, id(operation), *[id(operand.type) for operand in operands])
-                operations.setdefault(key, []).append(node)
+                operations.setdefault((deepest, level), []).append(node)
             depth[node.uid] = deepest, level
         found: list[tuple[tuple[int, ...], _Bucket]] = []
         for (deep, _), members in calls.items():
             call = members[0].operation
             assert isinstance(call, Call)
             found.append(((deep, 0, 0), _Bucket(members, call.body, True)))
-        for key, members in operations.items():
-            if len(members) >= self.fewest:
-                types = tuple([operand.type for operand in inputs[members[0].uid]])
-                found.append(((key[0], 1, key[1]), _Bucket(members, _alone(members[0].operation, types), False)))
+        for (deep, level), nodes in operations.items():
+            if len(nodes) < self.fewest:
+                continue
+            alike: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
+            for node in nodes:
+                alike.setdefault((node.operation, *[each.type for each in inputs[node.uid]]), []).append(node)
+            for members in alike.values():
+                if len(members) >= self.fewest:
+                    types = tuple([operand.type for operand in inputs[members[0].uid]])
+                    found.append(((deep, 1, level), _Bucket(members, _alone(members[0].operation, types), False)))
         return [bucket for _, bucket in sorted(found, key=lambda pair: pair[0])], items
 
     def _consider(
