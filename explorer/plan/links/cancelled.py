@@ -29,7 +29,10 @@ class _Cancelling(Link, abstract=True):
     """Takes out what stands on both sides of a fraction."""
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        if not is_real(node) or not any(_may_cancel(part, graph) for part in (node, *graph.operands(node))):
+        first, second = graph.operands(node)
+        if not (_may_cancel(node, graph) or _may_cancel(first, graph) or _may_cancel(second, graph)):
+            return None
+        if not is_real(node):
             return None
         ratio = _Ratio.of(node, graph)
         if not ratio.below or any(factor.dtype != node.dtype for factor in (*ratio.above, *ratio.below)):
@@ -45,7 +48,7 @@ class FactorOverItself(_Cancelling):
     """(n / s)·(m·s) is n·m for the result s of exp, a softmax or a sigmoid, and for 1 − s: all are positive."""
 
     roots = (Multiply,)
-    over = (Divide, Negative)
+    over = (Divide,)
 
 
 class ProductOverFactor(_Cancelling):
@@ -110,9 +113,7 @@ def _product(factors: list[Expr]) -> Expr:
 
 def _may_cancel(value: Expr, graph: Graph) -> bool:
     """Whether a value is a quotient whose divisor is of a kind that can be cancelled."""
-    if isinstance(value.operation, Negative):
-        (value,) = graph.operands(value)
-    return producer(value, Divide) is not None and isinstance(graph.operands(value)[1].operation, DIVISORS)
+    return isinstance(value.operation, Divide) and isinstance(graph.operand(value, 1).operation, DIVISORS)
 
 
 def _left(factor: Expr, divisor: Expr, graph: Graph, depth: int) -> list[Expr] | None:

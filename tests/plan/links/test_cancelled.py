@@ -76,7 +76,7 @@ total, kept = e.sum(axis=1), e.sum(axis=1, keepdims=True)
     "root",
     [
         (n / s) * (m * s),
-        (m * s * n) * -(n / s),
+        -(m * s * n) * (n / s),
         (n / p) * (m * (p * n)),
         (n / (1 - s)) * ((1 - s) * m),
         (n / (1 - s)) * ex.sigmoid_gradient(m * n, s),
