@@ -9,6 +9,7 @@ from explorer.core.expr import Expr
 from explorer.core.pieces import Index, cut
 from explorer.core.types import Array, TensorType
 from explorer.plan.blocks import BLOCK_BYTES
+from explorer.plan.cutting import PIXEL_BY_PIXEL
 from explorer.plan.schedule import Kernel
 from explorer.run.kernels import Operands, Steps, Values, run_all
 from explorer.run.memory import allocate
@@ -32,6 +33,8 @@ class Chain:
         self._reads = [slots[read.uid] for read in self._steps.reads]
         self._lasting = lasting and out is not None
         self.shared = worth_sharing(kernel)
+        order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(kind.rank))
+        self._whole = self._steps.room(kind.shape, order) if kind.nbytes <= BLOCK_BYTES else None
         self._tasks: list[Callable[[], None]] = []
 
     @property
@@ -43,6 +46,9 @@ class Chain:
         """Compute the result from the table of values."""
         self._steps.failed = None
         out = allocate(self._kind, self._last) if self._out is None else self._out
+        if self._whole is not None:
+            self._steps.run([*[values[slot] for slot in self._reads], out, *self._whole()])
+            return out
         tasks = self._tasks
         if not tasks:
             tasks = self._cut(out, [values[slot] for slot in self._reads])

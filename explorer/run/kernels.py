@@ -124,6 +124,7 @@ class Steps:
         if blocks.anchor is not None:
             held[blocks.anchor.uid] = len(self.reads)
         result = len(held)  # places are those of the inputs, then the result's, then the registers
+        self._rooms: dict[tuple[Shape, tuple[int, ...]], Room] = {}
         self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [held[operand.uid] for operand in operands(step)]
@@ -136,7 +137,7 @@ class Steps:
         """What computes ``out`` from arrays that broadcast to it."""
         if not self.registers:
             return functools.partial(self._run, self._program, [*inputs, out])
-        axes = tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
+        axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
         return self.over(inputs, out, self.room(out.shape, axes))
 
     def over(self, inputs: Sequence[Array], out: Array, room: Room) -> Callable[[], None]:
@@ -180,6 +181,12 @@ class Steps:
 
     def room(self, shape: Shape, order: tuple[int, ...]) -> Room:
         """What gives a thread's registers, which lie in memory by ``order``, so that one loop runs through all."""
+        found = self._rooms.get((shape, order))
+        if found is None:
+            found = self._rooms[shape, order] = self._room(shape, order)
+        return found
+
+    def _room(self, shape: Shape, order: tuple[int, ...]) -> Room:
         laid, back = tuple([shape[axis] for axis in order]), np.argsort(order)
         wanted = [(laid, dtype) for dtype in self.registers]
         return functools.partial(

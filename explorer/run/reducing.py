@@ -15,7 +15,7 @@ from explorer.core.pieces import Index, cut
 from explorer.core.types import Array, Shape, TensorType
 from explorer.plan.cutting import boxes, halved
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import BoxesRoom, Operands, Room, Steps, Values, run_all
+from explorer.run.kernels import BoxesRoom, Operands, Steps, Values, run_all
 from explorer.run.memory import allocate
 from explorer.run.workers import worth_sharing
 
@@ -58,8 +58,9 @@ class Reducing:
         self._lasting = lasting and (out is not None or in_parts)
         self.shared = worth_sharing(kernel)
         self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
-        self._rooms: dict[Any, Any] = {}
-        self._whole = self._room(self._cutting.shape) if self._cutting.blocks == 1 else None
+        self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxesRoom]] = {}
+        """the boxes of a piece of a row, and the room for them"""
+        self._whole = self._steps.room(self._cutting.shape, self._cutting.order) if self._cutting.blocks == 1 else None
         self._tasks: list[Callable[[], None]] = []
 
     @property
@@ -96,18 +97,14 @@ class Reducing:
             else:
                 into = self._parts[part]
             shape = tuple([own.stop - own.start for own in index])
-            tasks.append(over([cut(array, index, rank) for array in inputs], into, self._room(shape)))
+            tasks.append(
+                over([cut(array, index, rank) for array in inputs], into, self._steps.room(shape, cutting.order))
+            )
         return tasks
 
     @functools.cached_property
     def _indices(self) -> list[tuple[Index, Index]]:
         return [*self._cutting.indices()]
-
-    def _room(self, shape: Shape) -> Room:
-        room: Room | None = self._rooms.get(shape)
-        if room is None:
-            room = self._rooms[shape] = self._steps.room(shape, self._cutting.order)
-        return room
 
     def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
         """Rows that are one run of memory each, in pieces of it."""
@@ -126,22 +123,16 @@ class Reducing:
                 into = places[number : number + 1]
                 if len(flat) == len(given):
                     own = [array[start:stop] if array.ndim else array for array in flat]
-                    tasks.append(self._steps.over(own, into, self._run_room(stop - start)))
+                    tasks.append(self._steps.over(own, into, self._steps.room((stop - start,), (0,))))
                 else:
                     where, room = self._boxes(start, stop)
                     each = [[cut(array, box, rank) for array in given] for box in where]
                     tasks.append(self._steps.over_boxes(each, into, room))
         return tasks
 
-    def _run_room(self, length: int) -> Room:
-        room: Room | None = self._rooms.get(length)
-        if room is None:
-            room = self._rooms[length] = self._steps.room((length,), (0,))
-        return room
-
     def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxesRoom]:
         """The boxes of a piece of a row, and the room for them."""
-        known: tuple[list[Index], BoxesRoom] | None = self._rooms.get((start, stop, "boxes"))
+        known = self._boxes_of.get((start, stop))
         if known is None:
             cutting, run = self._cutting, self._cutting.run
             found: list[Index] = []
@@ -152,7 +143,7 @@ class Reducing:
                     index[axis], shape[axis] = part, part.stop - part.start
                 found.append(tuple(index))
                 shapes.append(tuple(shape))
-            known = self._rooms[start, stop, "boxes"] = found, self._steps.boxes_room(shapes, cutting.order)
+            known = self._boxes_of[start, stop] = found, self._steps.boxes_room(shapes, cutting.order)
         return known
 
     def _joined(self, laid: Array) -> Array:
