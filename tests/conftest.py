@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import settings
 
 HARDWARE = ("gpu",)
 """The markers of tests that need hardware: deselected where there is none, and always counted."""
+
+BROWSER = Path(__file__).parent / "browser"
 
 _CI = bool(os.environ.get("CI"))
 _deselected: Counter[str] = Counter()
@@ -32,6 +35,14 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} skips, and nothing skips in CI: {reason}"
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Tests that need a browser stand in tests/browser: in other folders no run would ever choose them."""
+    for item in items:
+        if item.get_closest_marker("browser") and BROWSER not in item.path.parents:
+            raise pytest.UsageError(f"{item.nodeid} is marked browser and stands outside of {BROWSER}: move it there")
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

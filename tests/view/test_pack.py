@@ -1,14 +1,11 @@
 """Packed tables: what is packed is unpacked again, in both languages, and a thousand equal rows cost little."""
 
-import base64
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import explorer.view
 from explorer.record import to_json
 from explorer.view.pack import LONG, pack, unpack
 from explorer.view.payload import layout_json, payload
@@ -102,20 +99,3 @@ def test_the_payload_holds_the_recording_and_the_layout():
     whole = payload(recording)
     assert json.dumps(unpack(whole["recording"])) == json.dumps(to_json(recording))
     assert json.dumps(unpack(whole["layout"])) == json.dumps(layout_json(recording))
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("make", [sample.transformer, lambda: sample.dag(300), lambda: sample.chain(300)])
-def test_both_languages_unpack_alike(browser, make):
-    script = (Path(explorer.view.__file__).parent / "static" / "unpack.js").read_bytes()
-    whole = {**payload(make()), "names": pack({"=runs": "1", "==": [], "__proto__": {"=rows": [[1]]}})}
-    woven = [[10 * turn, 7, 10 * turn + 1][place] for turn in range(200) for place in range(3)] + [5, 5]
-    whole |= {"woven": pack(woven), "times": pack([turn * 1.003 for turn in range(0, 3000, 7)])}
-    whole |= {"keyed": pack({str(3 * key): {"index": str(-key)} for key in range(LONG)})}
-    assert {"=woven"} == whole["woven"].keys()
-    assert {"=keys", "=values"} == whole["keyed"].keys()
-    page = browser.new_page()
-    url = "data:text/javascript;base64," + base64.b64encode(script).decode()
-    unpacked = "async ([url, packed]) => JSON.stringify((await import(url)).unpack(JSON.parse(packed)))"
-    assert json.loads(page.evaluate(unpacked, [url, json.dumps(whole)])) == unpack(whole)
-    page.close()
