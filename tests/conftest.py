@@ -39,9 +39,10 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Tests that need a browser stand in tests/browser: in other folders no run would ever choose them."""
+    """Tests that need a browser stand in tests/browser, or are benchmarks: in other folders no run would choose them."""
     for item in items:
-        if item.get_closest_marker("browser") and BROWSER not in item.path.parents:
+        elsewhere = item.get_closest_marker("bench") or BROWSER in item.path.parents
+        if item.get_closest_marker("browser") and not elsewhere:
             raise pytest.UsageError(f"{item.nodeid} is marked browser and stands outside of {BROWSER}: move it there")
 
 
