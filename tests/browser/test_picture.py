@@ -1,0 +1,76 @@
+"""The static pictures as Chromium draws them."""
+
+import pytest
+
+from explorer.view.html import html
+from explorer.view.svg import svg
+from tests.view import sample
+
+pytestmark = pytest.mark.browser
+
+OUTSIDE = """() => [...document.querySelectorAll('svg g > text')].map(text => {
+  const rects = [...text.parentNode.querySelectorAll('rect')].map(rect => rect.getBBox());
+  const box = text.getBBox();
+  const inside = rects.some(r => box.x >= r.x && box.x + box.width <= r.x + r.width);
+  return inside ? null : text.textContent;
+}).filter(text => text !== null)"""
+
+
+@pytest.mark.spec("V-15")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+def test_every_text_fits_into_its_node(browser, make):
+    page = browser.new_page()
+    page.set_content(svg(make()))
+    assert page.locator("svg g > text").count() > 4
+    assert page.evaluate(OUTSIDE) == []
+    page.close()
+
+
+@pytest.mark.spec("V-13", "V-15")
+@pytest.mark.parametrize(("scheme", "colour"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(17, 21, 29)")])
+def test_the_picture_follows_the_reader(browser, scheme, colour):
+    page = browser.new_page(color_scheme=scheme)
+    page.set_content(svg(sample.mlp()))
+    assert page.evaluate("getComputedStyle(document.querySelector('.canvas')).fill") == colour
+    page.close()
+
+
+@pytest.mark.spec("V-14", "V-15")
+def test_the_page_works_from_disk_and_asks_for_nothing(browser, tmp_path):
+    path = tmp_path / "loss.html"
+    path.write_text(html(sample.mlp()), encoding="utf-8")
+    page = browser.new_page()
+    asked, complaints = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(path.as_uri())
+    page.get_by_text("softmax").first.wait_for()
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [path.as_uri()]
+    assert complaints == []
+    page.close()
+
+
+@pytest.mark.spec("V-14")
+def test_hostile_names_do_nothing_in_the_page(browser, tmp_path):
+    path = tmp_path / "hostile.html"
+    path.write_text(html(sample.hostile()), encoding="utf-8")
+    page = browser.new_page()
+    dialogs, complaints = [], []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(path.as_uri())
+    page.get_by_text(sample.HOSTILE[1]).first.wait_for()
+    assert page.locator("#explorer img").count() == 0
+    assert dialogs == complaints == []
+    page.close()
+
+
+@pytest.mark.spec("V-15")
+def test_without_scripts_the_picture_stands(browser, tmp_path):
+    path = tmp_path / "loss.html"
+    path.write_text(html(sample.mlp()), encoding="utf-8")
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(path.as_uri())
+    assert page.locator("svg[role=img]").is_visible()
+    page.context.close()
