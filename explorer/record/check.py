@@ -106,8 +106,14 @@ def _check_decisions(recording: Recording) -> None:
             _check_fact(name, value, nodes)
     _rows("substitutions", chain.from_iterable(row[1:] for row in recording.substitutions), "nodes", nodes)
     _rows("substitutions", [row[0] for row in recording.substitutions], "decisions", recording.end)
-    if any(a[0] > b[0] for a, b in zip(recording.substitutions, recording.substitutions[1:], strict=False)):
-        raise ValueError("recording field recording.substitutions: expected them in the order of their decisions")
+    replaced: set[int] = set()
+    for _, old, new in recording.substitutions:
+        if new in replaced:
+            raise ValueError(
+                f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}, "
+                "and was replaced itself before"
+            )
+        replaced.add(old)
     for group in recording.groups:
         _rows("groups.decision", (group.decision,), "decisions", recording.end)
         _rows("groups.members", group.members, "nodes", nodes)

@@ -40,7 +40,8 @@ class Recording:
     stages: list[Stage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     substitutions: list[tuple[int, int, int]] = field(default_factory=list)
-    """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``"""
+    """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``, which no earlier row
+    replaced"""
     groups: list[Group] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)

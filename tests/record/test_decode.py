@@ -77,6 +77,10 @@ def _set(*path: Any, to: Any) -> Callable[[Plain], None]:
         (_set("nodes", "extra", to=1), "recording.nodes: expected an object of operation, .*, found unknown 'extra'"),
         (_set("bodies", 0, to={"name": ""}), r"recording.bodies\[0\]: expected .*, found no inputs, outputs"),
         (_set("substitutions", 0, to=[0, 1]), r"recording.substitutions\[0\]: expected a list of 3 values, found 2"),
+        (
+            _set("substitutions", to=[[0, 1, 2], [0, 2, 1]]),
+            "substitutions: node 1 is put in the place of 2, and was",
+        ),
         (_set("nodes", "attributes", to={"01": {}}), "attributes: expected node ids as names, found '01'"),
         (_set("nodes", "label", to=["x"]), "label: expected 3 values, as many as operation has, found 1"),
         (_set("nodes", "operands", 1, to=[0, 3]), "recording.nodes.operands: 3 is no row of nodes, which has 3"),

@@ -150,7 +150,7 @@ class Dedup:
                             held = numbers[output, other.uid] = record(output, (other,))
                         graph.introduce(decision, [held], reader)
                     stands = held
-                graph.substitute(decision, reader, stands)
+                graph.substitute(decision, reader, graph.resolve(stands))
             if isinstance(node.type, TupleType):
                 graph.removed.append((decision, node))
 

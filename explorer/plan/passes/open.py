@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr, Scope
@@ -23,7 +24,9 @@ class Open:
     def run(self, graph: Graph) -> None:
         """Walk from the operands up; calls inside an opened body are opened in turn."""
         pending = deque(graph.live)
-        opened: dict[int, tuple[Expr, ...]] = {}
+        items: dict[int, list[Expr]] = {}
+        """uid of a call with several outputs → what reads them"""
+        _enter_items(graph.live, items, graph)
         decisions: dict[int, tuple[int, Cluster]] = {}
         total = len(pending)
         calls = {id(node.operation): 0 for node in graph.live if isinstance(node.operation, Call)}
@@ -33,12 +36,6 @@ class Open:
         while pending:
             node = pending.popleft()
             operation = node.operation
-            if isinstance(operation, Item):
-                operand = graph.resolve(node.operands[0])
-                if operand.uid in opened:
-                    decision = decisions[id(operand.operation)][0]
-                    graph.substitute(decision, node, opened[operand.uid][operation.index])
-                continue
             if not isinstance(operation, Call):
                 continue
             body = operation.body
@@ -73,12 +70,20 @@ class Open:
             graph.choices[number].subjects.append(node)
             cluster.members.extend(inside)
             graph.introduce(number, inside, node)
-            opened[node.uid] = outputs
             if len(outputs) == 1:
                 graph.substitute(number, node, outputs[0])
             else:
                 graph.removed.append((number, node))
+                for item in items.pop(node.uid, ()):
+                    graph.substitute(number, item, outputs[item.operation.index])  # type: ignore[attr-defined]
+            _enter_items(inside, items, graph)
             pending.extendleft(reversed(inside))
+
+
+def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: Graph) -> None:
+    for node in nodes:
+        if isinstance(node.operation, Item):
+            items.setdefault(graph.operand(node, 0).uid, []).append(node)
 
 
 def _border(call: Expr, graph: Graph) -> float:
