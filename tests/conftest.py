@@ -39,7 +39,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Tests that need a browser stand in tests/browser, or are benchmarks: in other folders no run would choose them."""
+    """Tests that need a browser stand in tests/browser, or are benchmarks: no run would choose them elsewhere."""
     for item in items:
         elsewhere = item.get_closest_marker("bench") or BROWSER in item.path.parents
         if item.get_closest_marker("browser") and not elsewhere:
