@@ -38,7 +38,7 @@ class NormIntoWeights(Link):
         for place, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
             if not isinstance(x.operation, _ARITHMETIC) or _cannot_pay(_STEPS * x.size, graph):
                 continue
-            if not is_constant(operands[1 - place], graph):
+            if not _is_weights(operands[1 - place], graph):
                 continue
             answer = self._around(_Product(node, place, operands[1 - place]), x, graph)
             if answer is not None:
@@ -195,6 +195,11 @@ class _Around:
             return None
         self.value = inner
         return step
+
+
+def _is_weights(value: Expr, graph: Graph) -> bool:
+    """Whether a value is made of weights alone; where no input is given at the run, whether it is stored."""
+    return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 
 def _cannot_pay(saved: int, graph: Graph) -> bool:

@@ -195,6 +195,7 @@ def test_without_an_input_the_price_decides() -> None:
     refusal = decision(simplified(some * factor @ weights), "price")
     assert refusal.facts["after_us"] > refusal.facts["before_us"]
     assert simplified(tiny * factor @ weights).choices == []
+    assert simplified((many * factor).T @ ex.tanh(many)).choices == []  # two values of a run, no weights
 
 
 @pytest.mark.spec("P-1")
