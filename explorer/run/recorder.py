@@ -269,6 +269,8 @@ def _lost(choice: Choice) -> dict[str, float]:
     lost, facts = choice.lost, choice.facts
     if lost is None and "separate_us" in facts and "together_us" in facts:
         lost = max(0.0, facts["separate_us"] - facts["together_us"])
+    if lost is None and "before_us" in facts and "after_us" in facts:
+        lost = max(0.0, facts["before_us"] - facts["after_us"])
     if lost is None and choice.between:
         lost = sum([split_cost(operand, reader) for operand, reader in choice.between])
     if lost is None:
