@@ -137,19 +137,9 @@ def test_what_overflows_between_a_function_and_its_inverse_does_not_matter() -> 
 
 
 @pytest.mark.spec("P-1", "P-15")
-@pytest.mark.parametrize(
-    "root",
-    [
-        ex.expm1(ex.log1p(inner)),
-        ex.tanh(ex.arctanh(inner)),
-        ex.sin(ex.arcsin(inner)),
-        ex.cos(ex.arccos(inner)),
-        ex.cosh(ex.arccosh(nonnegative + 1.5)),
-    ],
-    ids=repr,
-)
-def test_an_inverse_of_some_numbers_alone_is_refused(root: ex.Expr) -> None:
-    """Where the inverse is NaN for some numbers, and the operand is not known to be none of them, the pair stays."""
+def test_an_inverse_of_some_numbers_alone_is_refused() -> None:
+    """expm1(log1p(x)) stays where x is not known to be above −1; integers and complex numbers stay everywhere."""
+    root = ex.expm1(ex.log1p(inner))
     assert declined(simplified(root)) == [("UndoneByInverse", "domain")]
     assert close(root)
     assert declined(simplified(ex.log1p(ex.expm1(integers)))) == [("UndoneByInverse", "dtype")]
