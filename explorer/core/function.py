@@ -125,6 +125,10 @@ class Call(Operation):
     body: Body
     takes_tuples = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "pure", all(node.operation.pure for node in self.body.nodes))
+
     def infer(self, *types: AnyType) -> AnyType:
         kinds = tuple([output.type for output in self.body.outputs])
         return kinds[0] if len(kinds) == 1 else TupleType(kinds)  # type: ignore[arg-type]  # outputs are unpacked: none is a tuple

@@ -100,7 +100,8 @@ class Operation(metaclass=_Interning):
     total: ClassVar[bool] = False
     """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
     pure: ClassVar[bool] = True
-    """computes its result from its operands and does nothing else: it may be computed before the run, once for all"""
+    """computes its result from its operands and does nothing else: it may be computed before the run, once for all that
+    are equal, and with others; what is not runs as often as it was recorded"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"

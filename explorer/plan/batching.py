@@ -46,6 +46,9 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     for node in body.nodes:
         if node.uid in made:
             continue
+        if not node.operation.pure:
+            rule = "what an operation does beside computing its value is done for each member"
+            raise NotBatchableError(f"{node.operation.label} over members", rule=rule)
         if not node.operands:
             made[node.uid] = node, False
             continue

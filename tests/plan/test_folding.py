@@ -16,10 +16,13 @@ import explorer as ex
 from explorer.core.function import Parameter
 from explorer.core.types import TensorType
 from explorer.ops.structured import Full, Literal, OneHot
-from explorer.plan import plan
+from explorer.plan import Options, plan
+from explorer.plan.passes import Group, Open
 from explorer.plan.planner import Planned
 from explorer.plan.rule import Link
 from explorer.run.cache import cache
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
 from tests.plan.reference import reference
 from tests.plan.test_passes import codes, facts
 from tests.plan.test_values import run
@@ -118,6 +121,44 @@ def test_what_does_more_than_compute_is_left_to_the_run() -> None:
     assert not any(kernel.constant for kernel in planned.schedule.kernels)
     assert ex.evaluate(Shout()(number(2.0)) + 1.0) == 3
     assert heard == [2.0]
+
+
+@pytest.mark.spec("P-2", "P-4")
+def test_what_does_more_than_compute_is_done_as_often_as_it_is_recorded() -> None:
+    """Equal nodes of an operation declared impure are not merged, and many are not batched: nor are calls of one."""
+
+    @ex.function
+    def aloud(x: Any, y: Any) -> Any:
+        return Shout()(x) * y
+
+    x = ex.tensor(2.0)
+    others = [ex.tensor(float(index)) for index in range(30)]
+    for roots in (
+        [Shout()(x), Shout()(x)],
+        [aloud(x, others[0]), aloud(x, others[0])],
+        [Shout()(each) for each in others],
+        [aloud(each, x) for each in others],
+        [aloud(x, each) for each in others],
+    ):
+        heard.clear()
+        ex.evaluate(roots, group=Group(fewest=2))
+        assert len(heard) == len(roots)
+
+
+@pytest.mark.spec("P-2", "P-6")
+def test_a_closed_call_of_what_does_more_than_compute_runs_in_every_run() -> None:
+    @ex.function
+    def aloud(x: Any) -> Any:
+        return Shout()(x) * 2.0
+
+    heard.clear()
+    given_later = Parameter(TensorType((), "float64"), "later")()
+    program = Program(plan([given_later + aloud(ex.tensor(3.0))], Options(open=Open(0))))
+    for _ in range(2):
+        program.bind({given_later: 1.0})
+        run_simple(program)
+        assert program.take() == [7.0]
+    assert heard == [3.0, 3.0]
 
 
 @pytest.mark.spec("P-1", "P-15", "P-11")

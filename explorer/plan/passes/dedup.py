@@ -30,8 +30,10 @@ class Dedup:
         for node in graph.live:
             operands = graph.inputs[node.uid]
             count = len(operands)
-            if count == 1:
-                key: Any = (node.operation, survivor[operands[0].uid])
+            if not node.operation.pure:  # what it does beside its value is done for each
+                key: Any = node.uid
+            elif count == 1:
+                key = (node.operation, survivor[operands[0].uid])
             elif count == 2:
                 left, right = survivor[operands[0].uid], survivor[operands[1].uid]
                 if right < left and node.operation.commutative:
