@@ -85,7 +85,7 @@ def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> No
     planned = plan([outer(x), outer(x + 1.0)], Options(without=("group",)))
     opened = [c for c in planned.graph.choices if c.code == "opened"]
     assert [c.facts["name"] for c in opened] == ["outer", "pair"]
-    assert [len(c.subjects) for c in opened] == [2, 2]
+    assert [len(c.subjects) for c in opened] == [c.facts["count"] for c in opened] == [2, 2]
     assert not any(isinstance(node.operation, Call) for node in planned.graph.live)
     boxes = [cluster for cluster in planned.graph.clusters if cluster.kind == "function"]
     assert [box.label for box in boxes] == ["outer", "pair"]

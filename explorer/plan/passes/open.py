@@ -29,10 +29,6 @@ class Open:
         _enter_items(graph.live, items, graph)
         decisions: dict[int, tuple[int, Cluster]] = {}
         total = len(pending)
-        calls = {id(node.operation): 0 for node in graph.live if isinstance(node.operation, Call)}
-        for node in graph.live:
-            if isinstance(node.operation, Call):
-                calls[id(node.operation)] += 1
         while pending:
             node = pending.popleft()
             operation = node.operation
@@ -59,7 +55,7 @@ class Open:
                     "opened",
                     "{name} is called in {count:place}:"
                     " opened, its operations can be simplified, merged and fused with their neighbours",
-                    {"name": body.name, "count": calls.get(key, 1)},
+                    {"name": body.name},
                     [],
                     outputs,
                 )
@@ -67,7 +63,9 @@ class Open:
                 graph.clusters.append(cluster)
                 decisions[key] = number, cluster
             number, cluster = decisions[key]
-            graph.choices[number].subjects.append(node)
+            choice = graph.choices[number]
+            choice.subjects.append(node)
+            choice.facts["count"] = len(choice.subjects)
             cluster.members.extend(inside)
             graph.introduce(number, inside, node)
             if len(outputs) == 1:
