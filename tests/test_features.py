@@ -40,6 +40,8 @@ class Test(NamedTuple):
     sentence: str
     documented: bool
     rows: tuple[str, ...]
+    headline: bool = False
+    """it says of its first row what a reader wants to know first"""
 
 
 def marked(tests: Path) -> list[Test]:
@@ -68,10 +70,11 @@ def _tests(body: list[ast.stmt], marks: list[ast.expr], path: str, owner: str) -
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.spec"
                 for row in map(ast.literal_eval, mark.args)
             )
+            headline = any(isinstance(mark, ast.keyword) and mark.arg == "headline" for mark in calls)
             if rows and not names & {f"pytest.mark.{mark}" for mark in OUT}:
                 sentence = _sentence(ast.get_docstring(node) or "")
                 spoken = node.name.removeprefix("test_").replace("_", " ")
-                found.append(Test(path, owner + node.name, sentence or spoken, bool(sentence), rows))
+                found.append(Test(path, owner + node.name, sentence or spoken, bool(sentence), rows, headline))
     return found
 
 
@@ -109,12 +112,18 @@ BEGUN = {
 """Rows of which a part is still open: what it is."""
 
 
+def _preference(test: Test, place: int) -> tuple[bool, bool, int, int]:
+    """What orders the tests of a row: a headline, then one that is about this row first, and about few others."""
+    return not test.documented, not (test.headline and place == 0), place, len(test.rows)
+
+
 def table(tests: Path) -> str:
     """FEATURES.md as the tests have it."""
+    found = marked(tests)
     shown: dict[str, Test] = {}
-    for test in sorted(marked(tests), key=lambda test: not test.documented):
-        for row in test.rows:
-            shown.setdefault(row, test)
+    for row in {row for test in found for row in test.rows}:
+        naming = [(test, test.rows.index(row)) for test in found if row in test.rows]
+        shown[row] = min(naming, key=lambda one: _preference(*one))[0]
     lines = [
         "# Features",
         "",

@@ -208,7 +208,7 @@ def test_every_element_is_in_one_piece_and_their_order_does_not_matter(
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.spec("P-1")
+@pytest.mark.spec("P-11")
 @pytest.mark.parametrize(("operation", "operands"), LARGE)
 def test_threads_change_no_bit(operation: Operation, operands: tuple[Any, ...]) -> None:
     """A gradient made by one thread and by several is the same to the bit."""

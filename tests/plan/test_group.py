@@ -31,8 +31,9 @@ def layer(x: Any, w: Any, b: Any) -> Any:
     return ex.tanh(x @ w + b)
 
 
-@pytest.mark.spec("P-4", "M-E4")
+@pytest.mark.spec("P-4", "M-E4", headline=True)
 def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradient_one_contraction() -> None:
+    """A loop over single samples is one batch, priced, and a shared parameter's gradient is one contraction."""
     count, inner, outer = 1000, 128, 64
     rows = random.normal(size=(count, inner))
     w, b = ex.tensor(random.normal(size=(inner, outer)) / 12, name="w"), ex.tensor(random.normal(size=outer), name="b")

@@ -29,8 +29,9 @@ def facts(planned: Planned, code: str) -> dict[str, Any]:
     return found.facts
 
 
-@pytest.mark.spec("P-2", "M-E2")
+@pytest.mark.spec("P-2", "M-E2", headline=True)
 def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
+    """Equal expressions are computed once, and the flops and bytes saved are told."""
     products = [ex.tanh(x) * 2.0 for _ in range(1000)]
     planned = plan([ex.add_n(*products)])
     assert len([c for c in planned.graph.choices if c.code == "merged"]) == 2
@@ -56,6 +57,7 @@ def test_values_that_only_look_equal_are_not_merged() -> None:
 
 @pytest.mark.spec("P-3")
 def test_what_no_root_needs_is_pruned_with_its_count_and_readers() -> None:
+    """What no root needs is dropped, and the decision tells how many nodes and what read them."""
     planned = plan([ex.log(ex.exp(x + 1))])
     assert codes(planned, "prune") == ["unneeded"]
     assert facts(planned, "unneeded")["count"] == 1
@@ -82,6 +84,7 @@ def outer(a: Any) -> Any:
 
 @pytest.mark.spec("P-5")
 def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> None:
+    """Calls are opened where that helps, those inside them too, and the picture keeps their box."""
     planned = plan([outer(x), outer(x + 1.0)], Options(without=("group",)))
     opened = [c for c in planned.graph.choices if c.code == "opened"]
     assert [c.facts["name"] for c in opened] == ["outer", "pair"]
@@ -196,6 +199,7 @@ def test_fused_blocks_cover_every_element(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.spec("P-7")
 def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_is_kept() -> None:
+    """Of the ready kernels the one recorded first is picked; what else was ready, and why this one, is kept."""
     late, early = ex.tensor(np.ones((3, 3))), ex.tensor(np.ones((3, 3)))
     first, second, third = early @ early, late @ late, early @ late
     planned = plan([third @ (second @ first)])

@@ -18,6 +18,7 @@ DEEP = 100_000
 @pytest.mark.spec("P-13")
 @pytest.mark.parametrize("without", [(), ("fuse",), ("simplify", "dedup", "prune", "fuse")])
 def test_a_chain_of_100000_operations_is_recorded_planned_evaluated_and_written(without: tuple[str, ...]) -> None:
+    """A chain of 100,000 operations is recorded, planned, evaluated and written: nothing walks a graph by recursion."""
     x = ex.tensor(np.linspace(0.1, 0.9, 3))
     y, expected = x, x.array
     for _ in range(DEEP // 2):

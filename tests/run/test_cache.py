@@ -37,7 +37,7 @@ def perceptron(x: Any, w: Any) -> Any:
     return np.tanh(ex.tensor(x) @ ex.tensor(w) + 1.0)
 
 
-@pytest.mark.spec("P-10", "P-14")
+@pytest.mark.spec("P-10", "P-14", headline=True)
 def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
     """A second graph of one structure is not planned again, gives its own values, and its plan tells its own nodes."""
     x, w, y, v = array(2, 3), array(3, 4), array(2, 3), array(3, 4)

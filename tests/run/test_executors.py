@@ -177,7 +177,7 @@ def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
         ex.EvalPlan(lanes=0)
 
 
-@pytest.mark.spec("P-11")
+@pytest.mark.spec("P-11", headline=True)
 @pytest.mark.parametrize("fails", [0, 1])
 def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None:
     """Whichever thread fails: operation, types and line are told, what runs ends, nothing else begins."""

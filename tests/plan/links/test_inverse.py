@@ -11,7 +11,7 @@ complex_ = ex.tensor(np.array([1 + 4j, -2 - 5j]))
 integers = ex.tensor(np.array([[3, -4, 5]]))
 
 
-@pytest.mark.spec("P-1", "M-E5")
+@pytest.mark.spec("P-1", "M-E5", headline=True)
 @pytest.mark.parametrize(
     ("root", "codes"),
     [
@@ -33,6 +33,7 @@ integers = ex.tensor(np.array([[3, -4, 5]]))
     ids=lambda value: repr(value) if isinstance(value, list) else "",
 )
 def test_pairs_that_undo_each_other_are_their_operand(root: ex.Expr, codes: list[str]) -> None:
+    """Pairs that undo each other are their operand, each by a decision of its link."""
     assert applied(simplified(root)) == codes
     assert close(root)
 
