@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.function import item
+from explorer.core.types import TupleType
 from explorer.ops.linalg import Matmul
 from explorer.plan import Options, plan
 from explorer.plan.passes import Open
@@ -127,6 +129,36 @@ def test_nested_calls_with_several_outputs_are_batched_whole() -> None:
     assert decisions(planned, "batched")
     for value, expected in zip(run(planned), reference([*roots, gradient]), strict=True):
         np.testing.assert_allclose(value, expected, rtol=1e-10, atol=1e-12)
+
+
+class SineAndCosine(ex.Operation):
+    """The sine and the cosine of x."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3)),)
+
+    def infer(self, x: ex.TensorType) -> TupleType:
+        return TupleType((x, x))
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        return np.sin(x, out=out[0]), np.cos(x, out=out[1])
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Any) -> ex.Expr:
+        return self(x)
+
+    def flops(self, result: Any, *types: Any) -> int:
+        return 20 * result.parts[0].size
+
+
+@pytest.mark.spec("P-4")
+def test_operations_with_several_outputs_are_batched_and_each_output_gives_its_own_members() -> None:
+    values = [SineAndCosine()(ex.tensor(random.normal(size=3))) for _ in range(30)]
+    roots = [item(index)(value) for value in values for index in (1, 0)]
+    planned = plan(roots)
+    (batched,) = decisions(planned, "batched")
+    assert len(batched.subjects) == len(values)
+    for found, expected in zip(run(planned), reference(roots), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 class Scramble(ex.Operation):

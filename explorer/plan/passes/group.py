@@ -203,8 +203,8 @@ class Group:
                 result = record(Call(body), tuple(operands))
             else:
                 result = first.operation.batch(len(members), batched, *operands)
-            several = isinstance(result.type, TupleType)
-            wholes = [record(Item(i), (result,)) for i in range(len(body.outputs))] if several else [result]
+            parts = result.type.parts if isinstance(result.type, TupleType) else ()
+            wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
         decision = graph.decide(
             self,
             "batched",
@@ -217,9 +217,9 @@ class Group:
         graph.clusters.append(Cluster(decision, "batch", body.name, list(members)))
         stacks = [operand for operand in operands if operand.uid > before]
         between = [node for node in reachable([result], stop=lambda node: node.uid < made) if node.uid > made]
-        graph.introduce(decision, [*stacks, *between, *(wholes if several else ())], first)
+        graph.introduce(decision, [*stacks, *between, *(wholes if parts else ())], first)
         for index, node in enumerate(members):
-            if several:
+            if parts:
                 for item in items.get(node.uid, ()):
                     rows.enter(item, wholes[item.operation.index], index, decision)  # type: ignore[attr-defined]
                 graph.removed.append((decision, node))

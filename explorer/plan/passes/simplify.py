@@ -75,6 +75,7 @@ class Simplify:
                     graph.decide(self, "unreached", reason, {}, [node])
         finally:
             state.scope, state.origin = outer
+            graph.asking = None
         links_applied = len(graph.substitutions)
         if Call not in chains or graph.opened:  # what a call reads can become part of a link's structure
             folding.run(graph)
