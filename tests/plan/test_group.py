@@ -147,7 +147,7 @@ class SineAndCosine(ex.Operation):
         return self(x)
 
     def flops(self, result: Any, *types: Any) -> int:
-        return 20 * result.parts[0].size
+        return int(20 * result.parts[0].size)
 
 
 @pytest.mark.spec("P-4")
