@@ -51,7 +51,7 @@ def main() -> None:
     """Write explorer-light.png, explorer-dark.png, model-light.png and model-dark.png."""
     PICTURES.mkdir(exist_ok=True)
     small = program()
-    fused = next(n for n, d in enumerate(small.decisions, 1) if d.code == "chain" and d.verdict == "applied")
+    fused = next(n for n, d in enumerate(small.decisions, 1) if d.code == "reduction" and d.verdict == "applied")
     browser_path = next(path for name in BROWSERS if (path := shutil.which(name)))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])

@@ -58,7 +58,9 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
         return micros_text(value)
     if name.endswith("_flops"):
         return f"{count_text(value)} flops"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:

@@ -11,12 +11,13 @@ from explorer.record import render
 pytestmark = pytest.mark.browser
 
 SENTENCES = [
-    (template, {"count": count, "size_bytes": 6144 * count, "of": {"node": 3}})
+    (template, {"count": count, "size_bytes": 6144 * count, "of": {"node": 3}, "same_bits": count > 1})
     for template in (
         "in {count:place}",
         "{count:temporary|temporaries} of {size_bytes} never written",
         "{of} is computed once for {count:equal expression}",
         "{} and {a b} and {count:} stay, {count}{count}",
+        "{same_bits}",
     )
     for count in (0, 1, 2, 3000)
 ]

@@ -37,6 +37,8 @@ def test_facts_are_counted_with_their_noun(template, facts, said):
         ("n_flops", 999_900, "1 M flops"),
         ("n_us", 999.7, "1 ms"),
         ("n_us", 999_700, "1 s"),
+        ("same_bits", True, "yes"),
+        ("parts", False, "no"),
     ],
 )
 def test_amounts_are_said_in_the_unit_that_fits(fact, value, said):

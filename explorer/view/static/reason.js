@@ -85,7 +85,7 @@ function scalarText(name, value) {
     if (name.endsWith("_flops")) return `${countText(value)} flops`;
     return Number.isInteger(value) ? grouped(value) : plain(value);
   }
-  if (typeof value === "boolean") return value ? "True" : "False";
+  if (typeof value === "boolean") return value ? "yes" : "no";
   return value === null ? "None" : String(value);
 }
 
