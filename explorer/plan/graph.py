@@ -12,7 +12,6 @@ from typing import Any
 
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
-from explorer.core.types import TupleType
 from explorer.data.dynamic import Dynamic
 from explorer.plan.rule import Facts, location
 from explorer.plan.story import Chapter, Choice, Cluster
@@ -321,6 +320,4 @@ def result_bytes(node: Expr) -> int:
 
 def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
     """Arithmetic of a node."""
-    if isinstance(node.type, TupleType) and not node.operation.takes_tuples:
-        return 0
     return node.operation.flops(node.type, *[operand.type for operand in operands])

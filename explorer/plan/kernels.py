@@ -12,7 +12,7 @@ from explorer.plan.graph import Graph, flops_of
 from explorer.plan.schedule import Kernel
 
 
-class _Facts(NamedTuple):
+class _Common(NamedTuple):
     """What kernels of one pattern, equal operations on equal types read from equal places, have in common."""
 
     flops: int
@@ -34,7 +34,7 @@ def kernels_of(graph: Graph, prices: Prices) -> tuple[list[Expr], list[Kernel], 
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
     there, inputs, prepared = graph.there(), graph.inputs, graph.prepared
-    known: dict[tuple[Any, ...], _Facts] = {}
+    known: dict[tuple[Any, ...], _Common] = {}
     for node in graph.live:
         uid = node.uid
         if uid in inner:
@@ -52,23 +52,23 @@ def kernels_of(graph: Graph, prices: Prices) -> tuple[list[Expr], list[Kernel], 
                 kernel.estimate = prices.view
             else:
                 key = (node.operation, *[operand.type for operand in operands])
-                facts = known.get(key)
-                if facts is None:
-                    facts = known[key] = _facts_of(node, operands, prices)
-                kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = facts
+                common = known.get(key)
+                if common is None:
+                    common = known[key] = _of_one(node, operands, prices)
+                kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = common
         kernel.constant = uid in prepared
         kernel_of[uid] = len(kernels)
         kernels.append(kernel)
     return leaves, kernels, kernel_of
 
 
-def _facts_of(node: Expr, operands: tuple[Expr, ...], prices: Prices) -> _Facts:
+def _of_one(node: Expr, operands: tuple[Expr, ...], prices: Prices) -> _Common:
     size = 0 if node.operation.view else node.type.nbytes
     estimate = kernel_cost(node, operands, prices)
-    return _Facts(flops_of(node, operands), size, estimate, _workspace(node, operands), None)
+    return _Common(flops_of(node, operands), size, estimate, _workspace(node, operands), None)
 
 
-def _fused(members: list[Expr], graph: Graph, prices: Prices, known: dict[tuple[Any, ...], _Facts]) -> Kernel:
+def _fused(members: list[Expr], graph: Graph, prices: Prices, known: dict[tuple[Any, ...], _Common]) -> Kernel:
     inputs = graph.inputs
     places: dict[int, int] = {}
     reads: list[Expr] = []
@@ -84,17 +84,17 @@ def _fused(members: list[Expr], graph: Graph, prices: Prices, known: dict[tuple[
             pattern.append(place)
         places[member.uid] = index
     key = tuple(pattern)
-    facts = known.get(key)
-    if facts is None:
-        facts = known[key] = _facts_together(members, reads, graph, prices)
-    assert facts.blocks is not None
+    common = known.get(key)
+    if common is None:
+        common = known[key] = _of_fused(members, reads, graph, prices)
+    assert common.blocks is not None
     kernel = Kernel(tuple(members), tuple(reads))
-    kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = facts
-    kernel.blocks, kernel.scratch = facts.blocks.over(members), facts.blocks.scratch
+    kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = common
+    kernel.blocks, kernel.scratch = common.blocks.over(members), common.blocks.scratch
     return kernel
 
 
-def _facts_together(members: list[Expr], reads: list[Expr], graph: Graph, prices: Prices) -> _Facts:
+def _of_fused(members: list[Expr], reads: list[Expr], graph: Graph, prices: Prices) -> _Common:
     inputs, size = graph.inputs, members[-1].type.nbytes
     flops = sum([flops_of(member, inputs[member.uid]) for member in members])
     moved = sum([read.type.nbytes for read in reads]) + size
@@ -102,7 +102,7 @@ def _facts_together(members: list[Expr], reads: list[Expr], graph: Graph, prices
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + max([_workspace(member, inputs[member.uid]) for member in members])
     estimate = prices.call * len(members) + max(flops / rate, moved / prices.bandwidth)
-    return _Facts(flops, size, estimate, workspace, blocks)
+    return _Common(flops, size, estimate, workspace, blocks)
 
 
 def _workspace(node: Expr, operands: tuple[Expr, ...]) -> int:
