@@ -31,6 +31,8 @@ class Source:
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self._bodies: dict[int, str] = {}
+        self._named: dict[str, str] = {}
+        """what functions are called → the name of the first of them"""
         self._used: set[str] = set(_TAKEN)
         self._stored: dict[int, str] = {}
         """storage → the name of the tensor that has it"""
@@ -89,12 +91,14 @@ class Source:
         results = ", ".join([self.names[node.uid] for node in body.outputs])
         inside = [*self.lines, f"return {results}"]
         (self.names, self._used), self.lines = outer, lines
+        first = self._named.setdefault(body.name, name)
         self.functions += [
             *[""] * bool(self.functions),
             "@ex.function",
             f"def {name}({arguments}):",
             *[f"    {line}" for line in inside],
             "",
+            *["", f"{name}.name = {first!r}"] * (first != name),  # another body of a function of that name
         ]
 
 

@@ -88,6 +88,17 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
     assert "title='x\"); import os #'" in told["prepared_once"]
 
 
+@pytest.mark.spec("P-15", "P-19")
+def test_bodies_of_one_function_for_several_types_are_functions_of_one_name() -> None:
+    """What rests on functions being called the same, as why their calls are not grouped does, is shown again too."""
+    half = ex.function(lambda v: ex.tanh(v * 0.5))
+    plan = prepared([half(ex.tensor(np.ones(shape))) for shape in (2, 3, 4)])
+    (decision,) = [decision for decision in plan.recording.decisions if decision.code == "other_body"]
+    source = plan.reproducer(decision)
+    assert source.count("@ex.function") == 3
+    assert source.count(".name = ") == 2
+
+
 @pytest.mark.spec("P-19")
 def test_what_cannot_be_reproduced_says_why() -> None:
     """A decision of another plan, and an operation whose attribute is a function, are refused with the reason."""
