@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from explorer.core.expr import Expr, next_uid, record, surrounded
-from explorer.core.function import Body, Call, Item, Parameter, make_body
+from explorer.core.function import Body, Call, Item
 from explorer.core.graph import reachable
-from explorer.core.operation import Operation
-from explorer.core.types import AnyType, TupleType
+from explorer.core.types import TupleType
 from explorer.plan.batching import NotBatchableError, batch_body
+from explorer.plan.buckets import Bucket, buckets_of
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph
 from explorer.plan.rows import Rows
 from explorer.plan.story import Cluster
 from explorer.plan.ungrouped import tell_ungrouped
 
-_LEAF = 0, 0
-_KEPT = {
-    "stacking_costs_more": "stacked they would take {together_us}, separately {separate_us}",
-    "not_batchable": "the operation has no batched form for such operands",
+_ROW = 0.12
+"""µs to take one row into a stack, beside moving its bytes"""
+_CALLS = {
+    "device": "{name} works on another device, where nothing is stacked",
+    "not_batchable": "{name} has no batched form: ",
+    "stacking_costs_more": (
+        "{count:call} of {name} kept separate: stacked they would take {together_us}, separately {separate_us}"
+    ),
 }
-
-
-@functools.lru_cache(256)
-def _alone(operation: Operation, types: tuple[AnyType, ...]) -> Body:
-    """The body of a function that does nothing but one operation."""
-    with surrounded(None, None):
-        parameters = tuple([Parameter(kind, f"x{place}")() for place, kind in enumerate(types)])
-        return make_body(operation.name, parameters, (), (record(operation, parameters),))
-
-
-@dataclass(slots=True)
-class _Bucket:
-    """Similar calls, or operations, that cannot depend on each other."""
-
-    members: list[Expr]
-    body: Body
-    called: bool
+"""why calls are kept separate"""
+_OPERATIONS = {
+    "not_batchable": "{name} ×{count} kept separate: the operation has no batched form for such operands",
+    "stacking_costs_more": (
+        "{name} ×{count} kept separate: stacked they would take {together_us}, separately {separate_us}"
+    ),
+}
+"""why operations are kept separate; those of another device are told of one by one, by the pass that fuses"""
 
 
 @dataclass(frozen=True)
@@ -54,131 +49,80 @@ class Group:
     name = "group"
 
     def run(self, graph: Graph) -> None:
-        """In the order in which groups can depend on each other: by depth of calls, calls first, then by level."""
+        """Consider the buckets in the order in which they can depend on each other, and explain what stays alone."""
         first = len(graph.choices)
-        buckets, items = self._buckets(graph)
-        rows = Rows(graph)
-        kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
+        buckets, items = buckets_of(graph, self.fewest)
+        grouping = _Grouping(self, graph, items)
         for bucket in buckets:
             if len(bucket.members) > 1 and (bucket.called or len(bucket.members) >= self.fewest):
-                self._consider(bucket, graph, items, rows, kept)
-        rows.settle()
-        for (name, code), (members, prices) in kept.items():
-            facts = {"name": name, "count": len(members)}
-            reason = "{name} ×{count} kept separate: " + _KEPT[code]
-            if prices:
-                facts |= {"together_us": round(prices[0], 2), "separate_us": round(prices[1], 2)}
-            for node in members:
-                graph.refuse(self, code, reason, facts, node)
+                grouping.consider(bucket)
+        grouping.close()
         tell_ungrouped(self, [bucket.members for bucket in buckets if bucket.called], first, self.prices, graph)
 
-    def _buckets(self, graph: Graph) -> tuple[list[_Bucket], dict[int, list[Expr]]]:
-        depth: dict[int, tuple[int, int]] = {}
-        """uid → how many calls, and how many operations, are one after the other up to a node"""
-        calls: dict[tuple[int, int], list[Expr]] = {}
-        operations: dict[tuple[int, int], list[Expr]] = {}
-        items: dict[int, list[Expr]] = {}
-        inputs = graph.inputs
-        for node in graph.live:
-            operands = inputs[node.uid]
-            if not operands:
-                depth[node.uid] = _LEAF
-                continue
-            deepest, level = _LEAF
-            for operand in operands:
-                other = depth[operand.uid]
-                if other[0] > deepest:
-                    deepest = other[0]
-                if other[1] > level:
-                    level = other[1]
-            operation = node.operation
-            level += 1
-            if isinstance(operation, Call):
-                deepest += 1
-                calls.setdefault((deepest, id(operation)), []).append(node)
-            elif isinstance(operation, Item):
-                items.setdefault(operands[0].uid, []).append(node)
-            elif not operation.view and not operation.takes_tuples:
-                operations.setdefault((deepest, level), []).append(node)
-            depth[node.uid] = deepest, level
-        found: list[tuple[tuple[int, ...], _Bucket]] = []
-        for (deep, _), members in calls.items():
-            call = members[0].operation
-            assert isinstance(call, Call)
-            found.append(((deep, 0, 0), _Bucket(members, call.body, True)))
-        for (deep, level), nodes in operations.items():
-            if len(nodes) < self.fewest:
-                continue
-            alike: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
-            for node in nodes:
-                alike.setdefault((node.operation, *[each.type for each in inputs[node.uid]]), []).append(node)
-            for members in alike.values():
-                if len(members) >= self.fewest:
-                    types = tuple([operand.type for operand in inputs[members[0].uid]])
-                    found.append(((deep, 1, level), _Bucket(members, _alone(members[0].operation, types), False)))
-        return [bucket for _, bucket in sorted(found, key=lambda pair: pair[0])], items
 
-    def _consider(
-        self,
-        bucket: _Bucket,
-        graph: Graph,
-        items: dict[int, list[Expr]],
-        rows: Rows,
-        kept: dict[tuple[str, str], tuple[list[Expr], list[float]]],
-    ) -> None:
-        members, of = bucket.members, bucket.body
+class _Grouping:
+    """The pass at work on one graph."""
+
+    def __init__(self, link: Group, graph: Graph, items: dict[int, list[Expr]]) -> None:
+        self.link, self.prices, self.graph, self.items = link, link.prices, graph, items
+        self.rows = Rows(graph)
+        self._kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
+        """name and code → operations that are kept separate, what they take stacked, and what separately"""
+
+    def consider(self, bucket: Bucket) -> None:
+        """Make one of the members, or refuse it with the reason."""
+        members, of, rows, inputs = bucket.members, bucket.body, self.rows, self.graph.inputs
         # calls on the same values must stack them in the same order, whatever order they were recorded in
-        inputs = graph.inputs
         members.sort(key=lambda node: [rows.place(operand) for operand in inputs[node.uid]])
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
-        facts = {"name": of.name, "count": count}
         if not any(batched):
             return
         if not all(node.type.plain for node in of.nodes):
-            if bucket.called:
-                for node in members:
-                    graph.refuse(
-                        self, "device", "{name} works on another device, where nothing is stacked", facts, node
-                    )
+            self._keep(bucket, "device")
             return
         try:
             body = batch_body(of, count, batched)
         except NotBatchableError as error:
-            if not bucket.called:
-                kept.setdefault((of.name, "not_batchable"), ([], []))[0].extend(members)
-                return
-            reason = "{name} has no batched form: " + error.given.replace("{", "(").replace("}", ")")
-            for node in members:
-                graph.refuse(self, "not_batchable", reason, facts, node)
+            self._keep(bucket, "not_batchable", why=error.given)
             return
         alone = count * self._price(of)
-        used = sum(len(items.get(node.uid, ())) or 1 for node in members)
+        used = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
         together = self._price(body) + used * self.prices.view
         for column, yes in zip(columns, batched, strict=True):
             if yes and rows.whole(column) is None:
                 stacked = column[0].type.nbytes * count
-                together += self.prices.call + 0.12 * count + stacked / self.prices.bandwidth
+                together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
         if together < alone:
-            facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
-            self._batch(members, columns, batched, body, facts, graph, items, rows)
-        elif bucket.called:
-            facts = {**facts, "separate_us": round(alone, 2), "together_us": round(together, 2)}
-            for node in members:
-                graph.refuse(
-                    self,
-                    "stacking_costs_more",
-                    "{count:call} of {name} kept separate:"
-                    " stacked they would take {together_us}, separately {separate_us}",
-                    facts,
-                    node,
-                )
+            facts = {"name": of.name, "count": count, "separate_us": round(alone, 2), "together_us": round(together, 2)}
+            self._batch(members, columns, batched, body, facts)
         else:
-            held = kept.setdefault((of.name, "stacking_costs_more"), ([], [0.0, 0.0]))
-            held[0].extend(members)
-            held[1][0] += together
-            held[1][1] += alone
+            self._keep(bucket, "stacking_costs_more", (together, alone))
+
+    def close(self) -> None:
+        """Put rows in the place of members that are read outside of batches, and tell what was kept separate."""
+        self.rows.settle()
+        for (name, code), (members, prices) in self._kept.items():
+            self._refuse(members, name, code, _OPERATIONS[code], prices)
+
+    def _keep(self, bucket: Bucket, code: str, prices: tuple[float, ...] = (), why: str = "") -> None:
+        """Calls are refused at once; of operations those of one name are told of together, with the sum of prices."""
+        if bucket.called:
+            reason = _CALLS[code] + why.replace("{", "(").replace("}", ")")
+            self._refuse(bucket.members, bucket.body.name, code, reason, prices)
+        elif code in _OPERATIONS:
+            members, before = self._kept.setdefault((bucket.body.name, code), ([], [0.0] * len(prices)))
+            members.extend(bucket.members)
+            before[:] = [held + price for held, price in zip(before, prices, strict=True)]
+
+    def _refuse(self, members: list[Expr], name: str, code: str, reason: str, prices: Sequence[float]) -> None:
+        facts: dict[str, object] = {"name": name, "count": len(members)}
+        if prices:
+            together, alone = prices
+            facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
+        for node in members:
+            self.graph.refuse(self.link, code, reason, facts, node)
 
     def _batch(
         self,
@@ -187,10 +131,8 @@ class Group:
         batched: tuple[bool, ...],
         body: Body,
         facts: dict[str, object],
-        graph: Graph,
-        items: dict[int, list[Expr]],
-        rows: Rows,
     ) -> None:
+        graph, rows = self.graph, self.rows
         first = members[0]
         with surrounded(first.scope, first.code, first.instruction):
             before = next_uid()
@@ -206,7 +148,7 @@ class Group:
             parts = result.type.parts if isinstance(result.type, TupleType) else ()
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
         decision = graph.decide(
-            self,
+            self.link,
             "batched",
             ("{count:call} of {name}" if isinstance(first.operation, Call) else "{name} ×{count}")
             + " made one over stacked rows: {together_us} instead of {separate_us}",
@@ -220,7 +162,7 @@ class Group:
         graph.introduce(decision, [*stacks, *between, *(wholes if parts else ())], first)
         for index, node in enumerate(members):
             if parts:
-                for item in items.get(node.uid, ()):
+                for item in self.items.get(node.uid, ()):
                     rows.enter(item, wholes[item.operation.index], index, decision)  # type: ignore[attr-defined]
                 graph.removed.append((decision, node))
             else:
