@@ -26,6 +26,10 @@ def check_facets(cls: type[Operation], base: type[Operation], documented: bool) 
     for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
         if getattr(cls, facet) is getattr(base, facet) and not getattr(cls, excuse):
             missing.append(f"{facet}(), or {excuse} = 'why there is none'")
+    if cls.joins is not base.joins and cls.part is base.part:
+        missing.append("part(), whose values joins() combines")
+    if cls.prepares is not None and cls.prepare is base.prepare:
+        missing.append(f"prepare(), for the operand number {cls.prepares}")
     if not cls.examples and not cls.takes_tuples:
         missing.append("examples, on which the laws are checked")
     if missing:

@@ -85,6 +85,27 @@ def test_missing_facets_are_all_listed() -> None:
     assert "docstring" not in str(caught.value)
 
 
+def test_a_facet_that_needs_another_one_says_so() -> None:
+    """What a facet announces and does not hold is told when the class is declared, not in a run."""
+    with pytest.raises(ex.DeclarationError, match=r"lacks part\(\), .*; prepare\(\), for the operand number 0"):
+
+        class Announced(ex.Elementwise):
+            """x."""
+
+            nondifferentiable = "a test"
+            prepares = 0
+            examples = (ex.Example(ex.real(3)),)
+
+            @property
+            def joins(self) -> np.ufunc:
+                return np.add
+
+            def kernel(self, out: Any, x: Any) -> Any:
+                return np.copyto(out, x)
+
+    assert "announced" not in registry.operations
+
+
 def test_a_name_belongs_to_one_operation() -> None:
     with pytest.raises(ex.DeclarationError, match="a second operation 'exp'"):
 
