@@ -5,22 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from explorer.core.expr import Expr
 from explorer.core.pieces import Index, cut
 from explorer.core.types import Array, TensorType
 from explorer.plan.blocks import BLOCK_BYTES
 from explorer.plan.cutting import PIXEL_BY_PIXEL
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import Operands, Steps, Values, run_all
-from explorer.run.memory import allocate
-from explorer.run.workers import worth_sharing
+from explorer.run.blockwise import Blockwise
+from explorer.run.kernels import Operands, Steps
 
 
-class Chain:
-    """Elementwise operations that run block by block over the result.
-
-    ``lasting``: every operand lies in the same memory at each run, so that the blocks are cut once.
-    """
+class Chain(Blockwise):
+    """Elementwise operations that run block by block over the result."""
 
     def __init__(
         self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, lasting: bool
@@ -28,36 +23,12 @@ class Chain:
         kind = kernel.result.type
         assert isinstance(kind, TensorType)
         assert kernel.blocks is not None
-        self._kind, self._out, self._last = kind, out, kernel.channels_last
-        self._steps = Steps(kernel.blocks, kernel.reads, operands)
-        self._reads = [slots[read.uid] for read in self._steps.reads]
-        self._lasting = lasting and out is not None
-        self.shared = worth_sharing(kernel)
         order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(kind.rank))
-        self._whole = self._steps.room(kind.shape, order) if kind.nbytes <= BLOCK_BYTES else None
-        self._tasks: list[Callable[[], None]] = []
+        whole = (kind.shape, order) if kind.nbytes <= BLOCK_BYTES else None
+        steps = Steps(kernel.blocks, kernel.reads, operands)
+        super().__init__(kernel, steps, slots, out, lasting and out is not None, whole)
 
-    @property
-    def failed(self) -> Expr | None:
-        """The operation that raised, in the last run."""
-        return self._steps.failed
-
-    def __call__(self, values: Values) -> Array:
-        """Compute the result from the table of values."""
-        self._steps.failed = None
-        out = allocate(self._kind, self._last) if self._out is None else self._out
-        if self._whole is not None:
-            self._steps.run([*[values[slot] for slot in self._reads], out, *self._whole()])
-            return out
-        tasks = self._tasks
-        if not tasks:
-            tasks = self._cut(out, [values[slot] for slot in self._reads])
-            if self._lasting:
-                self._tasks = tasks
-        run_all(tasks, self.shared)
-        return out
-
-    def _cut(self, out: Array, inputs: list[Array]) -> list[Callable[[], None]]:
+    def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         flat = _flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]

@@ -10,21 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.expr import Expr
 from explorer.core.pieces import Index, cut
 from explorer.core.types import Array, Shape, TensorType
 from explorer.plan.cutting import boxes, halved
 from explorer.plan.schedule import Kernel
-from explorer.run.kernels import BoxesRoom, Operands, Steps, Values, run_all
-from explorer.run.memory import allocate
-from explorer.run.workers import worth_sharing
+from explorer.run.blockwise import Blockwise
+from explorer.run.kernels import BoxesRoom, Operands, Steps, Values
 
 
-class Reducing:
+class Reducing(Blockwise):
     """A reduction, and elementwise operations that nobody else reads; their blocks are those of the plan.
 
-    Values of parts of rows lie in ``scratch``. ``lasting``: every operand lies in the same memory at each run, so that
-    the blocks are cut once.
+    Values of parts of rows lie in ``scratch``.
     """
 
     def __init__(
@@ -40,13 +37,13 @@ class Reducing:
         assert isinstance(kind, TensorType)
         assert blocks is not None
         assert blocks.cutting is not None
-        self._kind, self._out, self._last = kind, out, kernel.channels_last
         self._operation, self._cutting = kernel.result.operation, blocks.cutting
         in_parts = self._cutting.in_parts
         axes = (0,) if self._cutting.halvings else self._cutting.axes
         part = functools.partial(_part, self._operation, axes) if in_parts else None
-        self._steps = Steps(blocks, kernel.reads, operands, part)
-        self._reads = [slots[read.uid] for read in self._steps.reads]
+        whole = (self._cutting.shape, self._cutting.order) if self._cutting.blocks == 1 else None
+        steps = Steps(blocks, kernel.reads, operands, part)
+        super().__init__(kernel, steps, slots, out, lasting and (out is not None or in_parts), whole)
         self._parts = self._laid = None
         if in_parts:  # values of parts lie in the plan's scratch memory in the order of what they are values of
             assert scratch is not None
@@ -55,39 +52,22 @@ class Reducing:
             self._parts = self._laid.transpose(np.argsort(self._cutting.order))
             if self._cutting.halvings:  # a row's values side by side
                 self._laid = self._laid.reshape(-1, 1 << self._cutting.halvings)
-        self._lasting = lasting and (out is not None or in_parts)
-        self.shared = worth_sharing(kernel)
+        self._size = kind.size
         self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxesRoom]] = {}
         """the boxes of a piece of a row, and the room for them"""
-        self._whole = self._steps.room(self._cutting.shape, self._cutting.order) if self._cutting.blocks == 1 else None
-        self._tasks: list[Callable[[], None]] = []
-
-    @property
-    def failed(self) -> Expr | None:
-        """The operation that raised, in the last run."""
-        return self._steps.failed
 
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
-        self._steps.failed = None
-        out: Array = allocate(self._kind, self._last) if self._out is None else self._out
-        if self._whole is not None:
-            self._steps.run([*[values[slot] for slot in self._reads], out, *self._whole()])
-            return out
-        tasks = self._tasks
-        if not tasks:
-            inputs = [values[slot] for slot in self._reads]
-            tasks = self._cut_runs(inputs) if self._cutting.halvings else self._cut(inputs, out)
-            if self._lasting:
-                self._tasks = tasks
-        run_all(tasks, self.shared)
+        out = super().__call__(values)
         if self._laid is not None:
             self._operation.finish(out, self._joined(self._laid).reshape(out.shape), self._count)
         return out
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Blocks of whole rows, of which each gives its part of the result, or of parts of rows."""
+        if self._cutting.halvings:
+            return self._cut_runs(inputs)
         cutting, over, rank = self._cutting, self._steps.over, len(self._cutting.shape)
         tasks = []
         for index, part in self._indices:
@@ -154,7 +134,7 @@ class Reducing:
             laid = joins(laid[:, 0::2], laid[:, 1::2])
         if cutting.halvings:
             laid = laid.reshape([1 if axis in cutting.run else cutting.shape[axis] for axis in cutting.order])
-        if laid.size > self._kind.size:
+        if laid.size > self._size:
             axes = tuple([place for place, axis in enumerate(cutting.order) if axis in cutting.axes])
             laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)
         return laid if laid.size < 2 else laid.transpose(np.argsort(cutting.order))
