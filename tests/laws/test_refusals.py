@@ -13,14 +13,7 @@ import explorer as ex
 from explorer.core.function import Call, Item
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
-from tests.plan.programs import programs
-
-
-def prepared(roots: Any, **options: Any) -> ex.EvalPlan:
-    plan = ex.EvalPlan(**options)
-    for root in roots:
-        plan.register(root)
-    return plan.prepare()
+from tests.plan.programs import prepared, programs
 
 
 def check(plan: ex.EvalPlan) -> None:
@@ -83,7 +76,7 @@ def check_calls(plan: ex.EvalPlan) -> None:
 def test_nothing_in_golden_programs_is_refused_without_a_reason(name: str) -> None:
     """Every operation that is not fused, duplicate that is not merged, call that is not grouped has a coded reason."""
     build, options = PROGRAMS[name]
-    plan = prepared(build(), **options)
+    plan = prepared(*build(), **options)
     check(plan)
     check_calls(plan)
 
@@ -92,7 +85,7 @@ def test_nothing_in_golden_programs_is_refused_without_a_reason(name: str) -> No
 @settings(max_examples=80)
 @given(programs(), st.booleans())
 def test_nothing_in_random_programs_is_refused_without_a_reason(roots: list[ex.Expr], closed: bool) -> None:
-    plan = prepared(roots, open=Open(6 if closed else 500_000))
+    plan = prepared(*roots, open=Open(6 if closed else 500_000))
     check(plan)
     check_calls(plan)
 
@@ -107,7 +100,7 @@ def codes(plan: ex.EvalPlan, stage: str) -> dict[str, Any]:
 def test_an_operation_that_nothing_could_join_says_so() -> None:
     """An elementwise operation alone in its kernel names what reads it, or that there is nothing beside it."""
     x = ex.tensor(np.ones((3, 4), np.float32))
-    plan = prepared([ex.tanh(x), ex.cumsum(ex.sin(x), 0)])
+    plan = prepared(ex.tanh(x), ex.cumsum(ex.sin(x), 0))
     found = codes(plan, "fuse")
     assert set(found) == {"nothing_to_join", "reader"}
     assert found["reader"].facts["reader"] == "cumsum"
@@ -118,7 +111,7 @@ def test_an_operation_that_nothing_could_join_says_so() -> None:
 def test_a_maximum_with_turned_operands_is_no_duplicate() -> None:
     """maximum(a, b) and maximum(b, a) stay two, since of 0.0 and −0.0 each gives another; the refusal says it once."""
     a, b = ex.tensor(np.zeros(3)), ex.tensor(np.ones(3))
-    plan = prepared([ex.maximum(a, b) - ex.maximum(b, a), a + b - (b + a)])
+    plan = prepared(ex.maximum(a, b) - ex.maximum(b, a), a + b - (b + a))
     found = codes(plan, "dedup")
     assert set(found) == {"order_of_zeros"}
     assert plan.explain().count("order_of_zeros") == 2  # among the decisions, and among the costs
@@ -130,11 +123,11 @@ def test_calls_that_are_alike_and_not_grouped_have_reasons() -> None:
     step = ex.function(lambda x, w: ex.tanh(x @ w))
     w, small = ex.tensor(np.eye(4)), ex.tensor(np.eye(4, dtype=np.float32))
     x, y = ex.tensor(np.ones(4)), ex.tensor(np.ones(4, np.float32))
-    plan = prepared([step(step(x, w), w), step(y, small)])
+    plan = prepared(step(step(x, w), w), step(y, small))
     found = codes(plan, "group")
     assert {code: len(decision.subjects) for code, decision in found.items()} == {"depth": 2, "other_body": 1}
     assert found["depth"].facts["depths"] == 2
-    same = prepared([step(x, w), step(x, w)], without=["dedup"])
+    same = prepared(step(x, w), step(x, w), without=["dedup"])
     assert set(codes(same, "group")) == {"same_operands"}
 
 
@@ -143,10 +136,10 @@ def test_explaining_a_plan_ends_with_what_its_refusals_cost() -> None:
     """The costliest refusal comes first, with the time that it may cost, whatever its stage."""
     large, small = ex.tensor(np.ones((500, 500))), ex.tensor(np.ones((2, 2)))
     shared, other = large + 0.5, small + 0.5
-    plan = prepared([ex.negative(other) @ ex.relu(other), ex.negative(shared) @ ex.relu(shared)])
+    plan = prepared(ex.negative(other) @ ex.relu(other), ex.negative(shared) @ ex.relu(shared))
     told = plan.explain().split("what it costs: ")[1].splitlines()
     assert told[0] == "2 refusals, the costliest first"
     sizes = [decision.facts["lost_us"] for decision in plan.recording.refusals]
     assert sizes[0] > 1000 * sizes[-1] > 0
     assert "other_consumers" in told[1]
-    assert prepared([large @ large]).explain().find("what it costs") < 0
+    assert prepared(large @ large).explain().find("what it costs") < 0

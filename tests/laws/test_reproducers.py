@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
-from tests.plan.programs import programs
-
-
-def prepared(roots: Any, **options: Any) -> ex.EvalPlan:
-    plan = ex.EvalPlan(**options)
-    for root in roots:
-        plan.register(root)
-    return plan.prepare()
+from tests.plan.programs import prepared, programs
 
 
 def check(plan: ex.EvalPlan) -> None:
@@ -41,14 +34,14 @@ def check(plan: ex.EvalPlan) -> None:
 def test_every_decision_of_golden_programs_has_a_reproducer(name: str) -> None:
     """From any decision comes a cell of its own: a small graph, seeded leaves, a plan, and the decision asserted."""
     build, options = PROGRAMS[name]
-    check(prepared(build(), **options))
+    check(prepared(*build(), **options))
 
 
 @pytest.mark.spec("P-19")
 @settings(max_examples=30)
 @given(programs(12), st.booleans())
 def test_every_decision_of_random_programs_has_a_reproducer(roots: list[ex.Expr], closed: bool) -> None:
-    check(prepared(roots, open=Open(6 if closed else 500_000)))
+    check(prepared(*roots, open=Open(6 if closed else 500_000)))
 
 
 @pytest.mark.spec("P-19")
@@ -58,7 +51,7 @@ def test_a_reproducer_is_the_smallest_part_and_runs_in_a_process_of_its_own() ->
     y = x
     for _ in range(30):
         y = ex.sin(y) @ ex.tensor(np.eye(3, dtype=np.float32))
-    plan = prepared([ex.log(ex.exp(y)), y.sum()])
+    plan = prepared(ex.log(ex.exp(y)), y.sum())
     (decision,) = [d for d in plan.recording.decisions if d.code == "log_exp"]
     source = plan.reproducer(decision)
     assert "ex.sin" not in source
@@ -79,7 +72,7 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
     given_later = ex.operation("parameter")(kind=ex.TensorType((4,), np.float32), title='x"); import os #')()
     weight = ex.tensor(np.ones(4, np.float32))
     first, second = halves(given_later * ex.exp(weight))
-    plan = prepared([first + second], without=["simplify"], open=Open(2))
+    plan = prepared(first + second, without=["simplify"], open=Open(2))
     told = {decision.code: plan.reproducer(decision) for decision in plan.recording.decisions}
     assert {"too_large", "prepared_once"} <= set(told)
     assert "open=ex.plan.passes.open.Open(limit=2)" in told["too_large"]
@@ -92,7 +85,7 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
 def test_bodies_of_one_function_for_several_types_are_functions_of_one_name() -> None:
     """What rests on functions being called the same, as why their calls are not grouped does, is shown again too."""
     half = ex.function(lambda v: ex.tanh(v * 0.5))
-    plan = prepared([half(ex.tensor(np.ones(shape))) for shape in (2, 3, 4)])
+    plan = prepared(*[half(ex.tensor(np.ones(shape))) for shape in (2, 3, 4)])
     (decision,) = [decision for decision in plan.recording.decisions if decision.code == "other_body"]
     source = plan.reproducer(decision)
     assert source.count("@ex.function") == 3
@@ -113,8 +106,8 @@ def test_what_cannot_be_reproduced_says_why() -> None:
         def kernel(self, out: Any, x: Any) -> Any:
             return self.f(x, out=out)  # type: ignore[operator]
 
-    plan = prepared([ex.exp(Applying(np.sin)(ex.tensor(np.ones(3))))])
-    other = prepared([ex.exp(ex.sin(ex.tensor(np.ones(3))))])
+    plan = prepared(ex.exp(Applying(np.sin)(ex.tensor(np.ones(3)))))
+    other = prepared(ex.exp(ex.sin(ex.tensor(np.ones(3)))))
     with pytest.raises(ex.OperandError, match="a plan reproduces its own decisions"):
         plan.reproducer(other.recording.decisions[0])
     (chain,) = [decision for decision in plan.recording.decisions if decision.code == "chain"]

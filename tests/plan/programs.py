@@ -86,3 +86,11 @@ def programs(draw: st.DrawFn, size: int = 24) -> list[ex.Expr]:
         nodes.extend(made if isinstance(made, tuple) else (made,))
     count = draw(st.integers(1, 3))
     return [one() for _ in range(count)]
+
+
+def prepared(*roots: Any, **options: Any) -> ex.EvalPlan:
+    """The plan of some expressions, which has not run."""
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare()

@@ -12,17 +12,10 @@ import explorer as ex
 from explorer.plan.passes import Open
 from explorer.run.what_if import WhatIf
 from tests.golden.programs import PROGRAMS
-from tests.plan.programs import programs
+from tests.plan.programs import prepared, programs
 
 x = ex.tensor(np.ones((3, 4), np.float32), name="x")
 row = ex.tensor(np.ones(4, np.float32), name="row")
-
-
-def prepared(*roots: Any, **options: Any) -> ex.EvalPlan:
-    plan = ex.EvalPlan(**options)
-    for root in roots:
-        plan.register(root)
-    return plan.prepare()
 
 
 def asked(plan: ex.EvalPlan, code: str) -> WhatIf:

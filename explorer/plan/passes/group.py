@@ -163,7 +163,8 @@ class _Grouping:
         for index, node in enumerate(members):
             if parts:
                 for item in self.items.get(node.uid, ()):
-                    rows.enter(item, wholes[item.operation.index], index, decision)  # type: ignore[attr-defined]
+                    assert isinstance(item.operation, Item)
+                    rows.enter(item, wholes[item.operation.index], index, decision)
                 graph.removed.append((decision, node))
             else:
                 rows.enter(node, result, index, decision)

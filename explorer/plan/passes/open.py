@@ -73,7 +73,8 @@ class Open:
             else:
                 graph.removed.append((number, node))
                 for item in items.pop(node.uid, ()):
-                    graph.substitute(number, item, outputs[item.operation.index])  # type: ignore[attr-defined]
+                    assert isinstance(item.operation, Item)
+                    graph.substitute(number, item, outputs[item.operation.index])
             _enter_items(inside, items, graph)
             pending.extendleft(reversed(inside))
 
