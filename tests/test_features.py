@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,24 +93,18 @@ def _order(row: str) -> tuple[int, int]:
     return list(FAMILIES).index(found["family"]), int(found["number"])
 
 
-BEGUN = {
-    "C-9": "gradients by name; versions of blobs work",
-    "C-19": "fills with randomness, optimizers and the other operators of later work",
-    "C-20": "training",
-    "C-12": "ONNX export",
-    "I-6": "llama layers",
-    "I-7": "the expression's syntax tree as a picture",
-    "I-11": "a trained ResNet",
-    "P-4": "a loop of operations whose members differ in shape",
-    "P-18": "changes of prices",
-    "V-7": "canvases for control flow",
-    "V-14": "PNG",
-    "V-16": "VS Code and Colab were not tried",
-    "V-20": "cancelling inside one kernel, one pass or one drawing",
-    "V-21": "the JupyterLab extension and make site; a page steps without a kernel",
-    "V-22": "ex.testing, and a setting that leaves pictures out",
-}
-"""Rows of which a part is still open: what it is."""
+class Row(NamedTuple):
+    """A row as tests/rows.toml has it."""
+
+    title: str
+    open: str = ""
+    owed: bool = False
+
+
+def rows_of(tests: Path) -> dict[str, Row]:
+    """Every row by its id, in the order of the table; raises ValueError for an id that is none."""
+    written = tomllib.loads((tests / "rows.toml").read_text(encoding="utf-8"))
+    return {row: Row(**written[row]) for row in sorted(written, key=_order)}
 
 
 def _preference(test: Test, place: int) -> tuple[bool, bool, int, int]:
@@ -118,37 +113,49 @@ def _preference(test: Test, place: int) -> tuple[bool, bool, int, int]:
 
 
 def table(tests: Path) -> str:
-    """FEATURES.md as the tests have it."""
-    found = marked(tests)
-    shown: dict[str, Test] = {}
-    for row in {row for test in found for row in test.rows}:
-        naming = [(test, test.rows.index(row)) for test in found if row in test.rows]
-        shown[row] = min(naming, key=lambda one: _preference(*one))[0]
+    """FEATURES.md as the tests and tests/rows.toml have it; raises ValueError where the two contradict each other."""
+    rows, found = rows_of(tests), marked(tests)
+    naming: dict[str, list[tuple[Test, int]]] = {}
+    for test in found:
+        for place, row in enumerate(test.rows):
+            _order(row)
+            naming.setdefault(row, []).append((test, place))
+    for row, showing in naming.items():
+        if row not in rows:
+            raise ValueError(f"{row} is no row of tests/rows.toml, but {showing[0][0].name} names it")
+        if rows[row].owed:
+            raise ValueError(f"{row} is owed in tests/rows.toml, but {showing[0][0].name} shows it: say what is open")
     lines = [
         "# Features",
         "",
-        "What works, and the test that shows it. Written by `make features` from the tests' marks; not by hand.",
-        "*Open* names what a row still lacks.",
+        "Every row: what works, and the test that shows it. Written by `make features` from the tests' marks and",
+        "tests/rows.toml; not by hand. *Open* names what a row still lacks; of an *owed* row nothing is there yet.",
     ]
     last = None
-    for row in sorted(shown, key=_order):
+    for row, (title, missing, owed) in rows.items():
         family = list(FAMILIES)[_order(row)[0]]
         if family != last:
             lines += [
                 "",
                 f"## {FAMILIES[family].capitalize()}",
                 "",
-                "| id | what works | test |",
-                "| --- | --- | --- |",
+                "| id | row | what works | test |",
+                "| --- | --- | --- | --- |",
             ]
-        last, test = family, shown[row]
-        missing = f" *Open: {BEGUN[row]}.*" if row in BEGUN else ""
-        lines.append(f"| {row} | {test.sentence}{missing} | `{test.path}::{test.name}` |")
+        last = family
+        if owed:
+            lines.append(f"| {row} | {title} | *owed* | |")
+            continue
+        if row not in naming:
+            raise ValueError(f"{row} has no test that names it, and is not owed in tests/rows.toml")
+        test = min(naming[row], key=lambda candidate: _preference(*candidate))[0]
+        ending = f" *Open: {missing}.*" if missing else ""
+        lines.append(f"| {row} | {title} | {test.sentence}{ending} | `{test.path}::{test.name}` |")
     return "\n".join(lines) + "\n"
 
 
 def test_features_are_up_to_date() -> None:
-    """Every row of FEATURES.md names a test that carries its id, and every id that a test carries has a row."""
+    """FEATURES.md lists every row: with a test that carries its id, or as owed; no test carries another id."""
     written = FEATURES.read_text(encoding="utf-8") if FEATURES.exists() else ""
     assert written == table(TESTS), "FEATURES.md and the tests differ: run `make features`"
 
@@ -157,6 +164,7 @@ def test_features_are_up_to_date() -> None:
 def tests(tmp_path: Path) -> Path:
     folder = tmp_path / "tests"
     folder.mkdir()
+    (folder / "rows.toml").write_text('[V-2]\ntitle = "the panel"\n[M-D3]\ntitle = "categories"\nopen = "types"\n')
     return folder
 
 
@@ -167,9 +175,24 @@ def test_a_row_names_a_documented_test_first(tests: Path) -> None:
     )
     rows = [line for line in table(tests).splitlines() if "`tests" in line]
     assert rows == [
-        "| M-D3 | The panel says why | `tests/test_b.py::test_more` |",
-        "| V-2 | The panel says why | `tests/test_b.py::test_more` |",
+        "| M-D3 | categories | The panel says why *Open: types.* | `tests/test_b.py::test_more` |",
+        "| V-2 | the panel | The panel says why | `tests/test_b.py::test_more` |",
     ]
+
+
+def test_rows_without_a_test_are_owed_or_refused(tests: Path) -> None:
+    """A row stands in the table whether a test shows it or not; that a row has no test must be written down."""
+    (tests / "rows.toml").write_text('[T-1]\ntitle = "modules"\nowed = true\n[V-2]\ntitle = "the panel"\n')
+    with pytest.raises(ValueError, match="V-2 has no test"):
+        table(tests)
+    (tests / "test_a.py").write_text("@pytest.mark.spec('V-2')\ndef test_why(): ...\n")
+    assert "| T-1 | modules | *owed* | |" in table(tests).splitlines()
+    (tests / "test_b.py").write_text("@pytest.mark.spec('T-1')\ndef test_module(): ...\n")
+    with pytest.raises(ValueError, match="T-1 is owed"):
+        table(tests)
+    (tests / "test_b.py").write_text("@pytest.mark.spec('V-9')\ndef test_selection(): ...\n")
+    with pytest.raises(ValueError, match="V-9 is no row"):
+        table(tests)
 
 
 def test_marks_of_modules_classes_and_parameters_count(tests: Path) -> None:

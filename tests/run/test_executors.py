@@ -103,7 +103,7 @@ def test_executors_give_the_same_bits(
         sys.setswitchinterval(interval)
 
 
-@pytest.mark.spec("P-11", "M-E8")
+@pytest.mark.spec("P-11", "M-E8", "C-10")
 @pytest.mark.parametrize("name", ["mobilenet_v2", "encoder", "lstm"])
 def test_a_net_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """``net.run(x, executor="dag")`` gives what ``net.run(x)`` gives."""
