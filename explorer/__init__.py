@@ -98,14 +98,15 @@ def _follower() -> "AbstractContextManager[Follower] | None":
     return _late(make)
 
 
-def open(path: str | os.PathLike[str]) -> "Net":
+def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> "Net":
     """The net in a model's file, chosen by its ending: ``x.pnnx.param`` with ``x.pnnx.bin`` beside it.
 
-    Weights are read when they are needed. Raises FileError that names file, line, rule and fix.
+    ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. Raises
+    FileError that names file, line, rule and fix.
     """
     from explorer.formats import open as open_file
 
-    return open_file(path)
+    return open_file(path, weights=weights)
 
 
 def _save(net: "Net", path: str | os.PathLike[str]) -> None:
@@ -114,7 +115,7 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
     save(net, path)
 
 
-_hooks.save = _save
+_hooks.open, _hooks.save = open, _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.compare, _hooks.follower = _compare, _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call

@@ -25,6 +25,8 @@ class Hooks:
     """plan, expression or None → text"""
     compare: Callable[..., Any] = _empty
     """two plans → their comparison"""
+    open: Callable[..., Any] = _empty
+    """path, weights= → the net in a model's file"""
     save: Callable[..., Any] = _empty
     """net, path → a model's file"""
     call_gradient: Callable[..., Any] = _empty

@@ -13,8 +13,8 @@ from explorer.net.definition import NetDefinition
 from explorer.net.json import dumps, loads
 
 
-def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read ``x.json`` and what ``x.npz`` beside it holds.
+def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
+    """Read ``x.json`` and what ``weights`` holds, for None ``x.npz`` beside it.
 
     Without the ``.npz`` file the definition still loads, and each weight says, when asked for, that the file is absent.
     Raises FileError naming file, field, rule and fix.
@@ -37,8 +37,8 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
     if not declared:
         return definition
-    beside = given.with_suffix(".npz")
-    return replace(definition, weights=(NpzWeights if beside.exists() else AbsentNpz)(beside, declared))
+    stored = given.with_suffix(".npz") if weights is None else Path(weights)
+    return replace(definition, weights=(NpzWeights if stored.exists() else AbsentNpz)(stored, declared))
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:

@@ -46,6 +46,11 @@ class NpzWeights(Mapping[str, NDArray[Any]]):
             self._archive.close()
             raise self._error("\n    ".join(problems))
 
+    @property
+    def path(self) -> Path:
+        """The file that holds the weights."""
+        return self._path
+
     def __getitem__(self, key: str) -> NDArray[Any]:
         if key not in self._declared:
             raise UnknownNameError(key, kind="weight", known=self._declared)

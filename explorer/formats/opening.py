@@ -17,16 +17,20 @@ ENDINGS = (".pnnx.param", ".param", ".onnx", ".json")
 
 
 @work()
-def open(path: str | os.PathLike[str]) -> Net:
+def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> Net:
     """The net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
 
-    The graph is read, weights when they are asked for. Raises FileError that names file, line, rule and fix for a
-    file that is absent, malformed, or of another ending.
+    The graph is read, weights when they are asked for: from the file ``weights``, for None from the one beside the
+    graph's. Raises FileError that names file, line, rule and fix for a file that is absent, malformed, or of another
+    ending, and where ``weights`` is named for an ONNX file, which says itself where its weights lie.
     """
-    if not isinstance(path, (str, os.PathLike)):
-        raise FileError(
-            f"a {type(path).__name__} is no path", path=repr(path), rule="a model is opened by the path of its file"
-        )
+    for value in (path, weights):
+        if not isinstance(value, (str, os.PathLike)) and (value is path or value is not None):
+            raise FileError(
+                f"a {type(value).__name__} is no path",
+                path=repr(value),
+                rule="a model is opened by the path of its file",
+            )
     given = Path(path)
     if given.is_dir() or not given.name:
         raise FileError(
@@ -36,15 +40,22 @@ def open(path: str | os.PathLike[str]) -> Net:
     if follow is not None:
         follow(Progress("reading", given.name))
     if given.name.endswith(".onnx"):
+        if weights is not None:
+            raise FileError(
+                f"weights={os.fspath(weights)!r} for an ONNX file",
+                path=str(given),
+                rule="an ONNX file holds its weights, or names the files in its folder that do",
+                fix=f"ex.open({str(given)!r})",
+            )
         definition = onnx.read(given)
         from explorer.formats.onnx.operators import TABLE as ONNX
 
         return Net(definition, ONNX)
     if given.name.endswith(".json"):
-        definition = json.read(given)
+        definition = json.read(given, weights)
         return Net(definition, table_of(definition))
     if given.name.endswith(ENDINGS):
-        return Net(pnnx.read(given), TABLE)
+        return Net(pnnx.read(given, weights), TABLE)
     param = given.with_suffix(".param")
     beside = given.suffix == ".bin" and param.exists()
     raise FileError(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.errors import OperandError
+from explorer.core.errors import OperandError, StateError
 from explorer.core.expr import Expr, surrounded
 from explorer.core.function import Parameter
+from explorer.core.hooks import hooks
 from explorer.core.progress import work
 from explorer.core.tensor import tensor
 from explorer.core.types import Shape, TensorType
@@ -52,6 +54,50 @@ class BuildableNet(EditableNet):
     def name(self) -> str:
         """The net's name: its file's, without endings."""
         return self.definition.name
+
+    @property
+    def source(self) -> str:
+        """The file that holds the graph, "" for a net that was written; before init it may be set to another file.
+
+        Then the weights are those beside that file.
+        """
+        return self.definition.source
+
+    @source.setter
+    def source(self, path: str | os.PathLike[str]) -> None:
+        self._open(path, None)
+
+    @property
+    def weights_source(self) -> str:
+        """The file that holds the weights, "" where there is none; before init it may be set to another file."""
+        definition = self.definition
+        if not definition.source or not any(operator.weights for operator in definition.operators):
+            return ""
+        return str(getattr(definition.weights, "path", definition.source))
+
+    @weights_source.setter
+    def weights_source(self, path: str | os.PathLike[str]) -> None:
+        self._open(self.source, path)
+
+    def _open(self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> None:
+        """Take graph and weights from other files; nothing changes where they cannot be opened."""
+        if not self.definition.source or self._edits or self.weights.version or self._initialized >= 0:
+            was = (
+                "written, not opened"
+                if not self.definition.source
+                else "edited"
+                if self._edits or self.weights.version
+                else "initialised"
+            )
+            raise StateError(
+                f"another file for net {self.name!r}, which was {was}",
+                rule="a net's files can be changed between opening and init, before any edit",
+                fix="net = ex.open(path, weights=path)",
+            )
+        opened = hooks.open(path, weights=weights)
+        self.table, self._definition, self._weights = opened.table, opened.definition, opened.weights
+        self._made = None
+        self._forget()
 
     def unknown(self) -> list[UnknownType]:
         """All operator types of the net that explorer does not know, each with its operators and near known types."""
@@ -106,6 +152,14 @@ class BuildableNet(EditableNet):
 
     @work()
     def _build(self, inputs: dict[str, Expr]) -> Build:
+        if not self.definition.operators and not self.definition.outputs:
+            raise graph_error(
+                self.definition.source,
+                None,
+                f"net {self.name!r} has no operators",
+                rule="a net that is built must have an operator, or hand out an input",
+                fix='net.Relu("x", "y"), or open the file that the exporter wrote',
+            )
         if not self.definition.outputs:
             raise OperandError(
                 f"net {self.name!r} has no outputs", rule="a net is built for its outputs", fix='net.output("y")'

@@ -18,6 +18,7 @@ Write one from nothing, in explorer's own operator types, or edit what a file ga
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -34,6 +35,9 @@ from explorer.net.table import OperatorTable
 from explorer.net.weights import NetWeights, joined
 from explorer.net.writing import Draft, Names, OperatorCall, Written, names_of, own_name_of, write
 
+_FILES = (".param", ".bin", ".onnx", ".json")
+"""endings of names that are files of models"""
+
 
 class EditableNet:
     """A definition with the table of its operator types and its weights, and what edits them.
@@ -44,6 +48,15 @@ class EditableNet:
     table: OperatorTable
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
+        if isinstance(table, (str, os.PathLike)) or (
+            isinstance(definition, (str, os.PathLike)) and os.fspath(definition).endswith(_FILES)
+        ):
+            weights = f", weights={os.fspath(table)!r}" if isinstance(table, (str, os.PathLike)) else ""
+            raise OperandError(
+                f"a net of the file {str(definition)!r}",
+                rule="Net takes the name of a net that is written; a model's file is opened",
+                fix=f"ex.open({str(definition)!r}{weights})",
+            )
         if isinstance(definition, str):
             table = TABLE if table is None else table
             definition = NetDefinition.of(definition, [], [], [], dialect=table.format, rewrites=table.rewrites)

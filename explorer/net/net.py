@@ -20,6 +20,7 @@ from explorer.net.definition import BlobDefinition, NetDefinition
 from explorer.net.findings import ends, find, nodes_of
 from explorer.net.given import as_array, is_shape, named_inputs
 from explorer.net.operator import NetOperator
+from explorer.net.run_log import run_log
 from explorer.net.shapes import check_inputs, shape_text
 from explorer.net.table import OperatorTable
 from explorer.plan.planner import Options, Planned, plan
@@ -74,10 +75,11 @@ class Net(BuildableNet):
     @property
     def operators(self) -> dict[str, NetOperator]:
         """All operators by name, in the file's order."""
-        return {operator.name: NetOperator(operator, self.weights) for operator in self.definition.operators}
+        return {operator.name: self[operator.name] for operator in self.definition.operators}
 
     def __getitem__(self, name: str) -> NetOperator:
-        return NetOperator(self.definition.operator(name), self.weights)
+        definition = self.definition
+        return NetOperator(definition.operator(name), self.weights, definition, self.table)
 
     def __contains__(self, name: object) -> bool:
         return any(operator.name == name for operator in self.definition.operators)
@@ -100,8 +102,9 @@ class Net(BuildableNet):
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """The outputs for arrays given in order or by name (keywords, or one dict): one alone, else a dict by name.
 
-        Number, names, shapes and dtypes are checked before anything is computed. The plan is kept for the next run.
-        ``executor`` is that of a plan; an input of this name is given in order, or in a dict.
+        A list of samples is stacked to one array. Number, names, shapes and dtypes are checked before anything is
+        computed. The plan is kept for the next run. ``executor`` is that of a plan; an input of this name is given in
+        order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
         """
         if executor not in EXECUTORS:
             raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
@@ -115,7 +118,7 @@ class Net(BuildableNet):
         with self._lock:
             program, build = self._program(types, Options(lanes=EXECUTORS[executor].lanes))
             program.bind({build.inputs[name]: array for name, array in arrays.items()})
-            EXECUTORS[executor].run(program, None)
+            EXECUTORS[executor].run(program, run_log(program, self._builder))
             values = program.take()
         results = dict(zip(self.definition.outputs, values, strict=True))
         return next(iter(results.values())) if len(results) == 1 else results

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from explorer.core.errors import UnknownNameError
 from explorer.core.tensor import Tensor
-from explorer.net.definition import OperatorDefinition, Plain
+from explorer.core.types import Array
+from explorer.net.arguments import Arguments
+from explorer.net.definition import NetDefinition, OperatorDefinition
+from explorer.net.table import OperatorTable
 from explorer.net.weights import NetWeights
 
 
 class OperatorWeights(Mapping[str, Tensor]):
-    """The weights of an operator by attribute: read one, set one (its shape and dtype are checked), delete one."""
+    """The weights of an operator by attribute: read one, set one (its shape and dtype are checked), delete one.
+
+    ``del weights["bias"]`` releases its memory, and the next use reads the file again; ``weights.take("bias")`` reads
+    and releases in one call.
+    """
 
     def __init__(self, definition: OperatorDefinition, weights: NetWeights) -> None:
         self._definition, self._weights = definition, weights
@@ -32,6 +39,14 @@ class OperatorWeights(Mapping[str, Tensor]):
     def __delitem__(self, name: str) -> None:
         self._weights.release(self._definition.name, self._check(name))
 
+    def take(self, name: str, dtype: Any = None, *, release: bool = True) -> Array:
+        """Return a weight as a read-only array of the declared shape, and release what the net held of it.
+
+        ``dtype``, where it is named, must be the declared one. Raises OperandError for a weight without elements and
+        for another dtype, FileError for a weight whose dtype NumPy lacks or whose bytes in the file do not fit.
+        """
+        return self._weights.take(self._definition.name, self._check(name), dtype, release=release)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._definition.weights)
 
@@ -40,14 +55,20 @@ class OperatorWeights(Mapping[str, Tensor]):
 
 
 class NetOperator:
-    """An operator by its name; its weights are attributes too: ``net["conv1"].weight``."""
+    """An operator of a net by its name; its weights are attributes too: ``net["conv1"].weight``."""
 
     definition: OperatorDefinition
     weights: OperatorWeights
+    _program: NetDefinition
+    _table: OperatorTable
 
-    def __init__(self, definition: OperatorDefinition, weights: NetWeights) -> None:
+    def __init__(
+        self, definition: OperatorDefinition, weights: NetWeights, program: NetDefinition, table: OperatorTable
+    ) -> None:
         object.__setattr__(self, "definition", definition)
         object.__setattr__(self, "weights", OperatorWeights(definition, weights))
+        object.__setattr__(self, "_program", program)
+        object.__setattr__(self, "_table", table)
 
     @property
     def name(self) -> str:
@@ -75,12 +96,31 @@ class NetOperator:
         return self.definition.outputs
 
     @property
-    def arguments(self) -> Mapping[str, Plain]:
-        """Its plain arguments by name."""
-        return self.definition.arguments
+    def arguments(self) -> Arguments:
+        """Its plain arguments by name; ``arguments.kind("stride")`` tells the kind of one, as PNNX numbers kinds."""
+        return Arguments(self.name, self.definition.arguments)
+
+    @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The operators whose blobs it reads, by name, each once, in the order of its inputs."""
+        program = self._program
+        producers = (program.blobs[blob].producer for blob in program.ssa.operator(self.name).inputs)
+        return tuple(dict.fromkeys(name for name in producers if name is not None))
+
+    @property
+    def successors(self) -> tuple[str, ...]:
+        """The operators that read its outputs, by name, each once, in the order of its outputs."""
+        program = self._program
+        readers = (program.blobs[blob].consumers for blob in program.ssa.operator(self.name).outputs)
+        return tuple(dict.fromkeys(name for names in readers for name in names))
+
+    @property
+    def layer(self) -> Callable[..., Any] | None:
+        """The function registered for its type, which records what it computes; None for an unknown type."""
+        return self._table.get(self.type)
 
     def __getattr__(self, name: str) -> Tensor:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         try:
             return self.weights[name]

@@ -85,6 +85,12 @@ class BlobDefinition:
     version: int = 0
     """how often the blob had been written before"""
 
+    @property
+    def params(self) -> dict[str, str]:
+        """The names of unknown lengths as PNNX keeps them with an operand: ``{"__shape__0": "batch"}``."""
+        lengths = enumerate(self.shape or ())
+        return {f"__shape__{axis}": length for axis, length in lengths if isinstance(length, str)}
+
 
 def memory_dtype(name: str) -> np.dtype[Any]:
     """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.

@@ -95,6 +95,10 @@ class OperatorTable:
     def __getitem__(self, type: str) -> Builder:
         return self._builders[type]
 
+    def get(self, type: str) -> Builder | None:
+        """The builder of a type, None for one that is not known."""
+        return self._builders.get(type)
+
     def registration(self, type: str) -> str:
         """The line that registers a type."""
         format = "" if self.format == "pnnx" else f', format="{self.format}"'

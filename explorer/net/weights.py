@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -50,9 +51,9 @@ class JoinedWeights(Mapping[str, Array]):
 
     def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
         self._base, self._added = base, dict(added)
-        absent = getattr(base, "error", None)
-        if absent is not None:
-            self.error = absent
+        for name in ("error", "path"):
+            if hasattr(base, name):
+                setattr(self, name, getattr(base, name))
 
     def __getitem__(self, key: str) -> Array:
         return self._added[key] if key in self._added else self._base[key]
@@ -121,12 +122,17 @@ class NetWeights:
         return made
 
     def replace(self, operator: str, attribute: str, value: Any) -> None:
-        """Use another array from now on; raises OperandError where its shape or dtype is not the declared one."""
+        """Use another array from now on; raises OperandError where its shape or dtype is not the declared one.
+
+        Numbers in a list take the declared dtype, and the declared shape where the list is flat and of its size.
+        """
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
         wanted = memory_dtype(reference.dtype)
         if not isinstance(value, (Tensor, np.ndarray)):
             array = array.astype(wanted)
+            if array.shape == (math.prod(reference.shape),):
+                array = array.reshape(reference.shape)
         if array.shape != reference.shape or array.dtype != wanted:
             raise OperandError(
                 f"{array.dtype.name} {array.shape} for the weight {attribute!r} of operator {operator!r}",
@@ -135,6 +141,31 @@ class NetWeights:
             )
         self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
         self.version += 1
+
+    def take(self, operator: str, attribute: str, dtype: Any = None, *, release: bool = True) -> Array:
+        """Read a weight as an array of its own, read-only, and release what is held of it.
+
+        Raises OperandError for a weight without elements, and where ``dtype`` is named and not the declared one.
+        """
+        reference = self._definition.operator(operator).weights[attribute]
+        named = f"the weight {attribute!r} of operator {operator!r}"
+        if 0 in reference.shape:
+            raise OperandError(
+                f"{named} is empty: its shape is {reference.shape}",
+                rule="a weight that is read must have elements",
+                fix="run the net without reading it",
+            )
+        declared = memory_dtype(reference.dtype)
+        if dtype is not None and np.dtype(dtype) != declared:
+            raise OperandError(
+                f"{named} as {np.dtype(dtype).name}",
+                rule=f"a weight must be read as the dtype that the net declares, {declared.name}",
+                fix=f"leave dtype out, and convert the array: .astype({np.dtype(dtype).name!r})",
+            )
+        array = self.tensor(operator, attribute).array
+        if release:
+            self.release(operator, attribute)
+        return array
 
     @property
     def are_replaced(self) -> bool:

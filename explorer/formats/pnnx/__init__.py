@@ -15,13 +15,14 @@ from explorer.net.definition import NetDefinition
 __all__ = ["AbsentWeights", "StoredWeights", "read", "save"]
 
 
-def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read ``x.param`` and the weights of ``x.bin`` beside it.
+def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
+    """Read ``x.param`` and the weights of the file ``weights``, for None of ``x.bin`` beside it.
 
     Without the ``.bin`` file the definition still loads, and each weight says, when asked for, that the file is absent.
     Raises FileError naming file, line, what was found, the rule and the fix.
     """
-    param, bin = _pair(path)
+    param, beside = _pair(path)
+    bin = beside if weights is None else Path(weights)
     try:
         data = param.read_bytes()
     except OSError as error:

@@ -62,6 +62,11 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
                 fix=_AGAIN,
             )
 
+    @property
+    def path(self) -> Path:
+        """The file that holds the weights."""
+        return self._path
+
     def __getitem__(self, key: str) -> NDArray[Any]:
         reference = self._reference(key)
         if reference.dtype == "complex32":
@@ -125,6 +130,11 @@ class AbsentWeights(Mapping[str, NDArray[Any]]):
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
         self._path = path
         self._declared = {reference.key: reference for reference in declared}
+
+    @property
+    def path(self) -> Path:
+        """The file that should hold the weights."""
+        return self._path
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         if key not in self._declared:

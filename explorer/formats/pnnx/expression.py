@@ -91,7 +91,8 @@ def parse(text: str, operands: int | None = None) -> Parsed:
 
 
 def _tokens(text: str) -> list[_Token]:
-    tokens, start, end = [], 0, len(text.rstrip())
+    tokens, start = [], 0
+    end = len(text.rstrip().removesuffix(";").rstrip())
     while start < end:
         found = _TOKEN.match(text, start)
         assert found is not None

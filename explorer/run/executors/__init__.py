@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from explorer.run.executors.dag import run_dag
 from explorer.run.executors.simple import run_simple
+from explorer.run.observer import Observer
 from explorer.run.program import Program
 from explorer.run.timing import Timing
-from explorer.run.watch import Watch
 
 
 class Executor(NamedTuple):
     """A way to run programs, and how many kernels at a time their memory is planned for unless a plan says so."""
 
-    run: Callable[[Program, Watch | None], Timing]
+    run: Callable[[Program, Observer | None], Timing]
     lanes: int
 
 

@@ -12,13 +12,13 @@ from explorer.core.progress import Follower, Progress, follower
 from explorer.run.crew import Crew
 from explorer.run.dependencies import worth_threads
 from explorer.run.executors.simple import run_simple
+from explorer.run.observer import Observer
 from explorer.run.program import Program, failure
 from explorer.run.timing import Timing
-from explorer.run.watch import Watch
 from explorer.run.workers import single_threaded_products, threads
 
 
-def run_dag(program: Program, watch: Watch | None = None) -> Timing:
+def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     """Run execution chains as soon as what they wait for is there, of those that are ready the first planned one.
 
     The values are those of ``run_simple``. Where fewer than two chains are worth a thread, or there is one thread, it
@@ -45,7 +45,7 @@ class _Run:
 
     crew: Crew
 
-    def __init__(self, program: Program, watch: Watch | None, follow: Follower | None) -> None:
+    def __init__(self, program: Program, watch: Observer | None, follow: Follower | None) -> None:
         self.follow = follow
         self._program, self._watch = program, watch
         self._kernels, self._chains = program.planned.schedule.kernels, program.chains.kernels

@@ -9,13 +9,13 @@ import numpy as np
 
 from explorer.core.errors import RunError
 from explorer.core.progress import Follower, Progress, follower
+from explorer.run.observer import Observer
 from explorer.run.program import Program, failure
 from explorer.run.timing import Timing
-from explorer.run.watch import Watch
 from explorer.run.workers import single_threaded_products
 
 
-def run_simple(program: Program, watch: Watch | None = None) -> Timing:
+def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     """Run all kernels.
 
     Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the
@@ -49,7 +49,7 @@ def _run(program: Program, times: list[int]) -> None:
         note(perf_counter_ns())
 
 
-def _run_seen(program: Program, times: list[int], watch: Watch | None, follow: Follower | None) -> None:
+def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: Follower | None) -> None:
     """The time of who watches and who follows is not counted."""
     values, kernels = program.values, program.planned.schedule.kernels
     watching = 0

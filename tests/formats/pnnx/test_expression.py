@@ -220,3 +220,20 @@ def test_traversals_visit_every_node_once_in_their_order(tree: Node) -> None:
     place = {id(node): index for index, node in enumerate(after)}
     if len(place) == len(after):
         assert all(place[id(member)] < place[id(node)] for node in before for member in members(node))
+
+
+@pytest.mark.spec("I-7")
+@pytest.mark.parametrize(
+    ("text", "operands"),
+    [
+        ("mul(@2, add(@0, @1));", 3),
+        ("add(add(mul(@0, @1), mul(@2, add(add(add(@0, @2), @3), @4))), @5);", 6),
+        ("  add(@0 ,@1) ; ", 2),
+    ],
+)
+def test_blanks_and_one_closing_semicolon_are_allowed(text: str, operands: int) -> None:
+    """Expressions are read as InferFramework's text writes them: with blanks, and a semicolon at the end."""
+    bare = re.sub(r"[\s;]", "", text)
+    assert parse(text, operands) == parse(bare, operands)
+    with pytest.raises(ExpressionError):
+        parse(bare + ";;", operands)
