@@ -76,6 +76,12 @@ def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
     return showing.explain(plan, what)
 
 
+def _to_graphviz(plan: EvalPlan, stage: str | None = None) -> Any:
+    from explorer import showing
+
+    return showing.to_graphviz(plan, stage)
+
+
 def _compare(before: Any, after: Any) -> Any:
     from explorer import showing
 
@@ -117,7 +123,7 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
 
 _hooks.open, _hooks.save = open, _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
-_hooks.compare, _hooks.follower = _compare, _follower
+_hooks.compare, _hooks.to_graphviz, _hooks.follower = _compare, _to_graphviz, _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from explorer.core.errors import OperandError
+import graphviz  # type: ignore[import-untyped]
+
+from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.progress import Cancelled, Follower, Progress
 from explorer.core.structure import flatten
@@ -17,7 +19,7 @@ from explorer.plan import Planned
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recorder import expressions
-from explorer.view import text
+from explorer.view import dot, text
 from explorer.view.compared import Compared
 from explorer.view.costs import costs, gains
 from explorer.view.widget import GraphView
@@ -127,6 +129,17 @@ def explore_layer(
     if run and written.valued:
         made.eval()
     return ExpressionView(made, **{"position": 0, **options})
+
+
+def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
+    """Return the graph of a plan after a stage, for None at the end."""
+    recording = plan.recording
+    if stage is None:
+        return dot.to_graphviz(recording)
+    ends = {each.name: each.last for each in recording.stages}
+    if stage not in ends:
+        raise UnknownNameError(stage, kind="stage", known=ends)
+    return dot.to_graphviz(recording, ends[stage])
 
 
 def compare(before: EvalPlan, after: EvalPlan | Recording) -> Compared:

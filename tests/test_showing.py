@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import graphviz
 import numpy as np
 import pytest
 
@@ -146,3 +147,18 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
         view.focus("conv3")
     view.selected = -1
     assert view.selected_scope is None
+
+
+@pytest.mark.spec("V-14")
+def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
+    """`plan.to_graphviz()` is a graphviz.Digraph of the plan's graph; a stage's name gives the graph after it."""
+    x = ex.tensor(np.ones((4, 4), np.float32), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x @ x) * 2 + x @ x)
+    recorded, final = plan.to_graphviz("recorded"), plan.to_graphviz()
+    assert isinstance(final, graphviz.Digraph)
+    assert (recorded.source.count("matmul"), final.source.count("matmul")) == (2, 1)
+    assert "cluster" in final.source
+    assert "cluster" not in recorded.source
+    with pytest.raises(ex.UnknownNameError, match="fuse"):
+        plan.to_graphviz("fused")

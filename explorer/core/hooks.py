@@ -23,6 +23,8 @@ class Hooks:
     """expression(s), plan or recording → widget"""
     explain: Callable[..., Any] = _empty
     """plan, expression or None → text"""
+    to_graphviz: Callable[..., Any] = _empty
+    """plan, stage → graphviz.Digraph"""
     compare: Callable[..., Any] = _empty
     """two plans → their comparison"""
     open: Callable[..., Any] = _empty
