@@ -155,6 +155,7 @@ def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
     x = ex.tensor(np.ones((4, 4), np.float32), name="x")
     plan = ex.EvalPlan()
     plan.register(ex.tanh(x @ x) * 2 + x @ x)
+    plan.prepare()
     recorded, final = plan.to_graphviz("recorded"), plan.to_graphviz()
     assert isinstance(final, graphviz.Digraph)
     assert (recorded.source.count("matmul"), final.source.count("matmul")) == (2, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.blas import CHOSEN
 from explorer.core.device import Device, cpu
@@ -27,9 +27,6 @@ from explorer.run.results import recalled, remember
 from explorer.run.timing import Timing
 from explorer.run.watch import Watch
 from explorer.run.what_if import WhatIf, what_if
-
-if TYPE_CHECKING:
-    import graphviz  # type: ignore[import-untyped]
 
 COSTS = ("reference", "measured")
 RECORDS = ("times", "values", "off")
@@ -270,14 +267,12 @@ class EvalPlan:
         text: str = hooks.explain(self, what)
         return text
 
-    def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
-        """Return the graph in the DOT language as it stands after a stage ("recorded", "fuse", …), for None at the end.
+    def to_graphviz(self, stage: str | None = None) -> Any:
+        """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
 
-        Fused kernels are clusters; ``.source`` is the text, which Graphviz and other tools read. Raises
-        UnknownNameError for a stage that the plan does not have.
+        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for a stage that is not there.
         """
-        digraph: graphviz.Digraph = hooks.to_graphviz(self, stage)
-        return digraph
+        return hooks.to_graphviz(self, stage)
 
     def compare(self, other: EvalPlan | Recording) -> Any:
         """This plan and another one, of the same graph or of another, side by side: text, pictures, and views."""
