@@ -60,7 +60,8 @@ class Options:
     lanes: int = 1
     """how many kernels may run at a time: memory that one of them still reads is not used again by another"""
     order: str = "earliest"
-    """which of the ready kernels is picked"""
+    """which of the ready kernels is picked: "earliest", the one recorded first, or "depth_first", InferFramework's
+    order, in which of two branches the one that comes last by name runs to its end before the other"""
     prices: Prices = REFERENCE
     """what groups and the order are priced with"""
     group: Group = field(default_factory=Group)

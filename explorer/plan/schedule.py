@@ -36,8 +36,11 @@ class Kernel:
     level: int = 0
     chain: int = 0
     ready: tuple[Pick, ...] = ()
-    """some of what could have been picked in its place, itself first"""
+    """some of the kernels whose operands are there when it is picked, itself among them"""
     ready_count: int = 1
+    waiting: tuple[Pick, ...] = ()
+    """where kernels run at one time, some of those of which every operand has begun and one has not ended"""
+    waiting_count: int = 0
     why: str = ""
     flops: int = 0
     bytes: int = 0

@@ -150,8 +150,11 @@ class Group:
 class Kernel:
     """One scheduled step: the nodes it computes (the last one's value is its result), and where it stands.
 
-    ``ready`` lists up to eight nodes that could have been picked at this moment, of ``ready_count``; ``why`` says
-    what decided. ``buffer`` is a row of ``Schedule.buffers``, −1 for a view or a result handed to the user.
+    ``ready`` lists up to eight results, its own among them, of the ``ready_count`` kernels whose operands are there at
+    this moment; ``why`` says what decided: "only", "constant", "ready_first", or the order's rule. Where kernels run at
+    one time, ``waiting`` lists up to eight results of the ``waiting_count`` kernels of which every operand has begun
+    and one has not ended, by the estimates. ``buffer`` is a row of ``Schedule.buffers``, −1 for a view or a result
+    handed to the user.
     """
 
     nodes: tuple[int, ...]
@@ -171,6 +174,8 @@ class Kernel:
     """the nodes whose values are dead after this kernel"""
     live: int = 0
     """planned bytes of intermediates alive while this kernel runs, results included, leaves excluded"""
+    waiting: tuple[int, ...] = ()
+    waiting_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,6 +323,8 @@ def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
             kernel.why,
             numbers(kernel.frees),
             kernel.live,
+            tuple([ids[pick[2]] for pick in sorted(kernel.waiting)]),
+            kernel.waiting_count,
         )
         for kernel in schedule.kernels
     ]

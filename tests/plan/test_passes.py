@@ -318,26 +318,3 @@ def test_a_closed_call_needs_what_its_body_needs() -> None:
     opened = plan([call]).schedule
     assert (opened.bound, opened.peak) == (2 * 64 * 64 * 8, 2 * 64 * 64 * 8 + 8)  # the sum has memory of its own
     assert (closed.live, closed.scratch) == (opened.peak, opened.arena)
-
-
-@pytest.mark.spec("P-7")
-def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
-    """With order="depth_first" a kernel's first reader is followed to the end before its second; values are equal."""
-    x = ex.tensor(np.ones((3, 4)))
-    start = np.exp(x)
-    ways = [start.sum(axis=0), start.sum(axis=1)]
-    for _ in range(3):
-        ways = [ex.cumsum(way, 0) for way in ways]
-    roots = [ways[0].sum() + ways[1].sum()]
-    names = {}
-    for order in ("earliest", "depth_first"):
-        planned = plan(roots, Options(order=order))
-        places = {kernel.result.uid: place for place, kernel in enumerate(planned.schedule.kernels)}
-        for kernel in planned.schedule.kernels:
-            assert all(places.get(read.uid, -1) < places[kernel.result.uid] for read in kernel.reads)
-        names[order] = [kernel.result.shape for kernel in planned.schedule.kernels if kernel.result.ndim == 1]
-        np.testing.assert_allclose(run(planned)[0], ex.evaluate(roots[0]))
-    assert names["earliest"] == [(4,), (3,)] * 4
-    assert names["depth_first"] in ([(4,)] * 4 + [(3,)] * 4, [(3,)] * 4 + [(4,)] * 4)
-    with pytest.raises(ex.UnknownNameError, match="known: depth_first, earliest"):
-        Options(order="widest")

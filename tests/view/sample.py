@@ -282,13 +282,9 @@ def mlp() -> Recording:
     make.stage("run", "run", "measured", steps=4)
     make.recording.schedule = Schedule(
         (
-            Kernel((product,), 1, 0, 196608, 6144, 0, 21.0, 0, False, (product,), 1, "the only ready kernel", (), 6144),
-            Kernel(
-                (biased, active), 2, 0, 16896, 6144, 0, 1.9, 1, False, (active, doubled), 2, "frees most", (), 12288
-            ),
-            Kernel(
-                (doubled,), 2, 1, 1536, 6144, 0, 1.2, 0, True, (doubled,), 1, "the only ready kernel", (product,), 12288
-            ),
+            Kernel((product,), 1, 0, 196608, 6144, 0, 21.0, 0, False, (product,), 1, "only", (), 6144),
+            Kernel((biased, active), 2, 0, 16896, 6144, 0, 1.9, 1, False, (active, doubled), 2, "earliest", (), 12288),
+            Kernel((doubled,), 2, 1, 1536, 6144, 0, 1.2, 0, True, (doubled,), 1, "only", (product,), 12288),
             Kernel(
                 (joined, stable, loss),
                 3,
@@ -301,7 +297,7 @@ def mlp() -> Recording:
                 False,
                 (loss,),
                 1,
-                "the only ready kernel",
+                "only",
                 (active, doubled),
                 18436,
             ),

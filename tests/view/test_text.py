@@ -29,7 +29,7 @@ def test_there_is_one_line_a_decision_and_one_a_kernel():
     lines = text(recording).splitlines()
     assert sum(line.startswith(("  ✓", "  ✗")) for line in lines) == len(recording.decisions)
     start = lines.index("schedule: 4 kernels, 3 buffers, peak 18 KB, 30.3 KB without reuse")
-    assert lines[start + 2] == "  2 add → tanh: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; frees most"
+    assert lines[start + 2] == "  2 add → tanh: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
     assert len(lines) == start + 5
 
 

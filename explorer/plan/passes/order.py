@@ -1,7 +1,9 @@
 """Order: Kahn's algorithm over kernels; of what is ready, constants come first, then the earliest recorded.
 
-Where several kernels may run at a time, what a kernel makes ready is ready when it ends, by the reference prices: the
-order is that in which kernels begin, and tells memory which of them run together.
+A kernel is ready when the values that it reads are there. Where several kernels may run at a time, the order is that
+in which kernels begin in a run that takes the reference prices: a value is there when the kernel that gives it has
+ended in that run. Kernels that read what still runs wait, and are noted beside those that are ready. The same run tells
+memory which kernels overlap.
 """
 
 from __future__ import annotations
@@ -10,12 +12,68 @@ import heapq
 from dataclasses import dataclass, field
 
 from explorer.plan.cost import REFERENCE, Prices
+from explorer.plan.depth_first import depth_first
 from explorer.plan.graph import Graph
 from explorer.plan.kernels import kernels_of
 from explorer.plan.schedule import Kernel, Pick, Schedule
 
 RULES = ("earliest", "depth_first")
 _SHOWN = 8
+
+
+class _Queue:
+    """Kernels that are ready: the values that they read are there; and, in parallel runs, those whose values are not
+    there yet although every kernel that gives one has begun.
+    """
+
+    def __init__(self, picks: list[Pick], needs: list[int], users: list[list[int]], parallel: bool) -> None:
+        self.picks, self.users = picks, users
+        self.needs = needs
+        """for each kernel how many of the kernels that it reads have not ended"""
+        self.unbegun = needs.copy() if parallel else None
+        """for each kernel how many of the kernels that it reads have not begun"""
+        self.ready = [pick for pick, need in zip(picks, needs, strict=True) if need == 0]
+        heapq.heapify(self.ready)
+        self.constants = sum([not pick[0] for pick in self.ready])
+        self.waiting: list[Pick] = []
+        """a heap, in which kernels that became ready stay until they are at its top"""
+        self.waiting_count = 0
+
+    def begin(self, kernel: Kernel, rule: str) -> None:
+        """Take the next kernel out; note on it which others are ready or wait, and why it comes before them."""
+        ready = self.ready
+        kernel.ready = tuple(ready[:_SHOWN])
+        kernel.ready_count = count = len(ready)
+        if self.waiting_count:
+            while not self.needs[self.waiting[0][-1]]:
+                heapq.heappop(self.waiting)
+            waiting = [pick for pick in self.waiting[: 2 * _SHOWN] if self.needs[pick[-1]]]
+            kernel.waiting, kernel.waiting_count = tuple(waiting[:_SHOWN]), self.waiting_count
+        if count == 1:
+            kernel.why = "ready_first" if self.waiting_count else "only"
+        else:
+            kernel.why = "constant" if kernel.constant and self.constants < count else rule
+        self.constants -= kernel.constant
+        index = heapq.heappop(ready)[-1]
+        if self.unbegun is not None:
+            for user in self.users[index]:
+                self.unbegun[user] -= 1
+                if self.unbegun[user] == 0:
+                    heapq.heappush(self.waiting, self.picks[user])
+                    self.waiting_count += 1
+
+    def end(self, index: int) -> None:
+        """Let a kernel end: kernels that waited for no other one are ready."""
+        needs = self.needs
+        for user in self.users[index]:
+            needs[user] -= 1
+            if needs[user] == 0:
+                pick = self.picks[user]
+                heapq.heappush(self.ready, pick)
+                if not pick[0]:
+                    self.constants += 1
+                if self.unbegun is not None:
+                    self.waiting_count -= 1
 
 
 class Lanes:
@@ -30,7 +88,8 @@ class Order:
     lanes: int = 1
     """how many kernels may run at a time"""
     rule: str = "earliest"
-    """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first"""
+    """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
+    which runs the branch that comes last by name to its end before another one (explorer/plan/depth_first.py)"""
     name = "order"
 
     def run(self, graph: Graph) -> Schedule:
@@ -48,31 +107,20 @@ class Order:
                     needs[index] += 1
         ranks = graph.ranks
         picks: list[Pick] = []
-        places = _depth_first(users, producers) if self.rule == "depth_first" else None
+        places = depth_first(leaves, kernels, users) if self.rule == "depth_first" else None
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             rank = ranks.get(uid, uid) if places is None else places[index]
             picks.append((not kernel.constant, rank, uid, index))
-        ready = [pick for pick, need in zip(picks, needs, strict=True) if need == 0]
-        heapq.heapify(ready)
-
-        def release(ended: int) -> None:
-            for user in users[ended]:
-                needs[user] -= 1
-                if needs[user] == 0:
-                    heapq.heappush(ready, picks[user])
-
+        queue = _Queue(picks, needs, users, parallel=self.lanes > 1)
         ordered: list[Kernel] = []
         running: list[tuple[float, int, int]] = []  # when each ends, its place in the order, its number
         now = 0.0
         chains = 0
-        while ready:
-            index = ready[0][-1]
+        while queue.ready:
+            index = queue.ready[0][-1]
             kernel = kernels[index]
-            kernel.ready = tuple(ready[:_SHOWN])
-            kernel.ready_count = len(ready)
-            kernel.why = "only" if len(ready) == 1 else "constant" if kernel.constant else self.rule
-            heapq.heappop(ready)
+            queue.begin(kernel, self.rule)
             before = producers[index]
             if len(before) == 1:
                 (producer,) = before
@@ -87,13 +135,13 @@ class Order:
             kernel.until = len(ordered)
             ordered.append(kernel)
             if self.lanes == 1:
-                release(index)
+                queue.end(index)
                 continue
             heapq.heappush(running, (now + kernel.estimate, kernel.until, index))
-            while running and (not ready or len(running) == self.lanes):
+            while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, place, ended = heapq.heappop(running)
                 ordered[place].until = len(ordered) - 1
-                release(ended)
+                queue.end(ended)
         if self.lanes > 1:
             self._tell(graph, ordered, chains, now)
         return Schedule(graph.roots, tuple(leaves), tuple(ordered))
@@ -125,30 +173,3 @@ class Order:
                 ordered[-1].result,
                 lost=0.0,
             )
-
-
-def _depth_first(users: list[list[int]], producers: list[list[int]]) -> list[int]:
-    """For each kernel its place in the reverse of the order in which a search along the edges leaves it behind.
-
-    InferFramework's order: a kernel's first reader is followed to the end before its second one.
-    """
-    left: list[int] = []
-    seen = [False] * len(users)
-    for start in range(len(users)):
-        if producers[start] or seen[start]:
-            continue
-        seen[start] = True
-        stack = [(start, iter(users[start]))]
-        while stack:
-            index, following = stack[-1]
-            further = next((user for user in following if not seen[user]), None)
-            if further is None:
-                left.append(index)
-                stack.pop()
-            else:
-                seen[further] = True
-                stack.append((further, iter(users[further])))
-    places = [0] * len(users)
-    for place, index in enumerate(reversed(left)):
-        places[index] = place
-    return places

@@ -107,14 +107,21 @@ export function saying(trace, story, moment, summary) {
 }
 
 /** What decided a pick, where the planner says it by a code. */
-const WHY = { only: "nothing else was ready", earliest: "it was recorded first", depth_first: "depth-first search puts it first", constant: "it is computed once, before all runs" };
+const WHY = {
+  only: "nothing else was ready",
+  ready_first: "of what was left, only its operands were there",
+  earliest: "of what was ready, it was recorded first",
+  depth_first: "of what was ready, depth-first search puts it first",
+  constant: "it is computed once, before all runs",
+};
 
 function kernelSaying(trace, moment, plain) {
   const kernel = trace.kernels[moment.kernel];
   const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.label(node), node }]);
   if (moment.phase === "order") {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
-    const rest = kernel.ready_count > 1 ? `; ${grouped(kernel.ready_count)} were ready` : "";
+    const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for kernels that still run, by the estimates`];
+    const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
     return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.why] ?? visible(kernel.why)}${rest}.`)] };
   }
   const index = trace.stepOf.get(moment.kernel);

@@ -208,12 +208,21 @@ export class Panel {
     const kernel = trace.kernels[index];
     const result = kernel.nodes.at(-1);
     const nodes = [heading("computes"), this.#list(kernel.nodes)];
-    if (this.moment.phase === "order") nodes.push(heading(`could have been picked (${grouped(kernel.ready_count)})`), this.#list(kernel.ready));
+    if (this.moment.phase === "order") nodes.push(...this.#alternatives(kernel));
     if (this.moment.phase === "run") {
       nodes.push(this.#bad(), ...this.#memory(index));
       if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));
     }
     return [...nodes, ...this.#kernel(result), ...(kernel.frees.length ? [heading("frees"), this.#list(kernel.frees)] : [])];
+  }
+
+  /** The kernels that were ready beside the one that was picked, and those whose operands were being computed. */
+  #alternatives(kernel) {
+    const result = kernel.nodes.at(-1);
+    const others = kernel.ready.filter((node) => node !== result);
+    const parts = others.length ? [heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.#list(others)] : [];
+    if (kernel.waiting_count) parts.push(heading(`waiting for kernels that still run (${grouped(kernel.waiting_count)})`), this.#list(kernel.waiting));
+    return parts;
   }
 
   #others(indices) {
