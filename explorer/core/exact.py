@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -33,4 +34,7 @@ def exact(value: Any) -> Any:
         return kind, _bits(value)
     if isinstance(value, complex):
         return kind, _bits(value.real), _bits(value.imag)
+    declared = vars(kind).get("__dataclass_params__")
+    if declared is not None and declared.eq and declared.frozen:  # equal where its fields are
+        return kind, tuple([exact(getattr(value, item.name)) for item in fields(kind)])
     return kind, value

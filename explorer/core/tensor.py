@@ -24,16 +24,18 @@ _tokens = count()
 class Storage:
     """An array and its identity: expressions that use one storage use one value; nobody else writes to it.
 
-    ``array`` is the device's own; ``shared`` says who else may read it, "" while only one tensor does.
+    ``array`` is the device's own; ``shared`` says who else may read it, "" while only one tensor does; ``version``
+    counts the writes until then.
     """
 
-    __slots__ = ("array", "device", "shared", "token")
+    __slots__ = ("array", "device", "shared", "token", "version")
 
     def __init__(self, array: Any, device: Device = cpu, shared: str = "what it was made of holds it too") -> None:
         if device is cpu:
             array.setflags(write=False)
         self.array, self.device, self.shared = array, device, shared
         self.token = next(_tokens)
+        self.version = 0
 
 
 class Stored(Operation):
@@ -105,6 +107,7 @@ class Tensor(Expr):
             found = np.asarray(given)
             if not is_element(found.dtype) or (found.dtype.kind == "c" and kind.dtype.kind != "c"):
                 raise TypeError(f"{found.dtype} does not convert to {kind.dtype}")
+            storage.version += 1
             host.flags.writeable = True
             if element is not None:
                 given = element.array(numbers_of(found))

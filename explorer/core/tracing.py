@@ -40,15 +40,13 @@ class _Trace:
     call: Call
     type: AnyType
     """of a call's result"""
-    noted: Watched
-    """the part of ``watched`` that what it called depends on too"""
 
 
 class Function(Generic[_Parameters, _Result]):
     """A traced Python function; ``traces`` counts how often its body was recorded.
 
-    A body is recorded for each combination of operand types and static arguments, and again when a variable or an
-    attribute that it reads from outside was bound to something else.
+    A body is recorded for each combination of operand types and static arguments, and again when anything that it reads
+    from outside has changed: a variable, an attribute, an item of a container, an element of an array.
     """
 
     def __init__(self, function: Callable[_Parameters, _Result], name: str = "", kind: str = "function") -> None:
@@ -83,7 +81,7 @@ class Function(Generic[_Parameters, _Result]):
         key = (structure, tuple(kinds))
         trace = self._find(key) or self._record(key, operands, args, kwargs)
         if reading.noted is not None:
-            reading.noted += trace.noted
+            reading.noted += trace.watched
         body = trace.body
         result = record_typed(trace.call, trace.type, tuple(operands), body.captured)
         return result if body.structure is None else _unpack(body, result)  # type: ignore[return-value]
@@ -164,7 +162,8 @@ class Function(Generic[_Parameters, _Result]):
         for node in captured:
             node.use()
         kind = call.type_of(tuple([node.type for node in (*operands, *captured)]))
-        trace = _Trace(body, (*watch(self._function, statics), *noted), call, kind, noted)
+        watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
+        trace = _Trace(body, tuple(watched), call, kind)
         self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)
@@ -185,8 +184,17 @@ class Function(Generic[_Parameters, _Result]):
 def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Result]:
     """Trace a Python function once per combination of operand types: each call is then one node, one box.
 
-    Expressions that the body reads from outside become hidden operands; rebinding such a variable records the body
-    again. Arguments that are neither expressions nor arrays are static: each value has its own body.
+    Arguments that are neither expressions nor arrays are static: each value has its own body. Expressions that the body
+    reads from outside become hidden operands. Everything else that it reads is compared at each call, and the body is
+    recorded again where something has changed: variables and attributes (of ``self`` too) bound to another object;
+    items of lists, dicts, sets and other containers of the standard library, nested ones too; elements of NumPy arrays;
+    defaults; all of these also where a function, method or class that the body uses reads them.
+
+    Raises DeclarationError where it reads a writable array of more than 64 KB or a container of more than 10,000 items,
+    which are too large to compare (make it an ``ex.tensor``, or pass it as an argument), or an iterator or a random
+    generator, which give another value each time. Not seen are changes inside installed packages and inside objects of
+    other libraries written in C, variables read through ``globals()``, and files, clocks and random numbers: what
+    Python computes from these is computed once, when the body is recorded.
     """
     if not callable(body):
         raise DeclarationError(

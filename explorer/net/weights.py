@@ -31,6 +31,7 @@ class FileStorage(Storage):
         self._held: Array | None = None
         self.token = next(_tokens)
         self.device, self.shared = cpu, "the net's file holds it"
+        self.version = 0
 
     @property
     def array(self) -> Array:

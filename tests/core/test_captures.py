@@ -1,0 +1,564 @@
+"""Captured values of every kind, changed in every way: a traced function gives what the plain one gives."""
+
+from __future__ import annotations
+
+import array
+import functools
+import itertools
+import sys
+import types
+import weakref
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.contents import ARRAY_BYTES, ITEMS
+
+GIVEN = np.array([1.0, 2.0, 3.0])
+
+
+class Held:
+    """An object with an attribute ``v``, ``w`` and whatever else it is given."""
+
+    shared = 2.0
+
+    def __init__(self, v: Any = 2.0, **further: Any) -> None:
+        self.v = v
+        vars(self).update(further)
+
+    def scaled(self, a: Any) -> Any:
+        return a * self.v
+
+    def __call__(self, a: Any) -> Any:
+        return a * self.v
+
+    def __getitem__(self, index: int) -> Any:
+        return self.v * index
+
+    @property
+    def doubled(self) -> Any:
+        return 2 * self.v
+
+    @classmethod
+    def of_class(cls) -> Any:
+        return cls.shared
+
+
+class Heir(Held):
+    """An object whose method calls the one that it overrides."""
+
+    def scaled(self, a: Any) -> Any:
+        return super().scaled(a) + 1
+
+
+@dataclass(slots=True)
+class Slotted:
+    v: Any = 2.0
+    items: list[Any] = field(default_factory=lambda: [2.0])
+
+
+class Scaling(UserDict[str, float]):
+    """A dict of the user's own class."""
+
+
+class Factor(ex.Data):
+    """A number of a user's own type."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    @property
+    def type(self) -> ex.TensorType:
+        return ex.TensorType((), np.float64)
+
+    def evaluate(self) -> Any:
+        return np.asarray(self.number)
+
+
+SETTINGS = types.ModuleType("settings_of_a_test")
+SETTINGS.__file__ = "/somewhere/settings_of_a_test.py"
+GLOBAL: Any = {"k": 2.0}
+CONTEXT: ContextVar[float] = ContextVar("CONTEXT", default=2.0)
+
+
+def through_global(a: Any) -> Any:
+    return a * GLOBAL["k"]
+
+
+Case = tuple[Callable[..., Any], Callable[[], object]]
+CASES: dict[str, Callable[[], Case]] = {}
+
+
+def case(make: Callable[[], Case]) -> Callable[[], Case]:
+    CASES[make.__name__.replace("_", " ").strip()] = make
+    return make
+
+
+def over(name: str, value: Any, read: Callable[[Any], Any], *changes: Callable[[Any], object]) -> None:
+    """A case for each change of a value that is read by ``read``."""
+    for number, change in enumerate(changes):
+
+        def make(change: Any = change) -> Case:
+            held = value()
+            return (lambda a: a * read(held)), lambda: change(held)
+
+        CASES[f"{name} {number}" if len(changes) > 1 else name] = make
+
+
+def assign(key: Any, item: Any) -> Callable[[Any], object]:
+    return lambda held: held.__setitem__(key, item)
+
+
+def bind(name: str, item: Any) -> Callable[[Any], object]:
+    return lambda held: setattr(held, name, item)
+
+
+first: Callable[[Any], Any] = lambda held: held[0]  # noqa: E731
+total: Callable[[Any], Any] = lambda held: sum(held)  # noqa: E731
+attribute: Callable[[Any], Any] = lambda held: held.v  # noqa: E731
+
+over(
+    "list item",
+    lambda: [2.0, 3.0],
+    first,
+    assign(0, 5.0),
+    lambda held: held.insert(0, 5.0),
+    lambda held: held.sort(reverse=True),
+)
+over(
+    "list length",
+    lambda: [2.0, 3.0],
+    total,
+    lambda held: held.append(4.0),
+    lambda held: held.pop(),
+    lambda held: held.clear(),
+)
+over("dict item", lambda: {"k": 2.0}, lambda held: held["k"], assign("k", 5.0), lambda held: held.update(k=6.0))
+over("dict keys", lambda: {2.0: 1, 3.0: 1}, total, assign(4.0, 1), lambda held: held.pop(2.0))
+over(
+    "dict order",
+    lambda: {2.0: 1, 3.0: 1},
+    lambda held: next(iter(held)),
+    lambda held: held.update({2.0: held.pop(2.0)}),
+)
+over("dict with a default", lambda: {"j": 2.0}, lambda held: held.get("k", 3.0), assign("k", 5.0))
+over("set", lambda: {2.0, 3.0}, total, lambda held: held.add(4.0), lambda held: held.discard(2.0))
+over("deque", lambda: deque([2.0, 3.0]), first, lambda held: held.rotate(1), lambda held: held.appendleft(7.0))
+over("other dicts", lambda: OrderedDict(k=2.0), lambda held: held["k"], assign("k", 5.0))
+over("default dict", lambda: defaultdict(float, k=2.0), lambda held: held["k"], assign("k", 5.0))
+over("counter", lambda: Counter("aab"), lambda held: held["a"], lambda held: held.update("a"))
+over("user dict", lambda: Scaling(k=2.0), lambda held: held["k"], assign("k", 5.0))
+over("user list", lambda: UserList([2.0]), first, assign(0, 5.0))
+over("chain map", lambda: ChainMap({}, {"k": 2.0}), lambda held: held["k"], assign("k", 5.0))
+over("packed array", lambda: array.array("d", [2.0, 3.0]), first, assign(0, 5.0))
+over("bytes in place", lambda: bytearray(b"ab"), first, assign(0, 99))
+over("list in a tuple", lambda: ([2.0],), lambda held: held[0][0], lambda held: assign(0, 5.0)(held[0]))
+over(
+    "nested",
+    lambda: Held(l=[Held(2.0)]),
+    lambda held: held.l[0].v,
+    lambda held: bind("v", 5.0)(held.l[0]),
+    lambda held: assign(0, Held(6.0))(held.l),
+    lambda held: bind("l", [Held(7.0)])(held),
+)
+over(
+    "dict in dict",
+    lambda: {"a": {"b": [2.0]}},
+    lambda held: held["a"]["b"][0],
+    lambda held: assign(0, 5.0)(held["a"]["b"]),
+    lambda held: assign("b", [6.0])(held["a"]),
+)
+over("attribute", Held, attribute, bind("v", 5.0), lambda held: vars(held).update(v=5.0))
+over("attribute of a class", Held, lambda held: held.shared, bind("shared", 5.0))
+over("attribute in a slot", Slotted, attribute, bind("v", 5.0))
+over("list in a slot", Slotted, lambda held: held.items[0], lambda held: assign(0, 5.0)(held.items))
+over("property", Held, lambda held: held.doubled, bind("v", 5.0))
+over("getattr", Held, lambda held: getattr(held, "v"), bind("v", 5.0))  # noqa: B009
+over("getattr of no attribute", Held, lambda held: getattr(held, "later", 3.0), bind("later", 5.0))
+over("hasattr", Held, lambda held: 3.0 if hasattr(held, "later") else 4.0, bind("later", 5.0))
+over("computed attribute", Held, lambda held: getattr(held, "".join(["v"])), bind("v", 5.0))
+over("vars", Held, lambda held: vars(held)["v"], bind("v", 5.0))
+over("index method", Held, lambda held: held[3], bind("v", 5.0))
+over("namespace", lambda: types.SimpleNamespace(v=2.0), attribute, bind("v", 5.0))
+over(
+    "weak reference",
+    lambda: (strong := Held(), weakref.ref(strong)),
+    lambda held: held[1]().v,
+    lambda held: bind("v", 5.0)(held[0]),
+)
+over(
+    "array",
+    lambda: np.array([3.0, 2.0, 1.0]),
+    lambda held: held,
+    assign(slice(None), 9.0),
+    assign(0, -0.0),
+    assign(1, np.nan),
+    lambda held: held.sort(),
+    lambda held: np.multiply(held, 2, out=held),
+)
+over("array read as a number", lambda: np.array([2.0, 3.0]), lambda held: float(held.sum()), assign(0, 9.0))
+over("array of integers", lambda: np.arange(3), lambda held: held, assign(0, 9))
+over("array of objects", lambda: np.array([2.0, None], object), first, assign(0, 5.0))
+over("array without dimensions", lambda: np.array(2.0), lambda held: held, assign((), 5.0))
+over("array reshaped in place", lambda: np.arange(6.0).reshape(2, 3), lambda held: held[0].sum(), bind("shape", (3, 2)))
+over(
+    "array in containers",
+    lambda: {"a": [np.ones(3)]},
+    lambda held: held["a"][0],
+    lambda held: assign(0, 9.0)(held["a"][0]),
+)
+over("array in an attribute", lambda: Held(np.ones(3)), attribute, lambda held: assign(0, 9.0)(held.v))
+over(
+    "read-only view of an array",
+    lambda: (base := np.ones(3), np.broadcast_to(base, (3,))),
+    lambda held: held[1],
+    lambda held: assign(0, 9.0)(held[0]),
+)
+over(
+    "view of part of an array",
+    lambda: (base := np.arange(8.0), base[1:7:2]),
+    lambda held: held[1],
+    lambda held: assign(3, 9.0)(held[0]),
+)
+over(
+    "array over other memory",
+    lambda: (memory := bytearray(24), np.frombuffer(memory)),
+    lambda held: held[1],
+    lambda held: assign(7, 64)(held[0]),
+)
+over("tensor read as a number", lambda: ex.tensor([2.0, 3.0]), lambda held: float(held.array[0]), assign(0, 9.0))
+over("growing tensor", lambda: grown(2.0, 3.0), lambda held: np.asarray(held).sum(), lambda held: held.push_back(4.0))
+over("data of a user's type", lambda: Factor(2.0), lambda held: held.number, bind("number", 5.0))
+
+
+def grown(*values: float) -> ex.ScalableTensor:
+    held = ex.ScalableTensor((), np.float64)
+    for value in values:
+        held.push_back(value)
+    return held
+
+
+@case
+def mutable_default() -> Case:
+    items = [2.0]
+
+    def body(a: Any, held: Any = items) -> Any:
+        return a * held[0]
+
+    return body, lambda: items.append(items.pop() + 1)
+
+
+@case
+def mutable_keyword_default() -> Case:
+    def body(a: Any, *, held: Any = {"k": 2.0}) -> Any:  # noqa: B006
+        return a * held["k"]
+
+    return body, lambda: assign("k", 5.0)(body.__kwdefaults__["held"])  # type: ignore[index]
+
+
+@case
+def other_defaults() -> Case:
+    def helper(a: Any, held: Any = 2.0) -> Any:
+        return a * held
+
+    return (lambda a: helper(a)), lambda: setattr(helper, "__defaults__", (5.0,))
+
+
+@case
+def default_of_a_helper() -> Case:
+    items = [2.0]
+
+    def helper(a: Any, held: Any = items) -> Any:
+        return a * held[0]
+
+    return (lambda a: helper(a)), lambda: assign(0, 5.0)(items)
+
+
+@case
+def closure_of_a_decorator() -> Case:
+    factor = [2.0]
+
+    def times(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(a: Any) -> Any:
+            return function(a) * factor[0]
+
+        return wrapper
+
+    @times
+    def body(a: Any) -> Any:
+        return a + 1
+
+    return body, lambda: assign(0, 5.0)(factor)
+
+
+@case
+def container_in_a_global() -> Case:
+    return (lambda a: through_global(a)), lambda: assign("k", GLOBAL["k"] + 1)(GLOBAL)
+
+
+@case
+def attribute_of_a_module() -> Case:
+    SETTINGS.gain = 2.0
+    return (lambda a: a * SETTINGS.gain), lambda: setattr(SETTINGS, "gain", 5.0)
+
+
+@case
+def module_imported_inside() -> Case:
+    SETTINGS.gain = 2.0
+    sys.modules[SETTINGS.__name__] = SETTINGS
+
+    def body(a: Any) -> Any:
+        import settings_of_a_test  # type: ignore[import-not-found]
+
+        return a * settings_of_a_test.gain
+
+    return body, lambda: setattr(SETTINGS, "gain", 5.0)
+
+
+@case
+def attribute_of_a_class_itself() -> Case:
+    class Config:
+        gain = 2.0
+
+    return (lambda a: a * Config.gain), lambda: setattr(Config, "gain", 5.0)
+
+
+@case
+def class_made_inside() -> Case:
+    class Local:
+        gain = 2.0
+
+        def __init__(self) -> None:
+            self.v = self.gain
+
+    return (lambda a: a * Local().v), lambda: setattr(Local, "gain", 5.0)
+
+
+@case
+def attribute_read_by_a_class_method() -> Case:
+    kind = type("Kind", (Held,), {"shared": 2.0})
+    return (lambda a: a * kind.of_class()), lambda: setattr(kind, "shared", 5.0)  # type: ignore[attr-defined]
+
+
+@case
+def overridden_method() -> Case:
+    held = Heir()
+    return (lambda a: held.scaled(a)), lambda: setattr(held, "v", 5.0)
+
+
+@case
+def callable_object() -> Case:
+    held = Held()
+    return (lambda a: held(a)), lambda: setattr(held, "v", 5.0)
+
+
+@case
+def object_itself() -> Case:
+    held = Held()
+    return held.__call__, lambda: setattr(held, "v", 5.0)
+
+
+@case
+def bound_method_of_a_container() -> Case:
+    held = {"k": 2.0}
+    get = held.get
+    return (lambda a: a * get("k")), lambda: assign("k", 5.0)(held)
+
+
+@case
+def partial_function() -> Case:
+    items = [2.0]
+    multiply = functools.partial(lambda held, a: a * held[0], items)
+    return (lambda a: multiply(a)), lambda: assign(0, 5.0)(items)
+
+
+@case
+def context_variable() -> Case:
+    CONTEXT.set(2.0)
+    return (lambda a: a * CONTEXT.get()), lambda: CONTEXT.set(5.0)
+
+
+@case
+def functions_in_a_table() -> Case:
+    factor = [2.0]
+    table = {"times": lambda a: a * factor[0]}
+    return (lambda a: table["times"](a)), lambda: assign(0, 5.0)(factor)
+
+
+@case
+def generator_expression() -> Case:
+    items = [2.0, 3.0]
+    return (lambda a: a * sum(item * item for item in items)), lambda: assign(0, 5.0)(items)
+
+
+@case
+def closure_in_a_function_made_inside() -> Case:
+    items = [2.0]
+
+    def body(a: Any) -> Any:
+        def inner() -> Any:
+            return items[0]
+
+        return a * inner()
+
+    return body, lambda: assign(0, 5.0)(items)
+
+
+@case
+def traced_function_inside() -> Case:
+    items = [2.0]
+    inner = ex.function(lambda a: a * items[0])
+
+    def body(a: Any) -> Any:
+        return inner(a) if isinstance(a, ex.Expr) else a * items[0]
+
+    return body, lambda: assign(0, 5.0)(items)
+
+
+@case
+def traced_method_inside() -> Case:
+    class Model:
+        def __init__(self) -> None:
+            self.weights = {"w": np.ones(3)}
+
+        @ex.function
+        def layer(self, a: Any) -> Any:
+            return a * self.weights["w"]
+
+    model = Model()
+
+    def body(a: Any) -> Any:
+        return model.layer(a) if isinstance(a, ex.Expr) else a * model.weights["w"]
+
+    return body, lambda: assign(0, 7.0)(model.weights["w"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_sees_what_changed_in_place(name: str) -> None:
+    """For each kind of capture and each change: the value of a call is the plain function's, before and after."""
+    body, change = CASES[name]()
+    traced = ex.function(body)
+    x = ex.tensor(GIVEN)
+
+    def both() -> None:
+        expected = np.asarray(body(GIVEN))
+        found = ex.evaluate(traced(x))
+        assert found.tobytes() == expected.tobytes(), (found, expected)
+
+    both()
+    both()
+    assert traced.traces == 1
+    change()
+    both()
+    both()
+    assert traced.traces == 2
+
+
+def test_a_method_sees_changes_of_its_object() -> None:
+    """self is a static argument: containers and arrays among its attributes are compared at each call."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.weights = {"w": np.ones(3)}
+
+        @ex.function
+        def __call__(self, a: Any) -> Any:
+            return a * self.weights["w"]
+
+    model = Model()
+    assert ex.evaluate(model(GIVEN)).tolist() == [1, 2, 3]
+    model.weights["w"][0] = 7
+    assert ex.evaluate(model(GIVEN)).tolist() == [7, 2, 3]
+    model.weights["w"] = np.zeros(3)
+    assert ex.evaluate(model(GIVEN)).tolist() == [0, 0, 0]
+
+
+def test_equal_static_arguments_of_other_bits_have_bodies_of_their_own() -> None:
+    """Frozen dataclasses are equal where their fields are: 1, 1.0 and True inside them are told apart."""
+
+    @dataclass(frozen=True)
+    class Config:
+        by: Any
+
+    @ex.function
+    def scaled(a: Any, config: Config) -> Any:
+        return a * config.by
+
+    x = ex.tensor(np.array([1, 2]))
+    for by in (2, 2.0, True, 1, -0.0, 0.0, 2):
+        expected = np.array([1, 2]) * by
+        found = ex.evaluate(scaled(x, Config(by)))
+        assert (found.dtype, found.tobytes()) == (expected.dtype, expected.tobytes())
+    scaled(x, Config(2))
+    assert scaled.traces == 6
+
+
+def large() -> Any:
+    return np.zeros(ARRAY_BYTES // 8 + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (large(), r"65,544 bytes that can be changed in place\n  rule: a large array .*\n  fix: .*held = ex.tensor"),
+        (np.zeros((2, ARRAY_BYTES))[:, ::2], r"held from outside, a ndarray"),
+        ([0] * (ITEMS + 1), r"a list of 10,001 items .*\n  rule: .* so small .*\n  fix: pass the items"),
+        ({"k": [0] * (ITEMS + 1)}, r"held\[…\] from outside, a list"),
+        (set(range(ITEMS + 1)), "a set of 10,001 items"),
+        (bytearray(ARRAY_BYTES + 1), "a bytearray of 65,537 bytes"),
+        (iter([1.0, 2.0]), r"a list_iterator\n  rule: .*another value each time\n  fix: draw"),
+        (itertools.count(), "a count"),
+        ((number for number in range(3)), "a generator"),
+        (np.random.default_rng(0), "a Generator"),
+    ],
+)
+def test_what_cannot_be_compared_at_each_call_is_refused_when_it_is_captured(value: Any, told: str) -> None:
+    held = value
+
+    def body(a: Any) -> Any:
+        return a if held is None else a + 1
+
+    with pytest.raises(ex.DeclarationError, match=told):
+        ex.function(body)(GIVEN)
+    held = None
+    assert ex.evaluate(ex.function(body)(GIVEN)).tolist() == GIVEN.tolist()
+
+
+def test_large_arrays_that_nobody_can_write_to_are_captured() -> None:
+    """A frozen array is compared by identity; made writable again, it is refused as if it had been so before."""
+    held = large()
+    held.flags.writeable = False
+    f = ex.function(lambda a: a + held.sum())
+    f(GIVEN)
+    f(GIVEN)
+    assert f.traces == 1
+    held.flags.writeable = True
+    with pytest.raises(ex.DeclarationError, match="can be changed in place"):
+        f(GIVEN)
+    weight = ex.tensor(large())
+    assert ex.evaluate(ex.function(lambda a: a + weight.sum())(GIVEN)).tolist() == GIVEN.tolist()
+
+
+def test_objects_that_hold_each_other_are_surveyed_once() -> None:
+    one, other = Held(), Held()
+    one.v, other.v = [other], [one]  # type: ignore[assignment]
+    f = ex.function(lambda a: a * len(one.v[0].v))
+    assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
+    other.v.append(one)  # type: ignore[attr-defined]
+    assert ex.evaluate(f(GIVEN)).tolist() == (2 * GIVEN).tolist()
+
+
+def test_attributes_of_no_concern_record_nothing_again() -> None:
+    held = Held(2.0, count=0)
+    f = ex.function(lambda a: a * held.v)
+    for _ in range(3):
+        f(GIVEN)
+        held.count += 1  # type: ignore[attr-defined]
+    assert f.traces == 1
