@@ -1,0 +1,77 @@
+"""Explorer's own form of nets: JSON by its structure and its text, and the zip of arrays beside it."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+import explorer as ex
+from tests.soak.fuzz.formats.corpus import ASSETS, LARGEST, MANY, hostile, small_models
+from tests.soak.fuzz.formats.probe import probe_model as probe
+from tests.soak.fuzz.values import damaged_plain, damaged_text, damaged_zip
+
+__all__ = ["MAIN", "mutate", "probe", "seeds"]
+
+MAIN, NPZ = "model.json", "model.npz"
+_Files = Mapping[str, bytes | None]
+
+
+def seeds() -> dict[str, _Files]:
+    """Hostile files, and nets of each dialect saved anew."""
+    found: dict[str, _Files] = {path.name: {MAIN: path.read_bytes()} for path in hostile(".json")}
+    with tempfile.TemporaryDirectory() as folder:
+        for path in [ASSETS / "digits.pnnx.param", *small_models(".onnx"), *small_models(".param")]:
+            found |= _saved(path.name, ex.open(path), Path(folder))
+        found |= _saved("written", _written(), Path(folder))
+    return found
+
+
+def _saved(name: str, net: ex.Net, folder: Path) -> dict[str, _Files]:
+    """The files of a net; none where its weights are not there or large."""
+    try:
+        net.save(folder / MAIN)
+    except ex.ExplorerError:
+        return {}
+    files = {MAIN: (folder / MAIN).read_bytes()}
+    if (folder / NPZ).exists():
+        files[NPZ] = (folder / NPZ).read_bytes()
+        (folder / NPZ).unlink()
+    if sum(map(len, files.values())) > LARGEST:
+        return {}
+    return {name if len(files[MAIN]) < LARGEST // 4 else MANY + name: files}
+
+
+def _written() -> ex.Net:
+    """A net of explorer's own dialect, with a blob that is written again."""
+    net = ex.Net("written")
+    net.input("x", (None, 4))
+    net.GivenTensorFill([], "w", values=np.ones((3, 4), np.float32))
+    net.GivenTensorFill([], "b", values=np.ones(3, np.float32))
+    net.FC(["x", "w", "b"], "h")
+    net.Relu("h", "h")
+    net.Softmax("h", "y")
+    net.output("y")
+    return net
+
+
+def mutate(files: _Files, chance: random.Random) -> _Files:
+    held = dict(files)
+    if NPZ in held and chance.random() < 0.2:
+        held[NPZ] = damaged_zip(held[NPZ] or b"", chance)
+        return held
+    whole = (held[MAIN] or b"").decode("utf-8", "replace")
+    try:
+        plain = json.loads(whole)
+    except (ValueError, RecursionError):
+        plain = None
+    if plain is None or chance.random() < 0.15:
+        whole = damaged_text(whole, chance)
+    else:
+        whole = json.dumps(damaged_plain(plain, chance, 1))
+    held[MAIN] = whole.encode("utf-8", "surrogatepass")
+    return held

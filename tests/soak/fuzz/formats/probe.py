@@ -1,0 +1,120 @@
+"""What every model that opens has to bear: it is checked, built, looked at, drawn, saved and run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+
+import explorer as ex
+from explorer.cli.main import main
+from explorer.net import Net
+from explorer.record import Recording
+from explorer.run.evalplan import EvalPlan
+from explorer.view.dot import to_graphviz
+from explorer.view.html import html
+from explorer.view.svg import svg
+from explorer.view.text import text, why
+
+ENTRIES = 200_000
+"""elements of the inputs that a net is run on, at most"""
+PEAK, FLOPS = 1 << 24, 10**8
+"""memory and work of the plans that are run: what a net asks for openly is not explorer's fault"""
+NODES = 3000
+"""nodes of the graphs that are drawn: how time grows is measured in tests/bench"""
+
+
+class BrokenPromiseError(AssertionError):
+    """Something that explorer promises of every file is not so."""
+
+
+def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
+    """Open a model and do with it as users do; "fine", or "clean" where it is refused with an error of the family."""
+    try:
+        net = ex.open(path)
+        repr(net)
+        net.check()
+        plan = net.look()  # refused for a net of nothing but plain values, or where the file notes no shape at all
+    except ex.ExplorerError as error:
+        if not str(error).strip():
+            raise BrokenPromiseError("an error without a message") from error
+        return "clean"
+    with contextlib.suppress(ex.ExplorerError):
+        net.build()
+    draw(plan.recording, chance, whole)
+    if whole or chance.random() < 0.3:
+        plan.explain()
+    if whole or chance.random() < 0.3:
+        _run(net, plan)
+    if whole or chance.random() < 0.1:
+        _save(net, path)
+    if whole or chance.random() < 0.05:
+        command(["check", str(path)])
+        command(["show", str(path), "-o", str(path.with_name("shown.txt"))])
+    return "fine"
+
+
+def draw(recording: Recording, chance: random.Random, whole: bool) -> None:
+    """Draw a recording in some ways, in every way if it is whole."""
+    if len(recording.nodes) > NODES:
+        return
+    if whole or chance.random() < 0.3:
+        shown = text(recording)
+        if not all(line.isprintable() for line in shown.split("\n")):
+            raise BrokenPromiseError("the text of a recording holds characters that cannot be printed")
+    if whole or chance.random() < 0.15:
+        to_graphviz(recording).source  # noqa: B018 - the property writes the text
+    if whole or chance.random() < 0.15:
+        ElementTree.fromstring(svg(recording))
+    if whole or chance.random() < 0.08:
+        html(recording)
+    if len(recording.nodes) and chance.random() < 0.2:
+        why(recording, chance.randrange(len(recording.nodes)))
+
+
+def command(arguments: list[str]) -> None:
+    """Run a command of the command line; what it prints must not command the terminal."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            main([*arguments, "--debug"])
+        except (ex.ExplorerError, OSError):
+            main(arguments)  # the message as users see it
+    wrong = [line for line in printed.getvalue().split("\n") if not line.isprintable()]
+    if wrong:
+        raise BrokenPromiseError(f"explorer {arguments[0]} prints {wrong[0]!r}")
+
+
+def _run(net: Net, plan: EvalPlan) -> None:
+    """Run a net on zeros of the shapes that it was looked at with, where that asks for little."""
+    schedule = plan.recording.schedule
+    if net.problems() or schedule is None:
+        return
+    if schedule.peak > PEAK or sum(kernel.flops for kernel in schedule.kernels) > FLOPS:
+        return
+    shapes = net.example_shapes()
+    given: dict[str, Any] = {}
+    for name, blob in net.inputs.items():
+        if np.prod([float(length) for length in shapes[name]]) > ENTRIES:
+            return
+        given[name] = np.zeros(shapes[name], blob.dtype if blob.dtype in np.sctypeDict else "float32")
+    with contextlib.suppress(ex.ExplorerError), np.errstate(all="ignore"):
+        net.run(given)
+
+
+def _save(net: Net, path: Path) -> None:
+    """Save a net in explorer's own form, and open it again: it is the same net."""
+    saved = path.with_name("saved.json")
+    try:
+        net.save(saved)
+    except ex.ExplorerError:
+        return
+    again = ex.open(saved).definition
+    if replace(again, name=net.definition.name) != net.definition:
+        raise BrokenPromiseError("a net is another one after it was saved and opened")

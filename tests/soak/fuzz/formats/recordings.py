@@ -1,0 +1,70 @@
+"""Recordings: JSON by its structure and its text; what is one can be drawn in every way."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from explorer.record import Recording, loads, to_json
+from tests.soak.fuzz.formats.corpus import ROOT
+from tests.soak.fuzz.formats.probe import BrokenPromiseError, draw
+from tests.soak.fuzz.formats.sample import sample
+from tests.soak.fuzz.values import damaged_plain, damaged_text
+
+MAIN = "recording.json"
+LONGEST = 600
+"""characters of a refusal"""
+_REFUSAL = re.compile(r"recording field recording.*: \S|this recording has schema |this is no recording: \S")
+_Files = Mapping[str, bytes | None]
+
+
+def seeds() -> dict[str, _Files]:
+    """A recording with a row in every table, and the golden ones."""
+    found: dict[str, _Files] = {"sample": {MAIN: json.dumps(to_json(sample())).encode()}}
+    for path in sorted((ROOT / "tests" / "golden").glob("**/*.json")):
+        found[path.name] = {MAIN: path.read_bytes()}
+    return found
+
+
+def mutate(files: _Files, chance: random.Random) -> _Files:
+    whole = (files[MAIN] or b"").decode("utf-8", "surrogatepass")
+    try:
+        plain = json.loads(whole)
+    except (ValueError, RecursionError):
+        plain = None
+    if plain is None or chance.random() < 0.2:
+        return {MAIN: damaged_text(whole, chance).encode("utf-8", "surrogatepass")}
+    return {MAIN: json.dumps(damaged_plain(plain, chance, chance.choice((1, 1, 2)))).encode("utf-8", "surrogatepass")}
+
+
+def probe(path: Path, chance: random.Random, whole: bool) -> str:
+    """Read a recording: a clear refusal, or answers to everything that a view asks."""
+    try:
+        recording = loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        refusal = str(error)
+        if not (_REFUSAL.match(refusal) and refusal.isprintable() and len(refusal) <= LONGEST):
+            raise BrokenPromiseError("the refusal does not say briefly what is wrong") from error
+        return "clean"
+    _ask(recording)
+    draw(recording, chance, whole)
+    return "fine"
+
+
+def _ask(recording: Recording) -> None:
+    plain = to_json(recording)
+    if to_json(loads(json.dumps(plain, allow_nan=False))) != plain:
+        raise BrokenPromiseError("a recording is another one after it was written and read")
+    for decision in recording.decisions:
+        recording.reason(decision)
+    for node in range(len(recording.nodes)):
+        recording.type_text(node)
+        recording.decisions_of(node)
+    for position in range(recording.end + 1):
+        for body in range(len(recording.bodies)):
+            list(recording.edges(position, body))
+    if not all(0 <= root < len(recording.nodes) for root in recording.roots):
+        raise BrokenPromiseError("a root is no node")

@@ -1,0 +1,47 @@
+"""Files from elsewhere are hostile: a damaged one is refused with a reason, or is one like any other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.soak.fuzz import campaign
+from tests.soak.fuzz.cases import FORMATS, case
+from tests.soak.fuzz.formats.corpus import hostile
+from tests.soak.fuzz.worker import kept
+
+pytestmark = pytest.mark.soak
+
+CASES = int(os.environ.get("EXPLORER_FUZZ_CASES", "10000"))
+SEED = int(os.environ.get("EXPLORER_FUZZ_SEED", "0"))
+JOBS = int(os.environ.get("EXPLORER_FUZZ_JOBS", "2"))
+
+
+def test_no_file_brings_explorer_down(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every damaged file opens, is drawn and runs, or is refused by an error of explorer's family, within limits."""
+    found = campaign.run(CASES, SEED, JOBS)
+    with capsys.disabled():
+        print(f"\n{found.table()}")
+    assert not found.finds, f"{len(found.finds)} cases failed\n{found.report()}"
+    for name, counts in found.counts.items():
+        assert min(counts[kind] for kind in campaign.RIGHT) > 0, f"the mutations of {name} are all alike: {counts}"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_case_is_made_again_from_its_number(name: str, tmp_path: Path) -> None:
+    """A seed and a number make the same files each time, and a folder holds all that a replay needs."""
+    for number in (0, 500, 501):
+        found = case(name, 3, number)
+        assert case(name, 3, number) == found
+        found.keep(tmp_path / f"{number}")
+        again = kept(tmp_path / f"{number}")
+        assert again == found
+        assert again.is_whole == found.is_whole
+        assert again.chance.random() == found.chance.random()
+    assert case(name, 4, 501).files != found.files
+
+
+def test_hostile_files_are_small() -> None:
+    assert all(path.stat().st_size < 20_000 for path in hostile(""))
