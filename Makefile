@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab show test check format features notebooks bench soak clean
+.PHONY: help setup lab show test check format features notebooks bench soak mutants clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ notebooks: $(VENV)/.ready ## run the notebooks in place, without widget state an
 
 soak: $(VENV)/.ready ## long runs: fuzzing, kills, every case
 	$(PYTEST) -m soak tests $(ARGS)
+
+mutants: $(VENV)/.ready ## change the code and see which tests notice (ARGS="--only plan", ARGS="--sample 20 --seed 1")
+	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 bench: $(BENCH)/.ready ## benchmarks, against other frameworks too
 	$(BENCH)/bin/python -m pytest -m bench -s tests/bench $(ARGS)

@@ -1,0 +1,40 @@
+"""The named mutants: mutants.toml beside this file, a table a package with the tests that stand nearest."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from tests.mutants.bench import Mutant
+
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "core": ("tests/core", "tests/laws", "tests/conformance"),
+    "ops": ("tests/ops", "tests/laws", "tests/conformance"),
+    "data": ("tests/data", "tests/conformance"),
+    "grad": ("tests/grad", "tests/laws/test_gradients.py", "tests/conformance"),
+    "plan": ("tests/plan", "tests/golden", "tests/laws", "tests/run"),
+    "run": ("tests/run", "tests/golden", "tests/plan/test_buffers.py", "tests/plan/test_values.py"),
+    "net": ("tests/net", "tests/formats/json", "tests/formats/pnnx", "tests/test_cli.py"),
+    "formats": ("tests/formats", "tests/net"),
+    "layers": ("tests/layers", "tests/conformance"),
+    "record": ("tests/record", "tests/golden", "tests/view", "tests/test_cli.py"),
+    "cli": ("tests/cli", "tests/test_cli.py"),
+}
+"""package → the tests that stand nearest to it"""
+CATALOGUE = Path(__file__).with_name("mutants.toml")
+
+
+def named() -> list[Mutant]:
+    """Read the named mutants; those without tests of their own take their package's."""
+    written = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))
+    return [
+        Mutant(
+            name,
+            fields["file"],
+            fields["old"],
+            fields["new"],
+            tuple(fields.get("tests", PACKAGES[fields["file"].split("/")[1].removesuffix(".py")])),
+            fields.get("survives", ""),
+        )
+        for name, fields in written.items()
+    ]
