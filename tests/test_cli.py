@@ -15,7 +15,6 @@ import pytest
 import explorer as ex
 from explorer.cli import main
 from explorer.cli.lab import notebook_for
-from explorer.cli.output import write
 from explorer.record import loads
 from explorer.record.reason import bytes_text
 
@@ -172,7 +171,7 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
         (["show", "none.param"], "none.param: the file cannot be read: No such file or directory"),
         (["show", "model.onnx2"], "the ending '.onnx2' is not that of a model's file"),
         (["show", MODEL, "-o", "out.pdf"], "the ending '.pdf'\n  rule: the ending of the output is one of .html, .svg"),
-        (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: its folder does not exist"),
+        (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: it cannot be written: No such file"),
         (["run", MODEL, "--input", ARRAYS], "arrays for the inputs '0': images, labels"),
         (["run", MODEL, "--input", f"{ARRAYS}:image"], "unknown array of"),
         (["run", MODEL, "--input", f"{ARRAYS}:labels"], "input '0' of net 'digits': given int64 (12,)"),
@@ -212,33 +211,6 @@ def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["show", "m.pnnx.param", "-o", "linked.html"]) == 2
     assert capsys.readouterr().err.count("no input is overwritten") == 2
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_files_are_written_whole_or_not_at_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = folder / "out.txt"
-    target.write_text("old")
-
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write(target, "new")
-    assert [path.name for path in folder.iterdir()] == ["out.txt"]
-    assert target.read_text() == "old"
-
-
-def test_a_folder_that_cannot_be_written_to_is_told_by_the_output_s_name(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refused(prefix: str, dir: Path) -> None:
-        raise PermissionError(13, "Permission denied", f"{dir}/{prefix}a1b2")
-
-    monkeypatch.setattr("tempfile.mkstemp", refused)
-    assert main(["show", MODEL, "-o", "out.svg"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("explorer: out.svg: nothing can be written into its folder: Permission denied\n")
-    assert "a1b2" not in said
 
 
 @pytest.mark.spec("I-5")

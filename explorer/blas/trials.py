@@ -14,6 +14,9 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from explorer.core.errors import FileError
+from explorer.core.replacing import write_file
+
 VARIABLE = "EXPLORER_BLAS"
 CORETYPE = "OPENBLAS_CORETYPE"
 X86 = ("Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids")
@@ -116,11 +119,9 @@ def remembered() -> list[Trial]:
 def remember(trials: Sequence[Trial]) -> None:
     """Keep trials for the next time; where that cannot be written they are made again."""
     path = _file()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, FileError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        made = path.with_name(f".{path.name}.{os.getpid()}")
-        made.write_text(json.dumps({_key(): [asdict(trial) for trial in trials]}), encoding="utf-8")
-        os.replace(made, path)
+        write_file(path, json.dumps({_key(): [asdict(trial) for trial in trials]}))
 
 
 def _file() -> Path:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from explorer.cli.output import refuse_inputs, report, write
+from explorer.cli.output import refuse_inputs, report
 from explorer.core.errors import FileError
+from explorer.core.replacing import write_file
 from explorer.record import Recording, loads
 from explorer.record.reason import bytes_text
 
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
     if output is None:
         sys.stdout.write(text)
     else:
-        write(output, html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
+        write_file(output, html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
         report(f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}")
     return 0 if equal else 1
 

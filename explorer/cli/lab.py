@@ -10,8 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from explorer.cli.output import report, stem, write
+from explorer.cli.output import report, stem
 from explorer.core.errors import ExplorerError
+from explorer.core.replacing import write_file
 
 HELP = "start JupyterLab, with a notebook for a model's file"
 DESCRIPTION = """\
@@ -73,7 +74,7 @@ def notebook_for(file: Path) -> Path:
     book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    write(path, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
+    write_file(path, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
     return path
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from explorer.cli import pictures
-from explorer.cli.output import refuse_inputs, report, write
+from explorer.cli.output import refuse_inputs, report
 from explorer.core.errors import FileError
+from explorer.core.replacing import write_file
 from explorer.view.visible import visible
 
 HELP = "run a model on arrays or pictures"
@@ -97,7 +98,7 @@ def execute(options: argparse.Namespace) -> int:
                 print(f"  {done}")
             print("\n".join(ranking(ranked, options.top, labels, rows)))
     if output is not None:
-        write(output, npz(results))
+        write_file(output, npz(results))
         report(f"wrote {output}")
     return 0
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from explorer.cli import pictures
-from explorer.cli.output import refuse_inputs, report, stem, write
+from explorer.cli.output import refuse_inputs, report, stem
 from explorer.core.errors import FileError
+from explorer.core.replacing import write_file
 from explorer.record import Recording
 from explorer.record.reason import bytes_text
 from explorer.view.visible import visible
@@ -107,7 +108,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.output == "-":
         sys.stdout.write(_text(recording, options.theme))
         return 0
-    write(output, WRITERS[output.suffix.lower()](recording, options.theme))
+    write_file(output, WRITERS[output.suffix.lower()](recording, options.theme))
     for unknown in net.unknown():
         report(f"cannot run: {unknown}")
     print(_summary(output, recording, len(net.definition.operators)))

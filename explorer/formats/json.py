@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from explorer.core.errors import ExplorerError, FileError
 from explorer.formats.npz import AbsentNpz, NpzWeights, write_weights
-from explorer.formats.replacing import replacing
+from explorer.formats.pairs import Pair, read_pair, save_pair
 from explorer.net.definition import NetDefinition
 from explorer.net.json import dumps, loads
 
@@ -20,8 +21,10 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     Raises FileError naming file, field, rule and fix.
     """
     given = Path(path)
+    stored = given.with_suffix(".npz") if weights is None else Path(weights)
     try:
-        text = given.read_text(encoding="utf-8")
+        pair = read_pair(given, stored) if weights is None else Pair(given.read_bytes())
+        text = pair.text.decode("utf-8")
     except OSError as error:
         raise FileError(
             f"the file cannot be read: {error.strerror}", path=str(given), fix="correct the path of the .json file"
@@ -37,21 +40,23 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
     if not declared:
         return definition
-    stored = given.with_suffix(".npz") if weights is None else Path(weights)
-    return replace(definition, weights=(NpzWeights if stored.exists() else AbsentNpz)(stored, declared))
+    archive = pair.weights()
+    if archive is None and not stored.exists():
+        return replace(definition, weights=AbsentNpz(stored, declared))
+    return replace(definition, weights=NpzWeights(stored, declared, archive))
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
     """Write ``x.json``, and ``x.npz`` where there are weights; reading them gives an equal definition.
 
-    Each file is replaced as a whole, and nothing is replaced when a weight is missing or misfits.
+    Both are replaced as one, and nothing is replaced when a weight is missing or misfits.
     """
     given = Path(path)
-    text = dumps(definition)
+    text = dumps(definition).encode("ascii")
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
-    if declared:
-        beside = given.with_suffix(".npz")
-        with replacing(beside) as file:
-            write_weights(file, definition.weights, declared, str(beside))
-    with replacing(given) as file:
-        file.write(text.encode("ascii"))
+    beside = given.with_suffix(".npz")
+
+    def write(file: IO[bytes], comment: bytes) -> None:
+        write_weights(file, definition.weights, declared, str(beside), comment)
+
+    save_pair(text, given, beside, write if declared else None)

@@ -32,12 +32,15 @@ class NpzWeights(Mapping[str, NDArray[Any]]):
     bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64.
     """
 
-    def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
-        """Check what the file holds; raises one FileError that lists every missing or misfit weight, reads none."""
+    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: zipfile.ZipFile | None = None) -> None:
+        """Check what the file holds; raises one FileError that lists every missing or misfit weight, reads none.
+
+        ``archive`` is the file where it is open already.
+        """
         self._path = path
         self._declared = {reference.key: reference for reference in declared}
         try:
-            self._archive = zipfile.ZipFile(path)
+            self._archive = zipfile.ZipFile(path) if archive is None else archive
         except UNREADABLE as error:
             raise self._error(f"this is no readable zip: {error}") from None
         found = {key: self._misfit(reference) for key, reference in self._declared.items()}
@@ -130,9 +133,12 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[tuple[int,
         return shape, dtype, entry.tell()
 
 
-def write_weights(file: IO[bytes], weights: Weights, declared: Iterable[WeightReference], path: str) -> None:
+def write_weights(
+    file: IO[bytes], weights: Weights, declared: Iterable[WeightReference], path: str, comment: bytes = b""
+) -> None:
     """Write every declared weight once; raises FileError for one without a value, or of another shape or dtype."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = comment
         for key, reference in {reference.key: reference for reference in declared}.items():
             try:
                 array = weights[key]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.core.errors import FileError
+from explorer.formats.pairs import Pair, read_pair
 from explorer.formats.pnnx.bin import AbsentWeights, StoredWeights
 from explorer.formats.pnnx.param import parse
 from explorer.formats.pnnx.writer import write
@@ -24,16 +25,19 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     param, beside = _pair(path)
     bin = beside if weights is None else Path(weights)
     try:
-        data = param.read_bytes()
+        pair = read_pair(param, bin) if weights is None else Pair(param.read_bytes())
     except OSError as error:
         raise FileError(
             f"the file cannot be read: {error.strerror}", path=str(param), fix="correct the path of the .param file"
         ) from error
-    definition = parse(data, path=str(param), name=param.name.removesuffix(".param").removesuffix(".pnnx"))
+    definition = parse(pair.text, path=str(param), name=param.name.removesuffix(".param").removesuffix(".pnnx"))
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
     if not declared:
         return definition
-    return replace(definition, weights=StoredWeights(bin, declared) if bin.exists() else AbsentWeights(bin, declared))
+    archive = pair.weights()
+    if archive is None and not bin.exists():
+        return replace(definition, weights=AbsentWeights(bin, declared))
+    return replace(definition, weights=StoredWeights(bin, declared, archive))
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:

@@ -30,12 +30,15 @@ _AGAIN = "export the model again with pnnx and keep the .param and .bin files of
 class StoredWeights(Mapping[str, NDArray[Any]]):
     """The weights of one ``.bin`` file by key; every look-up reads a fresh, read-only array."""
 
-    def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
-        """Open the file and check its directory; raises one FileError that lists every missing or misfit weight."""
+    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: zipfile.ZipFile | None = None) -> None:
+        """Open the file and check its directory; raises one FileError that lists every missing or misfit weight.
+
+        ``archive`` is the file where it is open already.
+        """
         self._path = path
         self._declared = {reference.key: reference for reference in declared}
         try:
-            self._archive = zipfile.ZipFile(path)
+            self._archive = zipfile.ZipFile(path) if archive is None else archive
         except UNREADABLE as error:
             raise FileError(
                 f"this is no readable zip: {error}", path=str(path), rule="a .bin file is a zip of weights", fix=_AGAIN

@@ -14,10 +14,10 @@ from typing import IO
 import numpy as np
 
 from explorer.core.errors import ExplorerError, FileError
+from explorer.formats.pairs import save_pair
 from explorer.formats.pnnx.bin import encode
 from explorer.formats.pnnx.param import EXPRESSION, INPUT, MAGIC, OUTPUT
 from explorer.formats.pnnx.values import GrammarError, shorten, write_string, write_type, write_value
-from explorer.formats.replacing import replacing
 from explorer.net.definition import NetDefinition, OperatorDefinition
 
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -25,12 +25,12 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def write(definition: NetDefinition, param: Path, bin: Path) -> None:
-    """Write both files, each replaced as a whole; nothing is replaced when a weight is missing or misfits."""
-    text = param_text(definition)
-    with replacing(bin) as file:
-        _write_weights(definition, file, str(bin))
-    with replacing(param) as file:
-        file.write(text.encode("utf-8"))
+    """Write both files, replaced as one; nothing is replaced when a weight is missing or misfits."""
+
+    def write_weights(file: IO[bytes], comment: bytes) -> None:
+        _write_weights(definition, file, str(bin), comment)
+
+    save_pair(param_text(definition).encode("utf-8"), param, bin, write_weights)
 
 
 def param_text(definition: NetDefinition) -> str:
@@ -100,7 +100,7 @@ def _refusal(operator: OperatorDefinition, given: str, rule: str, fix: str) -> E
     return ExplorerError(f"operator {shorten(operator.name)} cannot be written: {given}", rule=rule, fix=fix)
 
 
-def _write_weights(definition: NetDefinition, file: IO[bytes], path: str) -> None:
+def _write_weights(definition: NetDefinition, file: IO[bytes], path: str, comment: bytes) -> None:
     references = [weight for operator in definition.operators for weight in operator.weights.values()]
     missing = [weight.key for weight in references if weight.key not in definition.weights]
     if missing:
@@ -111,6 +111,7 @@ def _write_weights(definition: NetDefinition, file: IO[bytes], path: str) -> Non
             fix="set them in the definition's weights first",
         )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = comment
         for operator in definition.operators:
             for attribute, weight in operator.weights.items():
                 raw = encode(definition.weights[weight.key], weight, path)

@@ -1,0 +1,60 @@
+"""Saves that are killed at any moment: the two files of a model stay those of one save.
+
+EXPLORER_SOAK_KILLS says how many savers are killed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.soak
+KILLS = int(os.environ.get("EXPLORER_SOAK_KILLS", "60"))
+FORMATS = Path(__file__).parents[1] / "formats"
+_SAVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pairs import net
+nets = [net(number, 700) for number in range(4)]
+print("saving", flush=True)
+while True:
+    for one in nets:
+        one.save(sys.argv[2])
+"""
+_READER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pairs import net, number
+number(sys.argv[2])
+net(0).save(sys.argv[2])
+"""
+
+
+@pytest.mark.spec("I-13", "C-17")
+@pytest.mark.parametrize("name", ["m.pnnx.param", "m.json"])
+def test_savers_killed_at_any_moment_leave_one_whole_net(tmp_path: Path, name: str) -> None:
+    """Two savers of one path at once, both killed after a random while: a whole net opens, the next save cleans up."""
+    path, chance = tmp_path / name, random.Random(0)
+    for _ in range(max(1, KILLS // 4)):
+        savers = [
+            subprocess.Popen([sys.executable, "-c", _SAVER, str(FORMATS), str(path)], stdout=subprocess.PIPE)
+            for _ in range(2)
+        ]
+        for saver in savers:
+            assert saver.stdout is not None
+            assert saver.stdout.readline() == b"saving\n"
+        while not path.exists():
+            time.sleep(0.001)
+        for saver in savers:
+            time.sleep(chance.uniform(0, 0.2))
+            saver.kill()
+        for saver in savers:
+            saver.communicate()
+        subprocess.run([sys.executable, "-c", _READER, str(FORMATS), str(path)], check=True)
+        assert len(os.listdir(tmp_path)) == 2, os.listdir(tmp_path)
