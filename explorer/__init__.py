@@ -11,6 +11,7 @@ import explorer.blas as _blas  # noqa: F401  # before NumPy is loaded
 from explorer import layers
 from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
 from explorer.core import registry as _registry
+from explorer.core.adjusted import Adjustable, policies
 from explorer.core.declaration import OperationRedefined
 from explorer.core.device import Device, cpu, device
 from explorer.core.elements import ElementType
@@ -28,6 +29,7 @@ from explorer.core.expr import Expr, scope
 from explorer.core.hooks import hooks as _hooks
 from explorer.core.kernels import kernel, kernels
 from explorer.core.operation import Operation
+from explorer.core.policy import Minor, Policy, PolicyClass
 from explorer.core.progress import Cancelled, Progress, progress
 from explorer.core.progress import late as _late
 from explorer.core.registry import operation
@@ -45,7 +47,9 @@ from explorer.data.scalable import ScalableTensor
 from explorer.data.table import load_csv
 from explorer.grad import call_gradient as _call_gradient
 from explorer.grad import grad
+from explorer.ops.accumulation import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
+from explorer.ops.conv import ConvolutionPolicy
 from explorer.plan import Applied, Declined, Link
 from explorer.plan.batching import batch_call as _batch_call
 from explorer.record import Recording
@@ -152,9 +156,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AccumulationPolicy",
+    "Adjustable",
     "Applied",
     "BiasVector",
     "Cancelled",
+    "ConvolutionPolicy",
     "Data",
     "DeclarationError",
     "Declined",
@@ -170,10 +177,16 @@ __all__ = [
     "Handle",
     "Link",
     "Matrix",
+    "Minor",
     "Net",
     "OperandError",
     "Operation",
     "OperationRedefined",
+    "PAccumulateByProduct",
+    "PAccumulateBySum",
+    "PAccumulateIn",
+    "Policy",
+    "PolicyClass",
     "Progress",
     "Recording",
     "RunError",
@@ -214,6 +227,7 @@ __all__ = [
     "net_operator",
     "open",
     "operation",
+    "policies",
     "progress",
     "real",
     "same",

@@ -88,7 +88,7 @@ def taking(operation: Operation, types: tuple[AnyType, ...], refusal: OperandErr
     Raises the refusal where there is none, with the rules of all that were asked.
     """
     rules = [refusal.rule]
-    for kind in registry.extensions.get(operation.name, ()):
+    for kind in registry.extensions.get(type(operation).name, ()):
         attributes = operation.attributes
         extension = kind(**{name: attributes[name] for name in kind.attribute_names})
         try:

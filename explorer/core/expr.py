@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from explorer.core.operation import Operation
+    from explorer.core.policy import Minor, Policy
 
 _uids = count()
 next_uid = _uids.__next__
@@ -56,6 +58,8 @@ class _State(threading.local):
     """the code and instruction, or place, that nodes come from instead of the user's line"""
     traces: tuple[int, ...] = ()
     """the first uid of each function that is being traced"""
+    policies: Mapping[Minor, Policy] = MappingProxyType({})
+    """what operations recorded here are under"""
 
 
 state = _State()

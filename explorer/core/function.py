@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from explorer.core.errors import StateError
 from explorer.core.example import Example
-from explorer.core.expr import Expr, Scope
+from explorer.core.expr import Expr, Scope, state
 from explorer.core.graph import reachable
 from explorer.core.hooks import hooks
 from explorer.core.operation import Operation
+from explorer.core.policy import Minor, Policy
 from explorer.core.types import AnyType, TensorType, TupleType
 
 
@@ -85,6 +87,8 @@ class Body:
     """every node of the body in order of recording, parameters included"""
     derived: dict[Any, Any] = field(default_factory=dict)
     """what was made from this body, by what it is for: gradients, batches, plans"""
+    policies: Mapping[Minor, Policy] = field(default_factory=lambda: state.policies)
+    """what was around it when it was recorded: its gradient is recorded under them too"""
 
     @property
     def ports(self) -> tuple[dict[str, int], dict[str, int]]:

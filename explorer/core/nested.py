@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from explorer.core.elements import dtype_name
 from explorer.core.types import AnyType, TensorType
 
 if TYPE_CHECKING:
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 _LINES = 60
 """lines of one form at most"""
 _LONGEST = 60
-"""characters of an operation's attributes at most"""
+"""characters of an attribute at most"""
 
 
 def nested(root: Expr) -> str:
@@ -66,8 +69,12 @@ def _called(node: Expr) -> str:
     attributes = node.operation.attributes
     if not attributes or not node.operands or node.label != node.operation.name:
         return node.label
-    given = ", ".join([f"{name}={value!r}" for name, value in attributes.items()])
-    return f"{node.label}({given if len(given) <= _LONGEST else given[:_LONGEST] + '…'})"
+    return f"{node.label}({', '.join([f'{name}={_value(value)}' for name, value in attributes.items()])})"
+
+
+def _value(value: Any) -> str:
+    told = dtype_name(value) if isinstance(value, np.dtype) else repr(value)
+    return told if len(told) <= _LONGEST else told[:_LONGEST] + "…"
 
 
 def _kind(kind: AnyType) -> str:

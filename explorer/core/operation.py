@@ -22,6 +22,7 @@ from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.exact import exact
 from explorer.core.expr import Expr, record
 from explorer.core.kernels import kernel_of, on_device, type_on_elements
+from explorer.core.policy import Items, Policies
 from explorer.core.types import AnyType, Array, TensorType, TupleType
 
 if TYPE_CHECKING:
@@ -235,8 +236,10 @@ class Operation(metaclass=_Interning):
 
     # -- what every operation has --------------------------------------------------------------------------------
 
-    def __call__(self, *operands: Any) -> Expr:
-        """Record this operation on expressions, arrays or numbers."""
+    def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
+        """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
+        if policies:
+            Policies(policies, self.label)
         for operand in operands:
             if not isinstance(operand, Expr):
                 operands = as_operands(operands)

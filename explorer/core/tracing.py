@@ -78,7 +78,9 @@ class Function(Generic[_Parameters, _Result]):
                     kinds.append(operand.type)
                 else:
                     kinds.append(exact(leaf))
-        key = (structure, tuple(kinds))
+        key: Any = (structure, tuple(kinds))
+        if state.policies:
+            key = (*key, frozenset(state.policies.values()))
         trace = self._find(key) or self._record(key, operands, args, kwargs)
         if reading.noted is not None:
             reading.noted += trace.watched

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from explorer.core.adjusted import under
 from explorer.core.expr import Expr, record, record_typed, scope, state, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, item, make_body
 from explorer.core.graph import reachable, rebuild, rescope
@@ -37,10 +38,12 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 
     Made once.
     """
-    key = "gradient", seeded, wanted
+    around = {**state.policies, **body.policies}
+    key = "gradient", seeded, wanted, frozenset(around.values())
     held: Differentiated | None = body.derived.get(key)
     if held is None:
-        held = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
+        with under(around):
+            held = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
     return held
 
 

@@ -1,5 +1,6 @@
 """Layers: named ports, parameters and policies; they write expressions and compute nothing."""
 
+from explorer.core.policy import Minor, Policies, Policy, PolicyClass, Sub
 from explorer.layers.combine import Add, Dot, Interpolate, Multiply, NLLLoss, Permute, Softmax, Subtract
 from explorer.layers.composite import Composite, Feedback
 from explorer.layers.elementwise import (
@@ -42,7 +43,6 @@ from explorer.layers.policies import (
     PUpdateIs,
     RecurrentPolicy,
 )
-from explorer.layers.policy import Minor, Policies, Policy, PolicyClass, Sub
 from explorer.layers.port import Ports
 from explorer.layers.recurrent import Recurrent
 from explorer.layers.source import ParamSource, ValueSource

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from explorer.core.errors import DeclarationError, ExplorerError, UnknownNameError
 from explorer.core.expr import Expr, scope
+from explorer.core.policy import Given
 from explorer.layers.layer import Layer
 from explorer.layers.parameter import GradCollector, Parameter
 from explorer.layers.policies import GradPolicy
-from explorer.layers.policy import Given
 from explorer.layers.source import Source
 from explorer.layers.topology import Topology
 

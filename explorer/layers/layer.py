@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from explorer.core.adjusted import reaching, under
 from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
 from explorer.core.expr import Expr, scope, state
+from explorer.core.policy import Items, Policies, PolicyClass
 from explorer.core.tracing import Function
 from explorer.core.types import TensorType
 from explorer.layers.declaration import Field, bind, check_class, check_hashable, fields_of, input_types
 from explorer.layers.initializer import Initializer
 from explorer.layers.policies import GradPolicy
-from explorer.layers.policy import Items, Policies, PolicyClass
 from explorer.layers.port import Ports
 from explorer.layers.sharing import identity, own, recording, shared
 from explorer.layers.stack import Pass, Waiting, feed_backward, operands
@@ -251,7 +252,14 @@ class Layer(Telling):
         return found[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), found)
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the call: outputs by port."""
+        """Record the call: outputs by port. The layer's policies reach the operations inside."""
+        reached = reaching(self.policies)
+        if not reached:
+            return self._call(values, parameters)
+        with under({**state.policies, **reached}):
+            return self._call(values, parameters)
+
+    def _call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         writing = writer()
         if writing is not None:
             return writing.call(self, values, parameters)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.device import Device, cpu
+from explorer.core.policy import Minor, Policy, PolicyClass
 from explorer.layers.filler import Filler
-from explorer.layers.policy import Minor, Policy, PolicyClass
 
 
 class GradPolicy(PolicyClass):

@@ -9,8 +9,8 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from explorer.core.hooks import hooks
+from explorer.core.policy import MISSING, Given, Minor, Policies, PolicyClass, said
 from explorer.layers.policies import GradPolicy
-from explorer.layers.policy import MISSING, Given, Minor, Policies, PolicyClass
 from explorer.record.layer import Feedback, Layer, Policy, layer_lines
 
 
@@ -96,11 +96,6 @@ def _policies(layer: Telling) -> Iterator[Policy]:
 
 def _by(given: Given) -> str:
     return given.by if given.by.startswith("inferred") else f"given by {given.by}"
-
-
-def said(value: Any) -> str:
-    """A policy's value as text."""
-    return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)
 
 
 @cache

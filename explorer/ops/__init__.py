@@ -1,6 +1,8 @@
 """All operations; importing this package enters every family into the registry."""
 
 from explorer.ops import (
+    accumulated,
+    accumulation,
     activation,
     adaptive,
     arithmetic,
@@ -36,6 +38,8 @@ from explorer.ops import (
 )
 
 __all__ = [
+    "accumulated",
+    "accumulation",
     "activation",
     "adaptive",
     "arithmetic",

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.adjusted import Adjustable
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.pieces import Piece, compute
+from explorer.core.policy import Items, Minor, Policies, PolicyClass
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.base import reshape
@@ -62,9 +64,20 @@ class Convolution(Operation, abstract=True):
         return images[0], filters[0], rows, columns
 
 
-class Conv2d(Convolution):
+class ConvolutionPolicy(PolicyClass):
+    """Which algorithm computes a convolution.
+
+    "priced" leaves it to the plan, which takes minimal filtering of tiles where that is faster; "direct" multiplies
+    pixels with weights as they are, so that a NaN or ∞ reaches the results of its own windows alone.
+    """
+
+    algorithm = Minor("priced", among=("priced", "direct"))
+
+
+class Conv2d(Adjustable, Convolution):
     """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w): (N, O, H′, W′)."""
 
+    policies: ClassVar[tuple[Minor, ...]] = (ConvolutionPolicy.algorithm,)
     prepares = 1
     channels_last = True
     examples: ClassVar[tuple[Example, ...]] = (
@@ -112,6 +125,16 @@ class Conv2d(Convolution):
     def flops(self, result: AnyType, *types: TensorType) -> int:
         assert isinstance(result, TensorType)
         return 2 * result.size * math.prod(types[1].shape[1:])
+
+    def under(self, policies: Policies) -> Operation:
+        """The convolution that no plan computes in another way, where that is asked for."""
+        return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
+
+
+class DirectConv2d(Conv2d):
+    """A convolution that stays as it is: no plan takes another algorithm for it."""
+
+    policies = ()
 
 
 class Conv2dImageGradient(Convolution):
@@ -231,13 +254,14 @@ def conv2d(
     padding: int | Pair | Padding = 0,
     dilation: int | Pair = 1,
     groups: int = 1,
+    policies: Items = (),
 ) -> Expr:
     """Cross-correlation of (N, C, H, W) with filters (O, C / groups, h, w) plus a bias (O,): (N, O, H′, W′)."""
     x, filters = as_operands((x, filters))
     operation = Conv2d(
         pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), whole(groups, "groups")
     )
-    y = operation(x, filters)
+    y = operation(x, filters, policies=policies)
     if bias is None:
         return y
     (bias,) = as_operands((bias,))

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.adjusted import Adjustable
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
 from explorer.core.pieces import PIECE_BYTES, Piece, cut, even
+from explorer.core.policy import Policies
 from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes
+from explorer.ops.accumulation import AccumulationPolicy, accumulating
 from explorer.ops.base import reshape, sum_to
 from explorer.ops.movement import Transpose
 
@@ -19,10 +22,11 @@ _FLOPS = 1 << 24
 """arithmetic operations that are worth a piece of their own"""
 
 
-class Matmul(Operation):
+class Matmul(Adjustable):
     """a @ b: (…, n, k) and (…, k, m) give (…, n, m); a vector is a row on the left and a column on the right."""
 
     linear = True
+    policies = (AccumulationPolicy.dtype,)
     examples = (
         Example(real(2, 3), real(3, 4)),
         Example(real(3), real(3, 4)),
@@ -112,6 +116,10 @@ class Matmul(Operation):
         left = reshape(a, (size, *[1] * (rank - len(left_shape)), *left_shape) if batched[0] else left_shape)
         right = reshape(b, (size, *[1] * (rank - len(right_shape)), *right_shape) if batched[1] else right_shape)
         return reshape(left @ right, (size, *single))
+
+    def under(self, policies: Policies) -> Operation:
+        """The product in the dtype that is asked for."""
+        return accumulating(self, policies)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         assert isinstance(result, TensorType)

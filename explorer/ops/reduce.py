@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.adjusted import Adjustable
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
+from explorer.core.policy import Items, Policies
 from explorer.core.registry import function, public
 from explorer.core.types import AnyType, Array, Shape, TensorType, normalize_axes
+from explorer.ops.accumulation import AccumulationPolicy, accumulating
 from explorer.ops.base import reshape
 from explorer.ops.movement import broadcast_to, cast
 from explorer.ops.structured import full
@@ -84,24 +87,34 @@ def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return found
 
 
-class Sum(Reduction):
-    """The sum over axes; small integers are summed in the platform's integer, as NumPy does."""
+class Sum(Adjustable, Reduction):
+    """The sum over axes; small integers are summed in the platform's integer, as NumPy does.
+
+    AccumulationPolicy says otherwise: by which operation, in which dtype.
+    """
 
     linear = True
+    policies = (AccumulationPolicy.by, AccumulationPolicy.dtype)
     ufunc = np.add
     examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return sum_dtype(dtype)
 
+    def under(self, policies: Policies) -> Operation:
+        """The product over the axes, where that is asked for; in the dtype that is."""
+        product = policies.select(AccumulationPolicy).by == "product"
+        return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
+
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g, x),)
 
 
-class Mean(Reduction):
+class Mean(Adjustable, Reduction):
     """The mean over axes; integers give a floating result. The mean of nothing is NaN."""
 
     linear = True
+    policies = (AccumulationPolicy.dtype,)
     ufunc = np.add
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -120,18 +133,27 @@ class Mean(Reduction):
     def finish(self, out: Array, joined: Array, count: int) -> Array:
         return np.divide(joined, count, out=out, casting="same_kind")
 
+    def under(self, policies: Policies) -> Operation:
+        """The mean in the dtype that is asked for."""
+        return accumulating(self, policies)
+
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)
 
 
-class Prod(Reduction):
+class Prod(Adjustable, Reduction):
     """The product over axes, in the dtype that a sum has; its gradients hold where elements are 0 too."""
 
     ufunc = np.multiply
+    policies = (AccumulationPolicy.dtype,)
     examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return sum_dtype(dtype)
+
+    def under(self, policies: Policies) -> Operation:
+        """The product in the dtype that is asked for."""
+        return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         """g · the product of the other elements."""
@@ -217,21 +239,23 @@ class Min(Extreme):
     ufunc = np.minimum
 
 
-def _reduce(kind: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool) -> Expr:
+def _reduce(
+    kind: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
+) -> Expr:
     (x,) = as_operands((x,))
-    return kind(normalize_axes(axis, x.ndim, kind.name), keepdims)(x)
+    return kind(normalize_axes(axis, x.ndim, kind.name), keepdims)(x, policies=policies)
 
 
 @public
-def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """The sum over axes, over all of them for None."""
-    return _reduce(Sum, x, axis, keepdims)
+def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+    """The sum over axes, over all of them for None; AccumulationPolicy can ask for a product, or a wider dtype."""
+    return _reduce(Sum, x, axis, keepdims, policies)
 
 
 @public
-def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
     """The mean over axes, over all of them for None."""
-    return _reduce(Mean, x, axis, keepdims)
+    return _reduce(Mean, x, axis, keepdims, policies)
 
 
 @public
@@ -247,9 +271,9 @@ def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = Fals
 
 
 @public
-def prod(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+def prod(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
     """The product over axes, over all of them for None."""
-    return _reduce(Prod, x, axis, keepdims)
+    return _reduce(Prod, x, axis, keepdims, policies)
 
 
 @public

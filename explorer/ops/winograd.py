@@ -35,6 +35,7 @@ class WinogradConv2d(Conv2d):
     """
 
     prepares: ClassVar[int] = 1
+    policies = ()
     examples: ClassVar[tuple[Example, ...]] = (
         Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
         Example(real(1, 2, 6, 4), real(3, 2, 3, 3), padding=((0, 2), (1, 0))),

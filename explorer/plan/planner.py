@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import explorer.plan.links  # noqa: F401  # makes the chain of links
+from explorer.core.adjusted import under
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
@@ -101,6 +102,7 @@ class Planned:
     micros: float
 
 
+@under({})
 def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[int, Tensor] | None = None) -> Planned:
     """Plan the evaluation of expressions; ``values`` are those that are known already, by uid."""
     options = options or Options()

@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.adjusted import Adjusted
 from explorer.core.device import Device, cpu
 from explorer.core.elements import element_of
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Item
+from explorer.core.operation import Operation
+from explorer.core.policy import Policy
 from explorer.core.registry import functions
 from explorer.core.tensor import Tensor
 from explorer.core.types import AnyType, TensorType, TupleType
@@ -66,14 +69,14 @@ class Source:
             held = self._stored.setdefault(id(node.storage), self.names[node.uid])
             return held if held != self.names[node.uid] else _array(node.tensor_type, node.name)
         operands = [self.names[operand.uid] for operand in node.operands]
+        if isinstance(operation, Adjusted):
+            policies = ", ".join(map(written, operation.policies))
+            return f"{_called(operation.operation)}({', '.join(operands)}, policies=[{policies}])"
         if isinstance(operation, Item):
             return f"{operands[0]}[{operation.index}]"
         if isinstance(operation, Call):
             return f"{self._bodies[id(operation.body)]}({', '.join(operands)})"
-        attributes = [f"{name}={written(value)}" for name, value in operation.attributes.items()]
-        simple = not operation.attribute_names and functions.get(operation.name) is operation
-        made = f"ex.{operation.name}" if simple else f'ex.operation("{operation.name}")({", ".join(attributes)})'
-        return f"{made}({', '.join(operands)})"
+        return f"{_called(operation)}({', '.join(operands)})"
 
     def _function(self, body: Body) -> None:
         """A body as a function; what it captured are operands like the others."""
@@ -114,6 +117,15 @@ def _bodies(nodes: Iterable[Expr]) -> list[Body]:
     return list(reversed(found.values()))
 
 
+def _called(operation: Operation) -> str:
+    """What is called to record an operation."""
+    name = operation.name
+    if not operation.attribute_names and functions.get(name) is operation:
+        return f"ex.{name}"
+    attributes = [f"{name}={written(value)}" for name, value in operation.attributes.items()]
+    return f'ex.operation("{name}")({", ".join(attributes)})'
+
+
 def _array(kind: TensorType, name: str) -> str:
     """A tensor of a type, drawn from the seeded ``random``."""
     if not kind.plain:
@@ -149,10 +161,26 @@ def written(value: Any) -> str:
         return f"ex.TensorType({written(value.shape)}, {written(value.dtype)}{device})"
     if isinstance(value, Device):
         return "ex.cpu" if value is cpu else f"ex.device({value.name!r})"
+    if isinstance(value, Operation):
+        return _called(value)
+    if isinstance(value, Policy) and value.minor.major is not None:
+        major = value.minor.major
+        return f"{_imported(major)}.{value.minor.name}({written(value.value)})"
     kind = type(value)
-    if is_dataclass(kind) and kind.__module__.startswith("explorer."):
-        return f"ex.{kind.__module__.removeprefix('explorer.')}.{kind.__qualname__}({options(value)})"
-    raise OperandError(
+    if is_dataclass(kind):
+        return f"{_imported(kind)}({options(value)})"
+    raise _without_source(value)
+
+
+def _imported(kind: type) -> str:
+    """One of explorer's own classes; raises OperandError for another, which the source could not import."""
+    if not kind.__module__.startswith("explorer."):
+        raise _without_source(kind)
+    return f"ex.{kind.__module__.removeprefix('explorer.')}.{kind.__qualname__}"
+
+
+def _without_source(value: Any) -> OperandError:
+    return OperandError(
         f"{value!r} as source",
         rule="source is written of numbers, texts, types and tuples of them",
         fix="a function among the attributes cannot be written: give it a number or a name to choose by",

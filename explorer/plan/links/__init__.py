@@ -1,7 +1,7 @@
 """The simplifying links, most specific first: importing this package makes the chain."""
 
 from explorer.plan.links import stable, stable_gradients, cancelled, structured, inverse, members, identity  # noqa: I001  # the order of the chain
-from explorer.plan.links import pieces, declared, strength, weights, norms, placement
+from explorer.plan.links import pieces, declared, strength, weights, norms, placement, policies
 
 __all__ = [
     "cancelled",
@@ -12,6 +12,7 @@ __all__ = [
     "norms",
     "pieces",
     "placement",
+    "policies",
     "quotient",
     "stable",
     "stable_gradients",

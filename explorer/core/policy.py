@@ -1,8 +1,8 @@
-"""Policies: choices that a layer is made with, given by name, inherited by what lies inside it.
+"""Policies: choices that a layer or an operation is made with, given by name, inherited by what lies inside it.
 
 A *major* class groups *minor* ones; the values of a minor class exclude each other. ``GradPolicy.update(True)`` is a
-policy object, ``PUpdate`` its usual name. A composite's policies reach its sublayers; ``Sub("weight", PNoUpdate)``
-overrides for one sublayer, and nests.
+policy object, ``PUpdate`` its usual name. A composite's policies reach its sublayers and the operations that these
+record; ``Sub("weight", PNoUpdate)`` overrides for one sublayer, and nests.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Minor:
     ``among`` lists the values, or ``kind`` is their type (a value policy, a type policy), else any hashable value
     does; ``convert`` makes a value of what is given. Without a ``default`` a layer that reads it must be given one.
     ``recorded`` is False where the value is no part of what a feed-forward records, so that layers which differ in it
-    alone are still one function.
+    alone are still one function. ``scoped`` is False where the value changes what an operation computes, not how: it is
+    then taken where the operation is called, and from no scope around it.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class Minor:
         kind: type | tuple[type, ...] | None = None,
         convert: Callable[[Any], Any] | None = None,
         recorded: bool = True,
+        scoped: bool = True,
     ) -> None:
-        self.default, self.among, self.kind, self.convert, self.recorded = default, among, kind, convert, recorded
+        self.default, self.among, self.kind, self.convert = default, among, kind, convert
+        self.recorded, self.scoped = recorded, scoped
         self.major: type[PolicyClass] | None = None
         self.name = ""
         if default is not MISSING and default is not None:
@@ -67,7 +70,7 @@ class Minor:
                 value = self.convert(value)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"the policy {self!r} of {value!r}: {error}", rule=f"it is converted by {_named(self.convert)}"
+                    f"the policy {self!r} of {value!r}: {error}", rule=f"it is converted by {said(self.convert)}"
                 ) from None
         if self.among and not any(exact(value) == exact(choice) for choice in self.among):
             allowed = "one of " + ", ".join(map(repr, self.among))
@@ -113,8 +116,9 @@ class Minor:
         return getattr, (self.major, self.name)
 
 
-def _named(value: Any) -> str:
-    return getattr(value, "__name__", None) or repr(value)
+def said(value: Any) -> str:
+    """A policy's value as text: that of a class, a dtype or a device is its name."""
+    return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,7 +129,7 @@ class Policy:
     value: Any
 
     def __repr__(self) -> str:
-        return f"{self.minor!r} = {_named(self.value)}"
+        return f"{self.minor!r} = {said(self.value)}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and self.minor == other.minor and exact(self.value) == exact(other.value)

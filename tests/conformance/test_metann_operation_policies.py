@@ -1,0 +1,311 @@
+"""Policies of operations, MetaNN's third template parameter: rule M-E9."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.core.adjusted import Adjusted
+from explorer.core.function import Call, Parameter
+from explorer.core.graph import reachable
+from explorer.plan.planner import plan as planned
+from explorer.run.cache import structure
+
+BY_PRODUCT, WIDE = ex.PAccumulateByProduct, ex.PAccumulateIn("float64")
+RANDOM = np.random.default_rng(0)
+MANY = RANDOM.uniform(0, 1, (3, 5000)).astype(np.float32)
+
+
+def under(*nodes: ex.Expr) -> list[str]:
+    """The operations under policies that nodes are made of, also inside calls."""
+    found: list[str] = []
+    pending = reachable(nodes)
+    while pending:
+        operation = pending.pop().operation
+        if isinstance(operation, Call):
+            pending += operation.body.nodes
+        elif isinstance(operation, Adjusted):
+            found.append(operation.name)
+    return found
+
+
+def planned_codes(*roots: ex.Expr, **options: Any) -> list[tuple[str, str]]:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    plan.eval()
+    return [(decision.link, decision.code) for decision in plan.recording.decisions]
+
+
+@pytest.mark.spec("M-E9")
+def test_a_sum_is_accumulated_by_product_where_a_policy_says_so() -> None:
+    """MetaNN's example: a sum takes the policy to accumulate by product; kernel, plan and gradient obey it."""
+    x = ex.tensor([[1.0, 2, 3], [4, 5, 0]])
+    y = ex.sum(x, axis=1, policies=[BY_PRODUCT])
+    for options in ({}, {"without": ("simplify",)}):
+        plan = ex.EvalPlan(**options)  # type: ignore[arg-type]
+        handle = plan.register(y)
+        plan.eval()
+        np.testing.assert_array_equal(handle.data(), [6, 0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(y.sum(), x)), [[6, 3, 2], [0, 0, 20]])
+    assert "sum(axes=(1,), keepdims=False, AccumulationPolicy.by='product'): vector 2 float64" in str(y)
+    assert ("UnderPolicies", "policies") in planned_codes(y)
+
+
+@pytest.mark.spec("M-E9")
+def test_single_precision_is_accumulated_in_double_where_a_policy_says_so() -> None:
+    """Sums, means, products and matrix products of float32 and float16 accumulate in float64, and stay what they are.
+
+    So they do where the plan takes what a reduction reads into its kernel.
+    """
+    x, exact = ex.tensor(MANY), MANY.astype(np.float64)
+    wide = [
+        (ex.sum(x, axis=1, policies=[WIDE]), exact.sum(axis=1)),
+        (ex.mean(x, axis=1, policies=[WIDE]), exact.mean(axis=1)),
+        (ex.prod(x + 0.5, axis=1, policies=[WIDE]), np.prod((MANY + np.float32(0.5)).astype(np.float64), axis=1)),
+        (ex.matmul(x, x.T, policies=[WIDE]), exact @ exact.T),
+        (ex.sum(ex.sqrt(x) * 2, axis=1, policies=[WIDE]), (np.sqrt(MANY) * np.float32(2)).astype(float).sum(axis=1)),
+    ]
+    for node, expected in wide:
+        assert node.dtype == np.float32
+        np.testing.assert_array_equal(ex.evaluate(node), expected.astype(np.float32))
+    halves = ex.tensor(MANY.astype(np.float16))
+    total = np.float16(MANY.astype(np.float16).astype(np.float64).sum())
+    assert ex.evaluate(ex.sum(halves, policies=[WIDE])) == total
+    lost = ex.tensor(np.array([2**24, 1, 1], np.float32))
+    assert ex.evaluate((lost.sum(), ex.sum(lost, policies=[WIDE]))) == (2**24, 2**24 + 2)
+    double = ex.tensor(exact)
+    narrow = ex.sum(double, policies=[ex.PAccumulateIn(np.float32)])
+    assert ex.evaluate(narrow) == ex.evaluate(double.sum()), "never narrower than the result"
+    assert ex.evaluate(ex.sum(ex.tensor([2**53, 1]), policies=[WIDE])) == 2**53 + 1, "whole numbers stay whole"
+
+
+@pytest.mark.spec("M-E9")
+def test_policies_of_a_scope_reach_the_operations_in_it() -> None:
+    """``with ex.policies(…)`` reaches operators, functions and gradients; an inner scope and a call override it."""
+    x = ex.tensor(MANY)
+
+    @ex.function
+    def centred(a: ex.Expr) -> ex.Expr:
+        return a - ex.mean(a)
+
+    plain = centred(x)
+    with ex.policies(WIDE):
+        inside = [x.sum(), x @ x.T, ex.var(x), centred(x), ex.grad((x * x).sum(axis=0).sum(), x)]
+        with ex.policies(ex.PAccumulateIn(None)):
+            assert under(x.sum()) == []
+        assert under(ex.sum(x, policies=[ex.PAccumulateIn(None)])) == []
+        assert under(ex.exp(x)) == []
+        bias = ex.tensor(np.zeros(5000, np.float32))
+        assert under(ex.grad((x + bias).sum(), bias)) == ["sum"], "what was broadcast is summed back in float64"
+    assert [under(node) for node in inside] == [["sum"], ["matmul"], ["mean", "mean"], ["mean"], []]
+    assert under(x.sum(), plain, centred(x)) == []
+    assert centred.traces == 2, "one body for each set of policies"
+    gradient = ex.grad((inside[3] ** 2).sum(), x)
+    assert "sum" in under(gradient) or "mean" in under(gradient), "a body's gradient is under the body's policies"
+    np.testing.assert_allclose(ex.evaluate(inside[3]), MANY - MANY.astype(np.float64).mean(), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.spec("M-E9", "M-L11")
+def test_a_policy_that_is_not_read_is_harmless_and_a_conflict_is_an_error() -> None:
+    """A policy that an operation does not read, or that is the default, changes nothing; two values are refused."""
+    x = ex.tensor(MANY)
+    for node in (
+        ex.exp(x, policies=[BY_PRODUCT, layers.PUpdate]),
+        ex.mean(x, policies=[BY_PRODUCT]),
+        ex.sum(x, policies=[ex.PAccumulateBySum, ex.PAccumulateIn(None), layers.PUpdate]),
+    ):
+        assert under(node) == []
+    assert ex.sum(x, policies=[ex.PAccumulateBySum]).operation is ex.sum(x).operation
+    wrong: list[tuple[Any, str]] = [
+        (lambda: ex.sum(x, policies=[BY_PRODUCT, ex.PAccumulateBySum]), "two values of one minor class exclude"),
+        (lambda: ex.exp(x, policies=[BY_PRODUCT, ex.PAccumulateBySum]), "two values of one minor class exclude"),
+        (lambda: ex.sum(x, policies=BY_PRODUCT), "in a list or a tuple"),
+        (lambda: ex.sum(x, policies=[layers.Sub("a", BY_PRODUCT)]), "no sublayers"),
+        (lambda: ex.policies(BY_PRODUCT).__enter__(), "changes what is computed must be given where"),
+        (lambda: ex.policies(layers.Sub("a", WIDE)).__enter__(), "no sublayers"),  # type: ignore[arg-type]
+        (lambda: ex.PAccumulateIn(int), "int64 is not floating"),
+        (lambda: ex.AccumulationPolicy.by("max"), "one of 'sum', 'product'"),
+    ]
+    for call, message in wrong:
+        with pytest.raises(ex.DeclarationError, match=message):
+            call()
+
+
+@pytest.mark.spec("M-E9", "P-2")
+def test_operations_under_other_policies_are_other_operations() -> None:
+    """Equal sums under equal policies are one, under others they are not: in dedup, the plan cache, the fingerprint."""
+    x = ex.tensor(MANY)
+
+    def roots() -> list[ex.Expr]:
+        return [x.sum(), ex.sum(x, policies=[WIDE]), ex.sum(x, policies=[BY_PRODUCT])]
+
+    twice = [*roots(), *roots()]
+    assert len({id(node.operation) for node in twice}) == 3
+    for options in ({}, {"without": ("simplify",)}):
+        plan = ex.EvalPlan(**options)  # type: ignore[arg-type]
+        for root in twice:
+            plan.register(root)
+        plan.prepare()
+        assert len(plan.recording.schedule.kernels) == 3
+    keys = [structure([root], planned([root]).options) for root in roots()]
+    assert len({key.key for key in keys if key is not None}) == 3
+    prints = set()
+    for root in roots():
+        plan = ex.EvalPlan(without=("simplify",))
+        plan.register(root)
+        prints.add(plan.prepare().recording.fingerprint)
+    assert len(prints) == 3
+    operation = twice[1].operation
+    assert pickle.loads(pickle.dumps(operation)) is operation
+
+
+@pytest.mark.spec("M-E9", "P-1")
+def test_rules_do_not_see_an_operation_under_policies() -> None:
+    """No rule that knows the plain operation alone fires on one under policies, at any depth of its structure."""
+    chain = [link for link in ex.Link.chain if link.takes(Adjusted)]
+    assert [link.name for link in chain] == ["UnderPolicies"]
+    x = ex.tensor(RANDOM.normal(size=(3, 4)).astype(np.float32))
+    y = ex.log(ex.sum(ex.exp(x), axis=1, policies=[BY_PRODUCT]))
+    assert ("LogSumExponentials", "logsumexp") in planned_codes(ex.log(ex.sum(ex.exp(x), axis=1)))
+    assert ("LogSumExponentials", "logsumexp") not in planned_codes(y)
+    np.testing.assert_allclose(ex.evaluate(y), x.array.sum(axis=1), rtol=1e-5)
+    zero = ex.sum(ex.ZeroTensor((0, 3)), axis=0, policies=[BY_PRODUCT])
+    np.testing.assert_array_equal(ex.evaluate(zero), np.ones(3))
+
+
+@pytest.mark.spec("M-E9", "P-4")
+def test_loops_over_operations_under_policies_become_batches() -> None:
+    """A loop of sums under a policy is batched as one of plain sums is, and computes the same as each alone."""
+
+    @ex.function
+    def row(a: ex.Expr, w: ex.Expr) -> ex.Expr:
+        return ex.sum(ex.tanh(ex.matmul(a, w, policies=[WIDE])), policies=[BY_PRODUCT])
+
+    w = ex.tensor(RANDOM.normal(size=(16, 16)).astype(np.float32))
+    rows = [ex.tensor(RANDOM.normal(size=16).astype(np.float32)) for _ in range(200)]
+    plan = ex.EvalPlan()
+    handles = [plan.register(row(each, w)) for each in rows]
+    plan.eval()
+    assert any(decision.code == "batched" for decision in plan.recording.decisions)
+    expected = [np.tanh((each.array.astype(float) @ w.array).astype(np.float32)).prod() for each in rows]
+    np.testing.assert_allclose([handle.data() for handle in handles], expected, rtol=1e-4)
+
+
+@pytest.mark.spec("M-E9", "V-1")
+def test_policies_are_told_with_the_node_and_reproduced() -> None:
+    """A recording holds a node's policies among its attributes, and a reproducer writes them."""
+    x = ex.tensor(MANY)
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(x, axis=1, policies=[BY_PRODUCT, WIDE]))
+    plan.prepare()
+    nodes = plan.recording.nodes
+    (told,) = [given for given in nodes.attributes.values() if "AccumulationPolicy.by" in given]
+    assert told["AccumulationPolicy.by"] == "product"
+    assert told["AccumulationPolicy.dtype"] == "float64"
+    for decision in plan.recording.decisions:
+        if decision.link == "UnderPolicies":
+            source = plan.reproducer(decision)
+            assert "AccumulationPolicy.by('product')" in source
+            exec(source, {})
+
+
+class Rounding(ex.PolicyClass):
+    """A policy of a user's own."""
+
+    mode = ex.Minor("nearest", among=("nearest", "down"))
+
+
+class Whole(ex.Adjustable, ex.Elementwise):
+    """Numbers without their fraction, as a policy says."""
+
+    name = "whole_for_policies"
+    policies = (Rounding.mode,)
+    nondifferentiable = "it is constant between whole numbers"
+    examples = (ex.Example(ex.real(3)),)
+
+    def under(self, policies: Any) -> ex.Operation:
+        """Down, where that is asked for."""
+        down: ex.Operation = ex.operation("floor")()
+        return down if policies.select(Rounding).mode == "down" else self
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        return np.rint(x, out=out)
+
+
+@pytest.mark.spec("M-E9", "M-O4")
+def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
+    """A user's own operation names the policies that it reads, and says what computes it under them."""
+    x = ex.tensor([0.7, 1.2])
+    np.testing.assert_array_equal(ex.evaluate(Whole()(x)), [1, 1])
+    np.testing.assert_array_equal(ex.evaluate(Whole()(x, policies=[Rounding.mode("down")])), [0, 1])
+    with ex.policies(Rounding.mode("down")):
+        np.testing.assert_array_equal(ex.evaluate(Whole()(x)), [0, 1])
+    body = {"__doc__": "Lacks under.", "policies": (Rounding.mode,), "kernel": Whole.kernel, "name": "lacks_under"}
+    body |= {"nondifferentiable": "x", "examples": Whole.examples}
+    with pytest.raises(ex.DeclarationError, match=r"lacks under\(\)"):
+        type("Lacks", (ex.Adjustable, ex.Elementwise), body)
+    with pytest.raises(ex.DeclarationError, match="minor classes with a default"):
+        type("Odd", (Whole,), {**body, "policies": (layers.RecurrentPolicy.step,), "name": "odd_policies"})
+
+    class Cast(ex.Adjustable, ex.Elementwise):
+        """Breaks the rule that a result keeps its type."""
+
+        name = "cast_by_policy"
+        policies = (Rounding.mode,)
+        nondifferentiable = "it is none"
+        examples = Whole.examples
+
+        def under(self, policies: Any) -> ex.Operation:
+            """Something of another type."""
+            made: ex.Operation = ex.operation("equal")()
+            return made
+
+        def infer(self, *types: Any) -> Any:
+            return types[0]
+
+        def kernel(self, out: Any, *operands: Any) -> Any:
+            return out
+
+    with pytest.raises(ex.DeclarationError, match="must not change the type"):
+        Cast()(x, x, policies=[Rounding.mode("down")])
+
+
+@pytest.mark.spec("M-E9", "M-L12")
+def test_a_layers_policies_reach_its_operations_and_their_gradients() -> None:
+    """Policies of operations are given to layers: they reach what is recorded inside, a Sub overrides them."""
+
+    def linear(*chosen: Any) -> layers.Linear:
+        layer = layers.Linear("l", 5000, 2, policies=[layers.PUpdate, *chosen], train=True)
+        layer.init(layers.Initializer(filler=layers.Uniform()))
+        return layer
+
+    assert under(linear()(MANY)) == []
+    wide = linear(WIDE)
+    y = wide(MANY)
+    assert under(y) == ["matmul"]
+    wide.feed_backward(np.ones((3, 2)))
+    collector = layers.GradCollector()
+    wide.grad_collect(collector)
+    found = {parameter.name: under(gradient) for parameter, gradient in collector}
+    assert "matmul" in found["l/weight/parameter"]
+    assert "sum" in found["l/bias/parameter"]
+    assert under(linear(WIDE, layers.Sub("weight", ex.PAccumulateIn(None)))(MANY)) == []
+    weight = wide.save_weights()["l/weight/parameter"].astype(np.float64)
+    bias = wide.save_weights()["l/bias/parameter"]
+    np.testing.assert_array_equal(ex.evaluate(y), (MANY.astype(np.float64) @ weight).astype(np.float32) + bias)
+
+
+@pytest.mark.spec("M-E9", "P-15")
+def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
+    """The policy of a convolution's algorithm is read by the plan: one that is to be direct is not made tiles of."""
+    x = Parameter(ex.TensorType((2, 32, 15, 14), np.dtype(np.float32)), "x")()
+    w = ex.tensor(RANDOM.normal(size=(32, 32, 3, 3)).astype(np.float32))
+    for chosen, expected in (([], ["tiles"]), ([ex.ConvolutionPolicy.algorithm("direct")], [])):
+        found = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.choices
+        assert [choice.code for choice in found if choice.link == "Winograd"] == expected
