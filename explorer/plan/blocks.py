@@ -92,15 +92,19 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
         return Blocks(None, steps, *_assign(steps, operands), False, cut_for(steps, operands))
     anchor = None if nodes[0].operation.elementwise else nodes[0]
     steps = tuple(nodes if anchor is None else nodes[1:])
-    kind = steps[-1].tensor_type
-    # the product is made in the result's memory unless the last write would destroy what it still reads
-    shares = (
-        anchor is not None
-        and anchor.dtype == kind.dtype
-        and (steps[-1].operation.reuses_operand or all(operand is not anchor for operand in operands(steps[-1])))
-    )
+    shares = anchor is not None and made_in_result(anchor, steps, operands)
     registers, targets = _assign(steps, operands)
     return Blocks(anchor, steps, registers, targets, shares)
+
+
+def made_in_result(product: Expr, steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> bool:
+    """Whether a product needs no memory beside the result of the elementwise steps on it.
+
+    It is made in the result's memory, unless the last step would destroy what it still reads.
+    """
+    last = steps[-1]
+    is_read_last = any(operand is product for operand in operands(last))
+    return product.dtype == last.dtype and (last.operation.reuses_operand or not is_read_last)
 
 
 def _assign(

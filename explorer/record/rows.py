@@ -104,7 +104,8 @@ class Stage:
     """A chapter of the story: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
 
     ``kind`` is "record" (stage 0, no decisions), "pass", "schedule" (order and buffers) or "run".
-    ``counts`` holds "nodes", "operations", "flops", "bytes" (of all results) and what else the stage states.
+    ``counts`` holds "nodes", "operations", "flops", "bytes" (*written*: those of the results of all kernels; before the
+    fusion each operation is a kernel, after it a value inside a kernel is not written) and what else the stage states.
     """
 
     name: str
@@ -138,7 +139,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Nodes put together by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened)."""
+    """Nodes put together by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened).
+
+    Of a kernel the last member gives the result; the others' values are not written.
+    """
 
     decision: int
     kind: str

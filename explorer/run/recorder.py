@@ -18,7 +18,7 @@ from explorer.ops.structured import Full
 from explorer.plan.cost import kernel_cost, split_cost
 from explorer.plan.graph import Graph, flops_of, result_bytes
 from explorer.plan.planner import Planned
-from explorer.plan.story import Chapter, Choice
+from explorer.plan.story import Chapter, Choice, Cluster
 from explorer.record import (
     Body,
     Decision,
@@ -189,7 +189,7 @@ def build(
         )
         for choice in graph.choices
     ]
-    recording.stages = [_stage(chapter, tables) for chapter in graph.chapters]
+    recording.stages = [_stage(chapter, tables, graph.clusters) for chapter in graph.chapters]
     recording.schedule = _schedule(planned, ids)
     recording.title, recording.options = title, dict(options)
     recording.fingerprint = fingerprint(planned)
@@ -286,19 +286,27 @@ def _fact(value: Any, ids: Mapping[int, int]) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _stage(chapter: Chapter, tables: _Tables) -> Stage:
+def _stage(chapter: Chapter, tables: _Tables, clusters: Sequence[Cluster]) -> Stage:
     flops = tables.flops
     operations = [node for node in chapter.live if node.operands]
+    inner = _inside_kernels(clusters, chapter.last)
+    written = [node for node in operations if node.uid not in inner] if inner else operations
     counts = {
         "nodes": len(chapter.live),
         "operations": len(operations),
         "flops": sum([flops[node.uid] for node in operations]),
-        "bytes": sum([0 if node.operation.view else node.type.nbytes for node in operations]),
+        "bytes": sum([0 if node.operation.view else node.type.nbytes for node in written]),
         **chapter.counts,
     }
     return Stage(
         chapter.name, chapter.kind, chapter.first, chapter.last, counts, chapter.purpose, round(chapter.micros, 1)
     )
+
+
+def _inside_kernels(clusters: Sequence[Cluster], position: int) -> set[int]:
+    """The uids of values that are handed on inside a kernel once so many decisions are taken, and never written."""
+    kernels = [cluster for cluster in clusters if cluster.kind == "kernel" and cluster.decision < position]
+    return {node.uid for kernel in kernels for node in kernel.members[:-1]}
 
 
 def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:

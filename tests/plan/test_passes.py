@@ -13,6 +13,7 @@ from explorer.plan import Options, plan
 from explorer.plan.passes import Open
 from explorer.plan.planner import Planned
 from explorer.plan.schedule import rounded
+from tests.plan.programs import prepared
 from tests.plan.reference import reference
 from tests.plan.test_values import run
 
@@ -169,6 +170,45 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
     ]
     assert facts(planned, "other_consumers")["consumers"] == 2
     assert (facts(planned, "shape")["before"], facts(planned, "shape")["after"]) == ("4", "3×4")
+
+
+@pytest.mark.spec("P-6", "P-15")
+def test_a_second_product_is_refused_by_the_names_of_both_products() -> None:
+    """The refusal names the product that the kernel holds and the one that the operand comes from."""
+    w, v = ex.tensor(np.ones((4, 4))), ex.tensor(np.ones((4, 4)) * 2)
+    first, second = x @ w, x @ v
+    through = ex.tanh(second)
+    named = facts(plan([ex.relu(first) + through]), "second_product")
+    assert (named["operand"], named["first"], named["second"]) == (through, first, second)
+    itself = facts(plan([ex.relu(first) + second]), "second_product")
+    assert itself["operand"] is itself["second"] is second
+
+
+@pytest.mark.spec("P-6", "P-17")
+def test_values_inside_a_kernel_are_not_counted_as_written() -> None:
+    """The bytes written fall by what each fusion says it saves, and are those of the kernels' results."""
+    small = ex.tensor(np.ones((300, 400), np.float32))
+    w = ex.tensor(np.ones((400, 400), np.float32))
+    roots = [ex.tanh(small * 2 + 1) @ w - 3, ex.square(small).sum(axis=1)]
+    made = prepared(*roots).recording
+    written = {stage.name: stage.counts["bytes"] for stage in made.stages}
+    saved = [d.facts["saved_bytes"] for d in made.decisions if d.code in ("chain", "epilogue", "reduction")]
+    assert len(saved) == 3
+    assert written["fuse"] == written["prune"] - sum(saved)
+    assert made.schedule is not None
+    assert written["buffers"] == sum(kernel.bytes for kernel in made.schedule.kernels)
+    apart = prepared(*roots, without=["fuse"]).recording
+    assert apart.stages[-1].counts["bytes"] == written["prune"]
+
+
+@pytest.mark.spec("P-6")
+def test_a_product_that_needs_memory_of_its_own_is_not_told_as_saved() -> None:
+    """A product of another dtype than the result is made whole, beside the result: no memory is saved."""
+    single = ex.tensor(np.ones((30, 40), np.float32))
+    w = ex.tensor(np.ones((40, 50), np.float32))
+    planned = plan([ex.cast(single @ w, "float64")])
+    assert (facts(planned, "epilogue")["temporaries"], facts(planned, "epilogue")["saved_bytes"]) == (0, 0)
+    assert planned.schedule.kernels[-1].workspace >= 30 * 50 * 4
 
 
 @pytest.mark.spec("P-6")

@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.core.device import cpu
 from explorer.core.expr import Expr
-from explorer.plan.blocks import cut_for
+from explorer.plan.blocks import cut_for, made_in_result
 from explorer.plan.cost import split_cost
 from explorer.plan.cutting import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph import Graph
@@ -18,15 +18,15 @@ from explorer.plan.story import Cluster
 
 
 class _Group:
-    """Nodes of one kernel, operands first; ``anchor`` says that one of them is a product.
+    """Nodes of one kernel, operands first; ``product`` is the one that is made in pieces, if there is one.
 
     ``cutting`` tells how the reduction at its end, if there is one, is cut.
     """
 
-    __slots__ = ("anchor", "cutting", "members")
+    __slots__ = ("cutting", "members", "product")
 
-    def __init__(self, members: list[Expr], anchor: bool) -> None:
-        self.members, self.anchor = members, anchor
+    def __init__(self, members: list[Expr], product: Expr | None = None) -> None:
+        self.members, self.product = members, product
         self.cutting: Cutting | None = None
 
 
@@ -45,6 +45,7 @@ class Prologue:
 _EPILOGUE, _CHAIN, _PROLOGUE = Epilogue(), ElementwiseChain(), Prologue()
 _LINKS = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
 _SAVED = "{saved_bytes} in {temporaries:temporary|temporaries} never written"
+_TOGETHER = "{operations} run as one kernel, of one shape and with one reader each"
 _REDUCED = {
     how: f"{{operations}} run as one kernel in {{blocks:block}} of {blocks}: {_SAVED}"
     for how, blocks in {
@@ -86,7 +87,7 @@ class Fuse:
                 continue
             if not operation.elementwise:
                 if operation.in_pieces:
-                    groups[uid] = _Group([node], True)
+                    groups[uid] = _Group([node], product=node)
                 elif operation.rows is not None:
                     self._reduce(node, groups, several, roots, graph)
                 continue
@@ -107,7 +108,7 @@ class Fuse:
                 if alone or self._joins(node, operand, base, other, roots, graph):
                     base = other if base is None else _merged(base, other, several)
             if base is None:
-                groups[uid] = _Group([node], False)
+                groups[uid] = _Group([node])
                 continue
             groups[uid] = base
             base.members.append(node)
@@ -120,7 +121,7 @@ class Fuse:
     def _joins(
         self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: Graph
     ) -> bool:
-        link = _EPILOGUE if other.anchor else _CHAIN
+        link = _CHAIN if other.product is None else _EPILOGUE
         consumers = graph.users[operand.uid]
         if operand.uid in roots:
             reason = "{operand} is asked for, so it is written anyway"
@@ -145,12 +146,13 @@ class Fuse:
                 between=operand,
                 beside=True,
             )
-        elif base is not None and base.anchor and other.anchor:
+        elif base is not None and base.product is not None and other.product is not None:
             graph.refuse(
                 link,
                 "second_product",
-                "the kernel has a product already, and {operand} is another",
-                {"operand": operand},
+                "a kernel holds one product, convolution or pooling, and this one has {first}: "
+                + ("{operand} is another" if operand is other.product else "{operand} comes from another, {second}"),
+                {"operand": operand, "first": base.product, "second": other.product},
                 node,
                 between=operand,
                 beside=True,
@@ -200,7 +202,7 @@ class Fuse:
         elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
             code, facts = "other_consumers", {"operand": operand, "consumers": consumers}
             reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
-        elif group.anchor:
+        elif group.product is not None:
             code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
         else:
             cut = cut_for([*members, node], lambda member: graph.inputs[member.uid])
@@ -226,19 +228,22 @@ class Fuse:
         if group.cutting is not None:
             self._enter_reduction(group, group.cutting, graph)
             return
-        if group.anchor:
+        unwritten = members[:-1]
+        if group.product is not None:
             members = sorted(members, key=lambda node: node.operation.elementwise)  # stable: the product comes first
+            is_made_whole = not made_in_result(members[0], members[1:], lambda member: graph.inputs[member.uid])
+            unwritten = members[is_made_whole:-1]
         label = _label(members)
         decision = graph.decide(
-            _EPILOGUE if group.anchor else _CHAIN,
-            "epilogue" if group.anchor else "chain",
-            f"{{operations}} run as one kernel, of one shape and with one reader each: {_SAVED}",
+            _CHAIN if group.product is None else _EPILOGUE,
+            "chain" if group.product is None else "epilogue",
+            f"{_TOGETHER}: {_SAVED if unwritten else 'each piece is finished while it is in the cache'}",
             {
                 "operations": label.replace(" · ", " → "),
                 "count": len(members),
                 "shape": _shape(members[-1]),
-                "temporaries": len(members) - 1,
-                "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
+                "temporaries": len(unwritten),
+                "saved_bytes": sum([node.type.nbytes for node in unwritten]),
             },
             members,
         )
@@ -317,7 +322,8 @@ def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:
     """One group of two that do not depend on each other: the longer takes the shorter in."""
     longer, shorter = (a, b) if len(a.members) >= len(b.members) else (b, a)
     longer.members.extend(shorter.members)
-    longer.anchor = longer.anchor or shorter.anchor
+    if longer.product is None:
+        longer.product = shorter.product
     several.pop(id(shorter), None)
     several.setdefault(id(longer), longer)
     return longer

@@ -148,5 +148,5 @@ export function costText(trace, story, moment) {
     return `takes ${bytesText(schedule.peak)}${moment.phase === "buffers" && saved > 0 ? ` · −${saved} %` : ""}`;
   }
   const { flops, bytes } = chapter.counts;
-  return [flops && `${countText(flops)} flops`, bytes && bytesText(bytes)].filter(Boolean).join(" · ");
+  return [flops && `${countText(flops)} flops`, bytes && `${bytesText(bytes)} written`].filter(Boolean).join(" · ");
 }

@@ -14,7 +14,7 @@ export function costTable(cost, whole, clock, known = []) {
     ["parameters", cost.parameters && `${grouped(cost.parameters)} · ${bytesText(cost.weights)}${share("parameters")}`],
     ["other leaves", cost.others && `${grouped(cost.others)} elements`],
     ["flops", `${countText(cost.flops)}${share("flops")}`],
-    ["results", `${bytesText(cost.bytes)}${share("bytes")}`],
+    ["written", `${bytesText(cost.bytes)}${share("bytes")}`],
     [`${clock} time`, clock && `${microsText(cost.time)}${share("time")}`],
   ];
   const table = html("dl", { class: "ex-facts ex-costs" });

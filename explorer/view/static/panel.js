@@ -176,7 +176,7 @@ export class Panel {
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.totals.at(moment.position);
     const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box, (inner) => this.summary.result(inner));
-    const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "results"]), inside];
+    const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "written"]), inside];
     const numbers = [heading("in numbers"), this.#counts(chapter), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.#bad());
     if (moment.phase === "buffers") parts.push(...this.#memory(-1));

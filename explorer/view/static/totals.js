@@ -4,7 +4,8 @@
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
  *   time: number}} Cost
  *   `parameters` are elements of leaves inside a scope, and `weights` their bytes; `others` are elements of leaves
- *   outside every scope: what the program is given. `bytes` are those of results; `time` is µs.
+ *   outside every scope: what the program is given. `bytes` are those written: of results of kernels, not of values that
+ *   are handed on inside one; `time` is µs.
  */
 
 /** The measures that can colour the graph. */
@@ -19,6 +20,7 @@ export class Totals {
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     this.position = -1;
     /** @type {Cost[]} */ this.boxes = [];
+    /** @type {Set<number>} nodes whose values are handed on inside a kernel at the position, and not written */ this.inner = new Set();
   }
 
   /** Where the times come from: "measured" by a run, "estimated" by the plan, "" where there is neither. */
@@ -40,7 +42,7 @@ export class Totals {
     return time;
   }
 
-  /** What a node costs by itself, its time left out. @param {number} node @returns {Cost} */
+  /** What a node costs by itself at the position that `at` was asked for last, its time left out. @param {number} node @returns {Cost} */
   node(node) {
     const { kind, flops, bytes, type, scope, body } = this.trace.nodes;
     // A parameter without a value yet stands in the box of its layer.
@@ -55,7 +57,7 @@ export class Totals {
       weights: owned ? elements * width(this.trace.recording.types[type[node]].dtype) : 0,
       others: owned ? 0 : elements,
       flops: flops[node],
-      bytes: bytes[node],
+      bytes: this.inner.has(node) ? 0 : bytes[node],
       time: 0,
     };
   }
@@ -72,6 +74,8 @@ export class Totals {
     const { trace } = this;
     const { boxes, slots } = trace.layout;
     this.boxes = boxes.map(nothing);
+    this.position = position;
+    this.inner = this.#inner(position);
     slots.forEach((slot, index) => {
       if (trace.boxOf[index] < 0) return;
       const box = this.boxes[trace.boxOf[index]];
@@ -80,8 +84,13 @@ export class Totals {
       box.time += this.slotTimes[index];
     });
     for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
-    this.position = position;
     return this.boxes;
+  }
+
+  /** @returns {Set<number>} */
+  #inner(position) {
+    const kernels = this.trace.recording.groups.filter(({ kind, decision }) => kind === "kernel" && decision < position);
+    return new Set(kernels.flatMap(({ members }) => members.slice(0, -1)));
   }
 
   #insideOut() {
