@@ -17,7 +17,7 @@ from explorer.core.types import Array
 from explorer.plan.planner import Options, Planned, plan
 from explorer.record import Decision, Recording, Summary
 from explorer.record.uncollected import uncollected
-from explorer.run import recorder
+from explorer.run import recorder, stages
 from explorer.run.cache import Held, cache, structure
 from explorer.run.calibrate import measured
 from explorer.run.executors import EXECUTORS
@@ -247,7 +247,7 @@ class EvalPlan:
         if self._recording is None:
             run = None
             if self._timing is not None and self.record != "off":
-                run = recorder.measured(planned, self.executor, self._timing)
+                run = stages.measured(planned, self.executor, self._timing)
             options: dict[str, Any] = {
                 "without": list(self.options.without),
                 "record": self.record,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,17 @@ from explorer.ops.structured import Full
 from explorer.plan.cost import kernel_cost, split_cost
 from explorer.plan.graph import Graph, flops_of, result_bytes
 from explorer.plan.planner import Planned
-from explorer.plan.story import Chapter, Choice, Cluster
+from explorer.plan.story import Choice
 from explorer.record import (
     Body,
     Decision,
     Group,
-    Kernel,
     Kind,
     Recording,
     Run,
-    Schedule,
     Scope,
     Source,
     Stage,
-    Step,
     Summary,
     Type,
 )
@@ -39,7 +36,7 @@ from explorer.run.boxes import layers, ports
 from explorer.run.fingerprint import fingerprint, spoken
 from explorer.run.gain import with_measured
 from explorer.run.gradients import gradients
-from explorer.run.timing import Timing
+from explorer.run.stages import schedule, stage
 
 
 class _Tables:
@@ -189,8 +186,8 @@ def build(
         )
         for choice in graph.choices
     ]
-    recording.stages = [_stage(chapter, tables, graph.clusters) for chapter in graph.chapters]
-    recording.schedule = _schedule(planned, ids)
+    recording.stages = [stage(chapter, tables.flops, graph.clusters) for chapter in graph.chapters]
+    recording.schedule = schedule(planned, ids)
     recording.title, recording.options = title, dict(options)
     recording.fingerprint = fingerprint(planned)
     if run is not None:
@@ -284,70 +281,3 @@ def _fact(value: Any, ids: Mapping[int, int]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_fact(item, ids) for item in value]
     return value.item() if hasattr(value, "item") else value
-
-
-def _stage(chapter: Chapter, tables: _Tables, clusters: Sequence[Cluster]) -> Stage:
-    flops = tables.flops
-    operations = [node for node in chapter.live if node.operands]
-    inner = _inside_kernels(clusters, chapter.last)
-    written = [node for node in operations if node.uid not in inner] if inner else operations
-    counts = {
-        "nodes": len(chapter.live),
-        "operations": len(operations),
-        "flops": sum([flops[node.uid] for node in operations]),
-        "bytes": sum([0 if node.operation.view else node.type.nbytes for node in written]),
-        **chapter.counts,
-    }
-    return Stage(
-        chapter.name, chapter.kind, chapter.first, chapter.last, counts, chapter.purpose, round(chapter.micros, 1)
-    )
-
-
-def _inside_kernels(clusters: Sequence[Cluster], position: int) -> set[int]:
-    """The uids of values that are handed on inside a kernel once so many decisions are taken, and never written."""
-    kernels = [cluster for cluster in clusters if cluster.kind == "kernel" and cluster.decision < position]
-    return {node.uid for kernel in kernels for node in kernel.members[:-1]}
-
-
-def _schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
-    schedule = planned.schedule
-
-    def numbers(nodes: Sequence[Expr]) -> tuple[int, ...]:
-        return tuple([ids[node.uid] for node in nodes])
-
-    kernels = [
-        Kernel(
-            numbers(kernel.nodes),
-            kernel.level,
-            kernel.chain,
-            kernel.flops,
-            kernel.bytes,
-            kernel.workspace,
-            round(kernel.estimate, 3),
-            kernel.buffer,
-            kernel.reuses is not None,
-            tuple([ids[pick[2]] for pick in sorted(kernel.ready)]),
-            kernel.ready_count,
-            kernel.why,
-            numbers(kernel.frees),
-            kernel.live,
-            tuple([ids[pick[2]] for pick in sorted(kernel.waiting)]),
-            kernel.waiting_count,
-        )
-        for kernel in schedule.kernels
-    ]
-    return Schedule(tuple(kernels), schedule.buffers, schedule.peak, schedule.peak_without_reuse)
-
-
-def measured(planned: Planned, executor: str, timing: Timing) -> Run:
-    """The run of a schedule: its steps in the order in which they began."""
-    kernels = planned.schedule.kernels
-    if not kernels:
-        return Run(executor, (), 0.0)
-    begin = min(timing.began)
-    threads = timing.threads or [0] * len(kernels)
-    steps = [
-        Step(index, (began - begin) / 1000, (ended - began) / 1000, kernels[index].live, threads[index])
-        for index, (began, ended) in enumerate(zip(timing.began, timing.ended, strict=True))
-    ]
-    return Run(executor, tuple(sorted(steps, key=lambda step: step.start)), (max(timing.ended) - begin) / 1000)
