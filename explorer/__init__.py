@@ -12,14 +12,17 @@ from explorer import layers
 from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
 from explorer.core import registry as _registry
 from explorer.core.adjusted import Adjustable, policies
+from explorer.core.budget import budget
 from explorer.core.declaration import OperationRedefined
 from explorer.core.device import Device, cpu, device
 from explorer.core.elements import ElementType
 from explorer.core.errors import (
+    BudgetError,
     DeclarationError,
     ExplorerError,
     FileError,
     OperandError,
+    ReaderError,
     RunError,
     StateError,
     UnknownNameError,
@@ -160,6 +163,7 @@ __all__ = [
     "Adjustable",
     "Applied",
     "BiasVector",
+    "BudgetError",
     "Cancelled",
     "ConvolutionPolicy",
     "Data",
@@ -188,6 +192,7 @@ __all__ = [
     "Policy",
     "PolicyClass",
     "Progress",
+    "ReaderError",
     "Recording",
     "RunError",
     "ScalableTensor",
@@ -200,6 +205,7 @@ __all__ = [
     "UnknownNameError",
     "Vector",
     "ZeroTensor",
+    "budget",
     "calibrate",
     "category",
     "copyto",

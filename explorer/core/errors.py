@@ -34,6 +34,17 @@ class RunError(ExplorerError, RuntimeError):
     """A kernel failed while a plan ran; names the operation, its operands' types and the user's line."""
 
 
+class BudgetError(ExplorerError, MemoryError):
+    """A file claims more than it is granted; names the claim, its size, the limit, and how the limit is set."""
+
+
+class ReaderError(ExplorerError):
+    """Explorer's reader of an operator type failed in a way that nobody foresaw: a defect of explorer, not of the file.
+
+    Its cause is the error that was raised.
+    """
+
+
 class UnknownNameError(ExplorerError, LookupError):
     """A name is not known; the message lists the valid ones that are near, the nearest first, and all of a few."""
 

@@ -87,6 +87,11 @@ def count(length: int, most: int) -> int:
     return min(max(1, length), 1 << (found - 1).bit_length())
 
 
+def longest(length: int, parts: int) -> int:
+    """The length of the longest of so many slices of nearly equal size."""
+    return -(-length // parts)
+
+
 def even(length: int, most: int) -> list[slice]:
     """A length cut into ``count`` slices of nearly equal size, none longer than ``most`` (at least 1)."""
     return slices(length, count(length, most))

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from explorer.core.budget import AXES, BYTES
 from explorer.core.device import Device, cpu
 from explorer.core.elements import dtype_name, is_element
 from explorer.core.errors import OperandError
@@ -46,6 +47,11 @@ class TensorType:
                 fix="convert the array first, for instance with .astype(np.float32), or declare an ex.ElementType",
             )
         canonical = (as_shape(shape, "a type"), exact, device)
+        if not is_addressable(canonical[0], exact):
+            raise OperandError(
+                f"an array of {exact.name} with {len(canonical[0])} axes: {'×'.join(map(str, canonical[0][:AXES]))}",
+                rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+            )
         made = object.__new__(cls)
         made.shape, made.dtype, made.device = canonical
         made.size = math.prod(made.shape)
@@ -127,6 +133,16 @@ class TupleType:
 _interned_tuples: dict[tuple[TensorType, ...], TupleType] = {}
 
 AnyType: TypeAlias = TensorType | TupleType
+
+
+def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy can have an array of this shape; it counts an empty axis as one of size 1."""
+    size = max(dtype.itemsize, 1)
+    for length in shape:
+        size *= length or 1
+        if size > BYTES:
+            return False
+    return len(shape) <= AXES
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from explorer.core.budget import claim_operators
 from explorer.core.expr import Expr
 from explorer.ops.elementwise import relu, sigmoid, tanh
 from explorer.ops.joining import stack
 
 Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
 """(the input's part of the gates (N, gates · H), the state's weights (H, gates · H), their bias, state…) → new state"""
+
+
+_NODES = 4
+"""nodes of a step: its part of the input, its call, and the parts of what that gives"""
 
 
 def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
@@ -62,6 +67,7 @@ def unroll(
 ) -> tuple[Expr, tuple[Expr, ...]]:
     """The sequence of first states that a step makes of the inputs' parts of the gates, and its last state."""
     steps = range(entering.shape[time_axis])
+    claim_operators("a sequence", _NODES * len(steps))
     made: list[Expr] = []
     for index in reversed(steps) if backwards else steps:
         state = tuple(step(entering[(*[slice(None)] * time_axis, index)], weights, bias, *state))

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from explorer.core.budget import BOXES
 from explorer.net.definition import NetDefinition, OperatorDefinition
 
 Path: TypeAlias = tuple[str, ...]
@@ -56,8 +57,8 @@ def _is_placed(operator: OperatorDefinition) -> bool:
 
 def _path(operator: OperatorDefinition, placed: bool) -> Path:
     if operator.boxes is not None:
-        return (*operator.boxes, operator.name.rpartition("/")[2] or operator.name)
-    return tuple(part or "." for part in operator.name.split(".")) if placed else (operator.name,)
+        return (*operator.boxes[:BOXES], operator.name.rpartition("/")[2] or operator.name)
+    return tuple(part or "." for part in operator.name.split(".", BOXES)) if placed else (operator.name,)
 
 
 def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import Any
 
-from explorer.core.errors import ExplorerError
+from explorer.core.budget import counted
+from explorer.core.errors import ExplorerError, ReaderError
 from explorer.core.expr import Expr, Scope, surrounded
 from explorer.core.function import Item
 from explorer.core.origin import Place
@@ -87,6 +89,11 @@ class NetBuilder:
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
+        with counted():
+            self._build(build, lengths, opaque)
+        return build
+
+    def _build(self, build: Build, lengths: Lengths, opaque: bool) -> None:
         follow, count = follower(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
@@ -99,10 +106,10 @@ class NetBuilder:
                     located = self._located(operator, error)
                     if not opaque:
                         raise located from error
+                    located.__cause__ = error
                     build.problems[operator.name] = located
                     results = self._opaque(operator, build, lengths, error)
             build.values.update(zip(operator.outputs, results, strict=True))
-        return build
 
     def scope(self, operator: OperatorDefinition) -> Scope:
         """The innermost box of an operator."""
@@ -133,9 +140,7 @@ class NetBuilder:
                 rule=f"near known types: {near}" if near else "no known type is near",
                 fix=f"register it: {self.table.registration(operator.type)}",
             )
-        schema = self.table.schema(operator.type)
-        if schema is not None:
-            schema.check(self.definition.operator(operator.name))
+        self.table.check(self.definition.operator(operator.name))
         operands = tuple(values[blob] for blob in operator.inputs)
         context = OperatorContext(operator, operands, lambda name: self.weights.tensor(operator.name, name))
         try:
@@ -143,6 +148,8 @@ class NetBuilder:
         except ExplorerError:
             raise
         except Exception as error:
+            if self.table.is_own(operator.type):
+                raise _defect(operator.type, error) from error
             error.add_note(
                 f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
             )
@@ -185,3 +192,12 @@ class NetBuilder:
             rule=error.rule,
             fix=error.fix,
         )
+
+
+def _defect(type: str, error: Exception) -> ReaderError:
+    """The error for what a builder of explorer's own did not foresee; nothing of its result is used."""
+    return ReaderError(
+        f"a defect of explorer's reader of {type}: {error.__class__.__name__}: {shorten(str(error), _SHOWN)}",
+        rule="a reader must answer every operator with its value or with a rule that the operator breaks",
+        fix="report it with this line of the file; as a remedy, register the type yourself with file_operator",
+    )

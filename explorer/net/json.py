@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from explorer.core.budget import NESTING, whole_number
 from explorer.core.errors import OperandError
 from explorer.net.definition import NetDefinition
 from explorer.net.parts import BlobType, OperatorDefinition, Plain, WeightReference, Weights, memory_dtype
@@ -20,8 +21,6 @@ from explorer.record.decode import decode, spoken
 
 SCHEMA = 1
 """The number of the JSON form; it grows when a field changes its meaning."""
-_DEPTH = 16
-"""tuples in tuples, at most"""
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -95,14 +94,16 @@ def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
 
 def _encode(value: Plain, place: str, depth: int = 0) -> Any:
     if isinstance(value, tuple):
-        if depth == _DEPTH:
-            raise OperandError(f"the argument {place}", rule=f"tuples are nested at most {_DEPTH} deep")
+        if depth == NESTING:
+            raise OperandError(f"the argument {place}", rule=f"tuples are nested at most {NESTING} deep")
         return [_encode(item, place, depth + 1) for item in value]
     if isinstance(value, complex):
         return {"complex": [_encode(value.real, place), _encode(value.imag, place)]}
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, int):
+        return whole_number(value, f"the argument {place}")
+    if value is None or isinstance(value, (float, str)):
         return value
     raise OperandError(
         f"the argument {place} is a {type(value).__name__}",
@@ -113,16 +114,18 @@ def _encode(value: Plain, place: str, depth: int = 0) -> Any:
 
 def _decode(value: Any, place: str, depth: int = 0) -> Plain:
     if isinstance(value, list):
-        if depth == _DEPTH:
-            raise _mismatch(place, f"lists nested at most {_DEPTH} deep", "deeper ones")
+        if depth == NESTING:
+            raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")
         return tuple([_decode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        raise _mismatch(place, "a whole number of at most 64 bits", f"one of {value.bit_length()}")
     if not isinstance(value, dict):
         found: Plain = value
         return found
     if list(value) == ["float"] and isinstance(value["float"], str) and value["float"] in _SPECIAL:
         return _SPECIAL[value["float"]]
     if list(value) == ["complex"] and isinstance(value["complex"], list) and len(value["complex"]) == 2:
-        parts = [_decode(part, place, _DEPTH) for part in value["complex"]]
+        parts = [_decode(part, place, NESTING) for part in value["complex"]]
         if all(type(part) is float for part in parts):
             return complex(*parts)  # type: ignore[arg-type]  # they are floats
     raise _mismatch(place, '{"float": "inf", "-inf" or "nan"} or {"complex": [float, float]}', spoken(value))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.core.budget import claim_memory
 from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
@@ -120,7 +121,7 @@ class Net(BuildableNet):
             program.bind({build.inputs[name]: array for name, array in arrays.items()})
             EXECUTORS[executor].run(program, run_log(program, self._builder))
             values = program.take()
-        results = dict(zip(self.definition.outputs, values, strict=True))
+        results = dict(zip(build.outputs, values, strict=True))  # a net may hand out one operand twice
         return next(iter(results.values())) if len(results) == 1 else results
 
     def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
@@ -128,8 +129,14 @@ class Net(BuildableNet):
         key = tuple(types.values()), options, tuple(Link.chain)
         if key not in self._programs:
             build = self._build({name: self._parameter(name, kind) for name, kind in types.items()})
+            self._grant(build)
             keep(self._programs, key, (Program(self._plan(list(build.outputs.values()), options)), build))
         return self._programs[key]
+
+    def _grant(self, build: Build) -> None:
+        """Allow the outputs to be computed; one that is the same everywhere counts in full: who gets it reads it."""
+        size = sum([node.type.nbytes for node in build.outputs.values()])
+        claim_memory(f"net {self.name!r}, whose outputs are {', '.join(map(repr, self.definition.outputs[:8]))},", size)
 
     def _plan(self, outputs: list[Expr], options: Options) -> Planned:
         """The one plan of these outputs: of what runs, and of what is shown."""
@@ -164,6 +171,8 @@ class Net(BuildableNet):
                 for name, value in given.items()
             }
         )
+        if arrays:
+            self._grant(build)
         made = EvalPlan(**{"title": self.name, **options})
         outputs = list(build.outputs.values())
         for node in outputs:

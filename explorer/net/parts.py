@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -16,6 +17,10 @@ Dimension: TypeAlias = int | str | None
 """a length, the name of an unknown length, or None for an unknown one without a name"""
 Weights: TypeAlias = Mapping[str, NDArray[Any]]
 """arrays by key; a file's mapping reads an array when it is asked for, a plain dict serves as well"""
+
+
+_DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
+"""what names of dtypes look like; NumPy reads others as descriptions of records, of any length"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,8 @@ def memory_dtype(name: str) -> np.dtype[Any]:
 
     Raises TypeError for a name that is none.
     """
+    if not _DTYPE.fullmatch(name):
+        raise TypeError(f"{name[:40]!r} is no dtype of numbers")
     found: np.dtype[Any] = np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(name, name))
     if found.kind not in "biufc" or found.name not in (name, "float32", "complex64"):
         raise TypeError(f"{name!r} is no dtype of numbers")

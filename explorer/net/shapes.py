@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.types import Shape, TensorType
+from explorer.core.types import Shape, TensorType, is_addressable
 from explorer.net.definition import BlobDefinition, Dimension, NetDefinition
 from explorer.net.parts import memory_dtype
 
@@ -60,10 +60,12 @@ def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
 
 
 def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
-    """The type that a file notes for an operand, None where it does not tell all of it."""
+    """The type that a file notes for an operand, None where it does not tell all of it, or no array can have it."""
     dtype = noted_dtype(blob)
     shape = lengths.bind(blob.shape) if blob.shape is not None else None
-    return TensorType(shape, dtype) if shape is not None and dtype is not None else None
+    if shape is None or dtype is None or not is_addressable(shape, dtype):
+        return None
+    return TensorType(shape, dtype)
 
 
 def shape_text(shape: tuple[Dimension, ...] | None) -> str:

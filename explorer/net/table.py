@@ -13,14 +13,17 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, OperandError
 from explorer.net.context import OperatorContext
-from explorer.net.schema import OperatorSchema
+from explorer.net.parts import OperatorDefinition
+from explorer.net.schema import Count, OperatorSchema
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 """records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
 _Registered = TypeVar("_Registered", bound=Builder)
 _Declared = TypeVar("_Declared", bound=Callable[..., Any])
+_SHOWN = 8
+"""operands that a refusal lists"""
 
 
 class OperatorTable:
@@ -34,14 +37,17 @@ class OperatorTable:
         """grows with every registration, so that what was built before can be told from what would be built now"""
         self._builders: dict[str, Builder] = {}
         self._schemas: dict[str, OperatorSchema] = {}
+        self._counts: dict[str, Count] = {}
+        """type → how many operands its builder reads"""
         self._declared: dict[str, tuple[str, str]] = {}
         """type → module and name of the function that declares it"""
 
-    def register(self, *types: str) -> Callable[[_Registered], _Registered]:
+    def register(self, *types: str, operands: Count | None = None) -> Callable[[_Registered], _Registered]:
         """Decorate the builder of one or more operator types; a type that is known is replaced.
 
         The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output.
-        Raises DeclarationError where no type is named.
+        ``operands`` says how many it reads, where it reads them by their places: an operator with others is refused
+        before. Raises DeclarationError where no type is named.
         """
         if not types or not all(isinstance(name, str) and name for name in types):
             raise DeclarationError(
@@ -54,6 +60,9 @@ class OperatorTable:
             for name in types:
                 self._builders[name] = builder
                 self._schemas.pop(name, None)
+                self._counts.pop(name, None)
+                if operands is not None:
+                    self._counts[name] = operands
             self.version += 1
             return builder
 
@@ -88,6 +97,26 @@ class OperatorTable:
     def schema(self, type: str) -> OperatorSchema | None:
         """What a type asks for; None for a type that its builder alone knows."""
         return self._schemas.get(type)
+
+    def check(self, operator: OperatorDefinition) -> None:
+        """Raise OperandError or UnknownNameError where an operator is not as its type asks, before it is built."""
+        schema = self._schemas.get(operator.type)
+        if schema is not None:
+            schema.check(operator)
+        count = self._counts.get(operator.type)
+        if count is not None and len(operator.inputs) not in count:
+            given = ", ".join(operator.inputs[:_SHOWN]) + ", …" * (len(operator.inputs) > _SHOWN) or "none"
+            raise OperandError(
+                f"{len(operator.inputs)} operands are given: {given}",
+                rule=f"{operator.type} must have {count} operands",
+                fix="export the model again, or correct the line",
+            )
+
+    def is_own(self, type: str) -> bool:
+        """Whether explorer's own code says what a type means, and not a user's."""
+        declared = self._declared.get(type) if type in self._schemas else None
+        module = declared[0] if declared is not None else self._builders[type].__module__
+        return module.partition(".")[0] == __name__.partition(".")[0]
 
     def __contains__(self, type: str) -> bool:
         return type in self._builders

@@ -95,6 +95,16 @@ class Resolver:
                     rule="an operator's name stands for one operator; weights are found by it",
                     fix="rename one of the two",
                 )
+            read = frozenset(operator.inputs if operator.input_names else ())
+            strange = [name for name, blob in operator.input_names.items() if blob not in read]
+            if strange:
+                raise self._error(
+                    operator,
+                    f"operator {operator.name!r} is passed {operator.input_names[strange[0]]!r} as {strange[0]!r}",
+                    rule=f"what is passed by name must be among the operator's inputs: "
+                    f"{', '.join(operator.inputs[:_SHOWN]) or 'it has none'}",
+                    fix="add it to the operator's inputs, or leave its name out",
+                )
 
     def _in_order(self) -> list[OperatorDefinition]:
         found = []

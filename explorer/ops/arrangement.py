@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import claim_constant
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
@@ -109,6 +110,7 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:]
     offset = min(max(offset, -rows), columns + 1)
+    claim_constant(f"{operation} of {x.type}", rows * columns, 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)
     return where(inside, x, False if x.dtype.kind == "b" else 0)
 

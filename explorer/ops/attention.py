@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import claim_constant
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
@@ -38,6 +39,7 @@ def attention_weights(
         (mask,) = as_operands((mask,))
         scores = where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
     if causal:
+        claim_constant("a causal mask", query.shape[-2] * key.shape[-2], 1)
         scores = where(np.tri(query.shape[-2], key.shape[-2], dtype=bool), scores, -np.inf)
     return softmax(scores, -1)
 

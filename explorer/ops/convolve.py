@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.core.pieces import PIECE_BYTES, Index, Piece, even
+from explorer.core.pieces import PIECE_BYTES, Index, Piece, count, longest, slices
 from explorer.core.types import Array, Shape
 from explorer.ops.unfolding import Unfolding, by_group, met, pixels
 from explorer.ops.window import Window
@@ -58,6 +58,17 @@ class Convolving(NamedTuple):
     def indices(self, itemsize: int) -> list[Index]:
         """The parts of the result that are made apart, by shapes alone."""
         n, o, rows, across = self.result
+        images, filters, bands = self._counts(itemsize)
+        return [
+            (image, part, band, slice(0, across))
+            for image in slices(n, images)
+            for part in slices(o, filters)
+            for band in slices(rows, bands)
+        ]
+
+    def _counts(self, itemsize: int) -> tuple[int, int, int]:
+        """Into how many parts images, filters and rows of the result are cut."""
+        n, o, rows, across = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
         pieces = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
@@ -65,32 +76,30 @@ class Convolving(NamedTuple):
         if self._few:
             held = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
         row_bytes = across * itemsize * held
-        every = [slice(0, size) for size in (n, o, rows, across)]
         if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
             # the filters are what is large: each piece reads its own
-            return [(every[0], part, every[2], every[3]) for part in even(o, max(_FILTERS, -(-o // pieces)))]
+            return 1, count(o, max(_FILTERS, -(-o // pieces))), 1
         block = max(1, min(_BLOCK // max(1, row_bytes), -(-n * rows // pieces)))
         if block < rows:
-            return [(image, every[1], part, every[3]) for image in even(n, 1) for part in even(rows, block)]
-        return [(part, *every[1:]) for part in even(n, block // max(1, rows))]
+            return count(n, 1), 1, count(rows, block)
+        return count(n, block // max(1, rows)), 1, 1
 
     def workspace(self, itemsize: int, spread: bool = False) -> int:
         """Bytes of scratch memory that the largest piece takes; more where the result's pixels lie ``spread``."""
         if not math.prod(self.result):
             return 0
-        sizes: list[int] = [
-            max([part.stop - part.start for part in parts]) for parts in zip(*self.indices(itemsize), strict=True)
-        ]
-        images, filters, rows, across = sizes
+        n, o, high, across = self.result
+        parts = self._counts(itemsize)
+        images, filters, rows = [longest(size, part) for size, part in zip((n, o, high), parts, strict=True)]
         slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
-        count = images * rows * across
+        windows = images * rows * across
         if self.depthwise:
             return slab * itemsize
         if self._few:
             products = slab // self.images[1] * math.prod(self.window.size) * filters
-            return (slab + products + count * filters) * itemsize
-        columns = count * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
-        elements = slab + columns + (count * filters if spread or self.groups > 1 else 0)
+            return (slab + products + windows * filters) * itemsize
+        columns = windows * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
+        elements = slab + columns + (windows * filters if spread or self.groups > 1 else 0)
         return elements * itemsize
 
     def pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:

@@ -113,9 +113,10 @@ class MeanPooling(Pooling, abstract=True):
         along = []
         for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
             before, after = self.padding[axis] if self.count_padding else (0, 0)
-            first = np.arange(windows)[:, None] * self.strides[axis] - self.padding[axis][0]
-            pixels = first + np.arange(self.size[axis]) * self.dilation[axis]
-            along.append(np.sum((-before <= pixels) & (pixels < length + after), 1))
+            first = np.arange(windows) * self.strides[axis] - self.padding[axis][0]
+            ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
+            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # its pixels before either end
+            along.append(outside - inside)
         counts: Array = np.outer(*along).astype(dtype)
         return counts
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from explorer.core.budget import claim_operators
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
@@ -16,6 +18,9 @@ from explorer.ops.movement import expand_dims, transpose
 from explorer.ops.padding import pad
 from explorer.ops.parts import getitem
 from explorer.ops.window import Padding, Pair, both_sides, pair
+
+_PHASE = 16
+"""operators that a phase of a transposed convolution counts for: it is a convolution of its own, in pieces"""
 
 
 @public
@@ -61,6 +66,9 @@ def conv_transpose2d(
             rule=f"the result has one pixel at least, not {size[0]}×{size[1]}",
             fix="pad less",
         )
+    phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
+    taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
+    claim_operators("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
     shape = (x.shape[0], filters.shape[1] * count, *size)
     return _plus(Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters), bias)
 
@@ -157,6 +165,7 @@ def conv3d(
         )
         return reshape(y, (x.shape[0], count, *y.shape[1:]))
 
+    claim_operators("a convolution of volumes", filters.shape[2])
     total = add_n(*[plane(depth) for depth in range(filters.shape[2])])
     return _plus(transpose(total, (0, 2, 1, 3, 4)), bias)
 

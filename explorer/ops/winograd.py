@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from explorer.core.example import Example, real
-from explorer.core.pieces import PIECE_BYTES, Index, Piece, even, scratch
+from explorer.core.pieces import PIECE_BYTES, Index, Piece, count, longest, scratch, slices
 from explorer.core.types import AnyType, Array, Shape, TensorType
 from explorer.ops.conv import Conv2d
 from explorer.ops.unfolding import padded
@@ -61,10 +61,8 @@ class WinogradConv2d(Conv2d):
         shape = kind.shape
         if not math.prod(shape) or not images.size:
             return 0
-        n, _, rows, _ = [
-            max([part.stop - part.start for part in parts])
-            for parts in zip(*_indices(shape, images.shape[1], kind.dtype.itemsize), strict=True)
-        ]
+        many, bands = _counts(shape, images.shape[1], kind.dtype.itemsize)
+        n, rows = longest(shape[0], many), min(2 * longest(_tiles(shape[2]), bands), shape[2])
         wanted = _memory(n, _tiles(rows), _tiles(shape[3]), images.shape[1], shape[1])
         return sum([math.prod(each) for each in wanted]) * kind.dtype.itemsize
 
@@ -93,16 +91,20 @@ class WinogradConv2d(Conv2d):
 def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
     """The parts of the result (N, O, H′, W′) that are made apart, each of whole tiles."""
     n, o, rows, across = shape
+    many, bands = _counts(shape, channels, itemsize)
+    return [
+        (images, slice(0, o), slice(2 * band.start, min(rows, 2 * band.stop)), slice(0, across))
+        for images in slices(n, many)
+        for band in slices(_tiles(rows), bands)
+    ]
+
+
+def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
+    """Into how many parts images and bands of tiles are cut."""
+    n, o, rows, across = shape
     bands, row_bytes = _tiles(rows), 16 * _tiles(across) * (channels + o) * itemsize
     block = max(1, min(_BLOCK // row_bytes, -(-n * bands // _PIECES)))
-    whole = slice(0, o), slice(0, across)
-    if block >= bands:
-        return [(images, whole[0], slice(0, rows), whole[1]) for images in even(n, block // bands)]
-    return [
-        (images, whole[0], slice(2 * band.start, min(rows, 2 * band.stop)), whole[1])
-        for images in even(n, 1)
-        for band in even(bands, block)
-    ]
+    return (count(n, block // bands), 1) if block >= bands else (count(n, 1), count(bands, block))
 
 
 def _memory(n: int, down: int, across: int, channels: int, filters: int) -> tuple[Shape, ...]:

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import budget, claim_memory
 from explorer.core.device import cpu
 from explorer.core.errors import RunError
+from explorer.core.tensor import Tensor
 from explorer.core.types import Array, TensorType, TupleType
 from explorer.plan.schedule import Kernel, Schedule, rounded
+from explorer.record.reason import bytes_text
 
 
 def allocate(kind: TensorType | TupleType, channels_last: bool = False) -> Any:
@@ -34,6 +37,21 @@ def placed(kind: TensorType | TupleType, block: Array, channels_last: bool = Fal
         parts.append(np.ndarray(part.shape, part.dtype, buffer=block, offset=offset))
         offset += rounded(part.nbytes)
     return tuple(parts)
+
+
+def grant(schedule: Schedule) -> None:
+    """Allow a schedule to be run, before anything is allocated or read for it.
+
+    Raises BudgetError, which names the largest value, where all that is held at one time is more than is granted.
+    """
+    tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
+    needed = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
+    if needed <= budget.memory:
+        return
+    largest = max([*tensors, *[kernel.result for kernel in schedule.kernels]], key=lambda node: node.type.nbytes)
+    place = largest.place
+    where = f" of {place.where} line {place.line}" if place is not None else ""
+    claim_memory(f"the run, whose largest value is {largest!r}{where} with {bytes_text(largest.type.nbytes)},", needed)
 
 
 class Memory:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import claim_memory
 from explorer.core.device import cpu
 from explorer.core.errors import ExplorerError, OperandError, RunError, StateError
 from explorer.core.expr import Expr
@@ -22,7 +23,7 @@ from explorer.run.dependencies import Chains, chains, dependencies
 from explorer.run.elsewhere import Dropping
 from explorer.run.in_pieces import InPieces
 from explorer.run.kernels import Once, Runner, Values, single
-from explorer.run.memory import Memory
+from explorer.run.memory import Memory, grant
 from explorer.run.reducing import Reducing
 
 
@@ -35,6 +36,8 @@ class Program:
     def __init__(self, planned: Planned, within: Array | None = None, lent: bool = False) -> None:
         self.planned = planned
         schedule = planned.schedule
+        if within is None:
+            grant(schedule)
         self.slots: dict[int, int] = {}
         self.values: Values = []
         self.parameters: list[Expr] = []
@@ -282,6 +285,8 @@ def _given(value: Any, values: Values) -> Any:
 def _read_only(value: Any, copied: bool) -> Any:
     """A view of a result that nobody can write to, or of a copy of it; another device's value as it is."""
     if isinstance(value, np.ndarray):
+        if copied:
+            claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
         array = np.array(value) if copied else value.view()
     elif isinstance(value, tuple):
         return tuple([_read_only(part, False) for part in value])

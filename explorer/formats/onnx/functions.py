@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
+from explorer.core.budget import CALLS, budget
 from explorer.core.errors import FileError
+from explorer.record.reason import bytes_text
 
 STANDARD = ("", "ai.onnx")
-MOST = 1_000_000
-"""operators that a file may expand to"""
+
+
+_Key: TypeAlias = tuple[str, str, str]
+"""domain, name and overload of a function"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +40,134 @@ def expanded(
     """The nodes of a model in their order, with the bodies of functions for their calls.
 
     ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
-    function that calls itself, and for a file that expands to too many operators.
+    function that calls itself, for calls nested too deep, and for a file that expands to too many operators: these are
+    counted by multiplication before any function is expanded.
     """
     functions = {_key(function): function for function in model.functions}
+    Expansion(functions, path).check(model.graph.node)
     opsets = _opsets(model)
-    made = 0
-    waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], tuple[FunctionProto, ...], Mapping[str, int]]]
-    waiting = [(iter(model.graph.node), (), (), opsets)]
+    made = characters = 0
+    waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
+    waiting = [(iter(model.graph.node), (), opsets)]
     while waiting:
-        nodes, calls, active, known = waiting[-1]
+        nodes, calls, known = waiting[-1]
         node = next(nodes, None)
         if node is None:
             waiting.pop()
             continue
-        function = functions.get((domain_of(node.domain), node.op_type, node.overload))
+        function = functions.get(_called(node))
         function = function or standard(node, known)
         made += 1
-        if made > MOST:
-            raise FileError(
-                f"the graph expands to more than {MOST} operators",
-                path=str(path),
-                rule="local functions are expanded, and that must end in reasonable time",
-                fix="export the model without local functions",
-            )
+        if made > budget.operators:  # the standard's own functions are not among those that were counted
+            raise _too_many(path, made)
         if function is None:
             yield PlacedNode(node, calls, known)
             continue
-        if any(_key(function) == _key(outer) for outer in active):
+        name = node.name or f"{function.name}_{made}"
+        prefix = "/".join((*calls, name))
+        characters += len(prefix) * (1 + sum([len(inner.input) + len(inner.output) for inner in function.node]))
+        if characters > budget.text or len(calls) >= CALLS:
+            raise _too_long(path, prefix)
+        waiting.append((iter(_body(function, node, prefix)), (*calls, name), {**known, **_opsets(function)}))
+
+
+class Expansion:
+    """What calls of a model's functions expand to: how many operators, how many bytes, how deep; nothing is expanded.
+
+    Each function is counted once, whoever calls it.
+    """
+
+    def __init__(self, functions: Mapping[_Key, FunctionProto], path: Path) -> None:
+        self._functions, self._path = functions, path
+        self._counted: dict[_Key, tuple[int, int, int]] = {}
+        """of a call: operators, bytes of their attributes, and how many calls lie in each other"""
+
+    def check(self, nodes: Iterable[NodeProto]) -> None:
+        """Raise FileError where these nodes expand to more than the budget grants, or a function calls itself."""
+        operators = size = 0
+        for node in nodes:
+            key = _called(node)
+            if key in self._functions:
+                self._count(key)
+            own, attributes, _ = self._counted.get(key, (0, 0, 0))
+            operators, size = operators + 1 + own, size + attributes
+            if operators > budget.operators:
+                raise _too_many(self._path, operators)
+            if size > budget.text:
+                raise FileError(
+                    f"the attributes of the expanded functions take {bytes_text(min(size, 1 << 80))}",
+                    path=str(self._path),
+                    rule=f"what a file expands to must take at most {bytes_text(budget.text)}: budget.text",
+                    fix="export the model without local functions",
+                )
+
+    def _count(self, first: _Key) -> None:
+        waiting: list[tuple[_Key, Iterator[_Key]]] = []
+        active: set[_Key] = set()
+
+        def enter(key: _Key) -> None:
+            active.add(key)
+            called = dict.fromkeys(map(_called, self._functions[key].node))
+            waiting.append((key, iter([inner for inner in called if inner in self._functions])))
+
+        if first not in self._counted:
+            enter(first)
+        while waiting:
+            key, inner = waiting[-1]
+            following = next((other for other in inner if other not in self._counted), None)
+            if following in active:
+                raise FileError(
+                    f"function {following[1]!r} calls itself",
+                    path=str(self._path),
+                    rule="a function's body uses other functions only",
+                    fix="export the model without local functions",
+                )
+            if following is not None:
+                enter(following)
+                continue
+            waiting.pop()
+            active.remove(key)
+            self._counted[key] = self._sum(key)
+
+    def _sum(self, key: _Key) -> tuple[int, int, int]:
+        operators = size = depth = 0
+        for node in self._functions[key].node:
+            own, attributes, below = self._counted.get(_called(node), (0, 0, 0))
+            operators, size, depth = operators + 1 + own, size + node.ByteSize() + attributes, max(depth, below)
+        if depth >= CALLS:
             raise FileError(
-                f"function {function.name!r} calls itself",
-                path=str(path),
-                rule="a function's body uses other functions only",
+                f"function {key[1]!r} calls others {depth} deep",
+                path=str(self._path),
+                rule=f"functions must call one another at most {CALLS} deep",
                 fix="export the model without local functions",
             )
-        name = node.name or f"{function.name}_{made}"
-        body = _body(function, node, "/".join((*calls, name)))
-        waiting.append((iter(body), (*calls, name), (*active, function), {**known, **_opsets(function)}))
+        return operators, size, depth + 1
 
 
-def _key(function: FunctionProto) -> tuple[str, str, str]:
+def _too_many(path: Path, operators: int) -> FileError:
+    return FileError(
+        f"the graph expands to {min(operators, 10**30):,} operators or more",
+        path=str(path),
+        rule=f"a file must expand to at most {budget.operators:,} operators: budget.operators",
+        fix="export the model without local functions",
+    )
+
+
+def _too_long(path: Path, prefix: str) -> FileError:
+    return FileError(
+        f"the names in the expanded functions are too long: {prefix[:80]!r}…",
+        path=str(path),
+        rule=f"they must take at most {bytes_text(budget.text)} in all, and name at most {CALLS} calls",
+        fix="export the model without local functions",
+    )
+
+
+def _called(node: NodeProto) -> _Key:
+    """The key of the function that a node calls, if it calls one."""
+    return domain_of(node.domain), node.op_type, node.overload
+
+
+def _key(function: FunctionProto) -> _Key:
     return domain_of(function.domain), function.name, function.overload
 
 

@@ -22,15 +22,18 @@ class Names:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """name that was wanted before → the last number behind it"""
         self._paths: set[tuple[str, ...]] = set()
 
     def name(self, placed: PlacedNode, number: int) -> str:
         """The operator's name; a name that is taken gets the first free number behind it."""
         wanted = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
-        name, count = wanted, 1
+        name, count = wanted, self._numbers.get(wanted, 1)
         while name in self._taken:
             count += 1
             name = f"{wanted} ({count})"
+        self._numbers[wanted] = count
         self._taken.add(name)
         return name
 

@@ -23,7 +23,7 @@ def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
     opset = opsets.get("")
     if opset is None:
         return f"{name} (no opset)"
-    if opset > defs.onnx_opset_version():
+    if not 0 < opset <= defs.onnx_opset_version():
         return f"{name} (opset {opset})"
     if opset < OLDEST and _since(name, opset) != _since(name, OLDEST):
         return f"{name} (opset {opset})"

@@ -17,7 +17,7 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
     """
     domain = domain_of(node.domain)
     opset = opsets.get(domain)
-    if opset is None:
+    if opset is None or not 0 < opset < 2**31:  # what onnx can look up
         return None
     try:
         schema: Any = defs.get_schema(node.op_type, opset, domain)  # its stubs lack what it says of functions

@@ -46,7 +46,9 @@ _COMPLEX = re.compile(rf"([+-]?(?:{_UNSIGNED}))(\+-|[+-])({_UNSIGNED})j")
 _TYPE = re.compile(r"\(([^()]*)\)([a-z0-9]*)")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _DELIMITER = re.compile(r"[ ,%()\[\]]")
+_INTEGERS = "an integer must lie in −2⁶³ … 2⁶⁴ − 1"
 _DIGITS = 4000
+"""digits, leading zeros among them, that are read at all"""
 _WORDS_FOR: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True": True, "False": False}
 
 
@@ -62,8 +64,8 @@ def shorten(text: str, limit: int = 80) -> str:
 def read_number(text: str) -> int | float | complex | None:
     """Read an int, float or complex number; None where the text is no number."""
     if _INTEGER.fullmatch(text):
-        if len(text) > _DIGITS:
-            raise GrammarError(f"an integer of {len(text)} digits", rule=f"an integer has at most {_DIGITS} digits")
+        if len(text) > _DIGITS or not -(2**63) <= int(text) < 2**64:
+            raise GrammarError(f"an integer of {len(text.lstrip('+-'))} digits", rule=_INTEGERS)
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
@@ -171,6 +173,8 @@ def _write_scalar(value: Any, *, listed: bool) -> str:
     if value is None or isinstance(value, bool):
         return str(value)
     if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise GrammarError(f"an integer of {value.bit_length()} bits", rule=_INTEGERS)
         return str(int(value))
     if isinstance(value, float):
         return _float_text(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Annotated
 
 from explorer.core.errors import OperandError
@@ -52,7 +53,7 @@ def Split(
             rule=f"the {length} places of axis {at} are shared out among the outputs",
             fix="give split=(…), a length for each output",
         )
-    ends = [sum(sizes[: index + 1]) for index in range(outputs)]
+    ends = accumulate(sizes)
     before = (slice(None),) * at
     return tuple(x[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True))
 

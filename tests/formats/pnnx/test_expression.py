@@ -33,7 +33,7 @@ BINARY = (
 )
 unary, binary = UNARY.split(" "), BINARY.split(" ")
 
-numbers = st.integers() | st.floats(allow_nan=False) | st.complex_numbers(allow_nan=False)
+numbers = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.complex_numbers(allow_nan=False)
 literals = (
     numbers | st.none() | st.booleans() | st.text(max_size=5) | st.sampled_from(["trunc", "@1", "floor", "inf"])
 ).map(Literal)

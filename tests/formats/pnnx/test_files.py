@@ -22,7 +22,12 @@ REAL = sorted(ASSETS.glob("*.pnnx.param"))
 
 words = st.text(st.characters(categories=["L", "N", "P", "S"], exclude_characters='=@#$"'), min_size=1, max_size=6)
 scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.complex_numbers(allow_nan=False), st.text()
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False),
+    st.complex_numbers(allow_nan=False),
+    st.text(),
 )
 values = scalars | st.lists(scalars, min_size=1, max_size=4).map(tuple)
 dimensions = st.none() | st.integers(0, 10**6) | st.sampled_from(["n", "batch", "s0"])

@@ -13,7 +13,7 @@ from explorer.formats.pnnx.values import GrammarError, read_type, read_value, wr
 scalars = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(),
+    st.integers(-(2**63), 2**64 - 1),
     st.floats(allow_nan=False),
     st.complex_numbers(allow_nan=False),
     st.text(),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import claim_constant
 from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import axis_of, first, given, is_given, is_known, number, optional, word
@@ -138,6 +139,7 @@ def hard_max(op: OperatorContext) -> Expr:
     """1 at the first largest element of an axis, 0 elsewhere; before opset 13 of all axes from there on."""
 
     def chosen(x: Expr, axis: int) -> Expr:
+        claim_constant("Hardmax", x.shape[axis])
         places = expand_dims(argmax(x, axis), axis)
         column = (x.shape[axis], *[1] * (x.ndim - 1 - axis % x.ndim))
         return cast(places == np.arange(x.shape[axis]).reshape(column), x.dtype)

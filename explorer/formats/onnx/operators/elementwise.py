@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.registry import function
 from explorer.formats.onnx.operators.dtypes import dtype_of
@@ -151,6 +152,8 @@ def is_infinite(op: OperatorContext) -> Expr:
 def bitwise_not(op: OperatorContext) -> Expr:
     """Every bit the other way."""
     x = first(op)
+    if x.dtype.kind not in "iub":
+        raise OperandError(f"given {x.type}", rule="BitwiseNot: the operand has whole numbers")
     return x ^ full((), np.invert(np.zeros((), x.dtype)).item(), x.dtype)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from explorer.core.expr import Expr
 from explorer.core.types import normalize_axis
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import axis_of, first, number
+from explorer.formats.onnx.operators.values import axis_of, first, whole
 from explorer.net.context import OperatorContext
 from explorer.ops.arrangement import flip
 from explorer.ops.movement import cast
@@ -38,7 +38,7 @@ def arg_min(op: OperatorContext) -> Expr:
 def top_k(op: OperatorContext) -> tuple[Expr, ...]:
     """The K largest or smallest elements in order, and their places."""
     x = first(op)
-    values, places = topk(x, int(number(op, "K")), axis_of(op, x, -1), bool(op.integer("largest", 1)))
+    values, places = topk(x, whole(op, "K"), axis_of(op, x, -1), bool(op.integer("largest", 1)))
     return (values, places)[: len(op.definition.outputs)]
 
 
@@ -46,6 +46,6 @@ def top_k(op: OperatorContext) -> tuple[Expr, ...]:
 def cumulative_sum(op: OperatorContext) -> Expr:
     """Running sums along an axis, from either end, with or without each element itself."""
     x = first(op)
-    axis = normalize_axis(int(number(op, "axis")), x.ndim, "CumSum")
+    axis = normalize_axis(whole(op, "axis"), x.ndim, "CumSum")
     exclusive, reverse = bool(op.integer("exclusive", 0)), bool(op.integer("reverse", 0))
     return cast(cumsum(x, axis, exclusive=exclusive, reverse=reverse), x.dtype)

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from explorer.core.budget import claim_constant, claim_operators
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import tensor
@@ -22,6 +23,7 @@ from explorer.formats.onnx.operators.values import (
     number,
     optional_integers,
     value_of,
+    whole,
     word,
 )
 from explorer.net.context import OperatorContext
@@ -40,10 +42,6 @@ def concat(op: OperatorContext) -> Expr:
     return concatenate(members(op, "inputs"), op.integer("axis"))
 
 
-MOST = 2**16
-"""parts of one axis"""
-
-
 @operator("Split")
 def split(op: OperatorContext) -> tuple[Expr, ...]:
     """Parts along an axis: of given sizes, else as many as there are outputs, the last one smaller."""
@@ -52,8 +50,9 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
     sizes = optional_integers(op, "split")
     if sizes is None:
         count = op.integer("num_outputs", len(op.definition.outputs))
-        if not 1 <= count <= MOST:
-            raise OperandError(f"num_outputs={count}", rule=f"Split makes 1 to {MOST} parts")
+        if count < 1:
+            raise OperandError(f"num_outputs={count}", rule="Split makes one part at least")
+        claim_operators("Split", count)
         each = -(-x.shape[axis] // count)
         sizes = tuple([min(each, x.shape[axis] - start * each) for start in range(count)])
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
@@ -150,8 +149,11 @@ def pad_(op: OperatorContext) -> Expr:
 @operator("OneHot")
 def one_hot(op: OperatorContext) -> Expr:
     """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
-    indices, depth, values = given(op, "indices"), int(number(op, "depth")), given(op, "values")
+    indices, depth, values = given(op, "indices"), whole(op, "depth"), given(op, "values")
     axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
+    if depth < 1:
+        raise OperandError(f"depth={depth}", rule="OneHot: depth is 1 or more")
+    claim_constant("OneHot", depth)
     steps = np.arange(depth).astype(indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
     places = expand_dims(indices, axis)
     chosen = places == steps

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
 import numpy as np
 
+from explorer.core.budget import claim_constant
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import tensor
@@ -20,8 +21,10 @@ from explorer.formats.onnx.operators.values import (
     known,
     number,
     optional_integers,
+    whole,
     word,
 )
+from explorer.formats.ranges import range_length
 from explorer.net.context import OperatorContext
 from explorer.ops.arrangement import pixel_shuffle, pixel_unshuffle, tile, tril, triu
 from explorer.ops.movement import broadcast_to, reshape, transpose
@@ -57,24 +60,13 @@ def constant(op: OperatorContext) -> Expr:
     return given(op, "value")
 
 
-MOST = 2**24
-"""numbers of a range, which is stored"""
-
-
 @operator("Range")
 def range_(op: OperatorContext) -> Expr:
     """Numbers from start to before limit."""
     start, limit, delta = (number(op, name) for name in ("start", "limit", "delta"))
     dtype = known(op, "start").dtype
-    if delta == 0:
-        raise OperandError("delta=0", rule="Range: delta is not 0")
-    length = float(limit - start) / float(delta)
-    if not length <= MOST:
-        raise OperandError(
-            f"from {start} to {limit} by {delta}",
-            rule=f"Range makes at most {MOST} numbers: they are a constant of the net",
-        )
-    count = ceil(max(0.0, length))
+    count = range_length(start, limit, delta, "Range")
+    claim_constant("Range", count)
     return tensor((start + np.arange(count) * delta).astype(dtype))
 
 
@@ -195,7 +187,7 @@ def _image(op: OperatorContext, x: Expr) -> Shape:
 @operator("Trilu")
 def triangle(op: OperatorContext) -> Expr:
     """Matrices with zeros below a diagonal, or above it."""
-    k = int(number(op, "k")) if is_given(op, "k") else 0
+    k = whole(op, "k") if is_given(op, "k") else 0
     return triu(first(op), k) if op.integer("upper", 1) else tril(first(op), k)
 
 
@@ -206,4 +198,5 @@ def eye_like(op: OperatorContext) -> Expr:
     if x.ndim != 2:
         raise OperandError(f"given {x.type}", rule="EyeLike: the operand is a matrix")
     dtype = dtype_of(op, "dtype") if op.has("dtype") else x.dtype
+    claim_constant("EyeLike", x.size, dtype.itemsize)
     return tensor(np.eye(x.shape[0], x.shape[1], k=op.integer("k", 0), dtype=dtype))

@@ -8,6 +8,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
+from explorer.core.graph import reachable
 from explorer.core.tensor import Tensor, tensor
 from explorer.core.types import Array, normalize_axis
 from explorer.net.context import OperatorContext
@@ -18,6 +19,9 @@ _KNOWN = 1024
 """elements of a value that is computed when the net is built"""
 _KNOWN_REALS = 16
 """elements of one that is no shape: scales, limits"""
+_ON_THE_WAY = 1 << 20
+"""bytes of what is computed on the way to a known value"""
+_FAR = 1 << 63
 _FIRST = ("X", "input", "data", "A", "x", "input 0")
 
 
@@ -105,6 +109,14 @@ def number(op: OperatorContext, name: str) -> Any:
     return found.reshape(()).item()
 
 
+def whole(op: OperatorContext, name: str) -> int:
+    """A known input or attribute that is one whole number; one that is stored as a real number counts too."""
+    found = number(op, name)
+    if isinstance(found, complex) or found != found or int(min(max(found, -_FAR), _FAR)) != found:
+        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is a whole number")
+    return int(found)
+
+
 def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:
     """An attribute that is one of some words."""
     value = op.argument(name, default)
@@ -138,7 +150,16 @@ def settled(value: Any) -> Any:
     if not isinstance(value, Expr) or is_known(value):
         return value
     few = value.size <= (_KNOWN if value.dtype.kind in "iub" else _KNOWN_REALS)
-    return tensor(evaluate(value)) if few else value
+    return tensor(evaluate(value)) if few and _is_small(value) else value
+
+
+def _is_small(value: Expr) -> bool:
+    """Whether nothing that is computed on the way to a value is large."""
+    for node in reachable([value]):
+        types = [operand.type for operand in node.operands]
+        if node.operands and max(node.type.nbytes, node.operation.workspace(*types)) > _ON_THE_WAY:
+            return False
+    return True
 
 
 def _as_array(value: Any) -> Array | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from explorer.core.budget import claim_constant, claim_operators
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.types import normalize_axis
@@ -56,6 +57,7 @@ def unbind(op: OperatorContext) -> tuple[Expr, ...]:
     """The parts at each index of an axis."""
     x = op.x
     axis = normalize_axis(integer(op, 1, "dim", 0), x.ndim, "unbind")
+    claim_operators("unbind", x.shape[axis])
     return tuple([x[(*[slice(None)] * axis, index)] for index in range(x.shape[axis])])
 
 
@@ -72,6 +74,7 @@ def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
         count = integer(op, 1, "sections")
         if count < 1:
             raise OperandError(f"sections={count}", rule="there is one part at least")
+        claim_operators("tensor_split", count)
         size, longer = divmod(length, count)
         ends = [size * (index + 1) + min(index + 1, longer) for index in range(count)]
     starts = [0, *ends[:-1]]
@@ -111,5 +114,7 @@ def _replaced(x: Expr, source: Expr, axis: int, places: range) -> Expr:
             rule="the part has the shape it replaces",
         )
     length = x.shape[axis]
-    order = [length + places.index(place) if place in places else place for place in range(length)]
-    return take(concatenate((x, source), axis), np.array(order, np.int64), axis)
+    claim_constant("the order of the places", length)
+    order = np.arange(length)
+    order[places.start : places.stop : places.step] = np.arange(length, length + len(places))
+    return take(concatenate((x, source), axis), order, axis)

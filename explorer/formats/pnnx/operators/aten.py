@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.core.budget import listed
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
+from explorer.formats.pnnx.expression_tree import ARITY
 from explorer.formats.pnnx.operators.evaluation import apply
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
+from explorer.net.schema import Count
 
 _SAME = """
     abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt
@@ -25,10 +28,10 @@ def constant(op: OperatorContext) -> Any:
 @file_operator("prim::ListConstruct", "prim::TupleConstruct")
 def construct(op: OperatorContext) -> tuple[Any, ...]:
     """A list of values."""
-    return op.operands
+    return listed(op.operands)
 
 
-@file_operator("prim::ListUnpack", "prim::TupleUnpack")
+@file_operator("prim::ListUnpack", "prim::TupleUnpack", operands=Count(1, 1))
 def unpack(op: OperatorContext) -> tuple[Any, ...]:
     """The members of a list."""
     (members,) = op.operands
@@ -38,7 +41,7 @@ def unpack(op: OperatorContext) -> tuple[Any, ...]:
 
 
 def _enter(name: str) -> None:
-    @file_operator(f"aten::{name}", f"torch.{name}")
+    @file_operator(f"aten::{name}", f"torch.{name}", operands=Count(*ARITY[name]))
     def elementwise(op: OperatorContext) -> Any:
         return apply(name, list(op.operands))
 
@@ -49,7 +52,7 @@ for _name in _SAME.split():
     _enter(_name)
 
 
-@file_operator("aten::add", "aten::sub", "torch.add", "torch.sub")
+@file_operator("aten::add", "aten::sub", "torch.add", "torch.sub", operands=Count(2, 3))
 def scaled_sum(op: OperatorContext) -> Any:
     """a ± α · b."""
     a, b, *rest = op.operands
@@ -58,7 +61,7 @@ def scaled_sum(op: OperatorContext) -> Any:
     return apply(name, [a, b if alpha == 1 else apply("mul", [b, alpha])])
 
 
-@file_operator("aten::size", "Tensor.size")
+@file_operator("aten::size", "Tensor.size", operands=Count(1, 2))
 def size(op: OperatorContext) -> Any:
     """The shape of a tensor, or one size of it."""
     x = op.x
@@ -66,7 +69,7 @@ def size(op: OperatorContext) -> Any:
     return x.shape if dim is None else apply("size", [x, dim])
 
 
-@file_operator("aten::Int", "prim::NumToTensor", "aten::ScalarImplicit")
+@file_operator("aten::Int", "prim::NumToTensor", "aten::ScalarImplicit", operands=Count(1, 1))
 def number(op: OperatorContext) -> Any:
     """A plain number as it is."""
     (value,) = op.operands

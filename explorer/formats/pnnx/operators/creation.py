@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import claim_constant
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
 from explorer.core.types import as_shape
 from explorer.formats.pnnx.operators.arguments import integers, value
 from explorer.formats.pnnx.operators.table import file_operator
+from explorer.formats.ranges import range_length
 from explorer.net.context import OperatorContext
 from explorer.ops.movement import cast
 from explorer.ops.structured import full
@@ -39,6 +41,12 @@ def _number(value: Any) -> Any:
     if isinstance(value, (bool, int, float, complex)):
         return value
     raise OperandError(f"fill_value={value!r}", rule="a tensor is filled with a number")
+
+
+def _real(name: str, value: Any) -> int | float:
+    if isinstance(value, (bool, int, float)):
+        return value
+    raise OperandError(f"{name}={value!r}", rule=f"{name} is a real number")
 
 
 def _default(number: Any) -> str:
@@ -91,10 +99,9 @@ def new_full(op: OperatorContext) -> Expr:
 def arange(op: OperatorContext) -> Expr:
     """Numbers from start to before end by a step."""
     start, end, step = (
-        _number(op.argument(name, default)) for name, default in (("start", 0), ("end", None), ("step", 1))
+        _real(name, op.argument(name, default)) for name, default in (("start", 0), ("end", None), ("step", 1))
     )
-    if not step:
-        raise OperandError(f"step={step}", rule="numbers go on by a step that is not 0")
+    claim_constant("torch.arange", range_length(start, end, step, "torch.arange"))
     whole = all(isinstance(number, int) for number in (start, end, step))
     return as_operands((np.arange(start, end, step).astype(dtype_of(op, "int64" if whole else "float32")),))[0]
 
@@ -102,8 +109,9 @@ def arange(op: OperatorContext) -> Expr:
 @file_operator("torch.linspace")
 def linspace(op: OperatorContext) -> Expr:
     """So many numbers from start to end, both included."""
-    start, end = (_number(op.argument(name)) for name in ("start", "end"))
+    start, end = (_real(name, op.argument(name)) for name in ("start", "end"))
     (count,) = as_shape(op.integer("steps"), "linspace")
+    claim_constant("torch.linspace", count)
     return as_operands((np.linspace(start, end, count).astype(dtype_of(op, "float32")),))[0]
 
 

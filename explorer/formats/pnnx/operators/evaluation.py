@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import whole_number
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.registry import function
@@ -86,9 +87,23 @@ def _plain(name: str, values: list[Any]) -> Any:
         raise OperandError(
             f"{name} of {', '.join(map(repr, values))}", rule="a function is applied to tensors and numbers"
         )
+    _check_growth(name, values)
     try:
-        return _PLAIN[name](*values) if name in _PLAIN else getattr(math, name)(*values)
+        found = _PLAIN[name](*values) if name in _PLAIN else getattr(math, name)(*values)
+        return whole_number(found, f"{name} of {', '.join(map(repr, values))}") if isinstance(found, int) else found
+    except OperandError:
+        raise
     except (ArithmeticError, TypeError, ValueError) as error:
         raise OperandError(
             f"{name} of {', '.join(map(repr, values))}: {error}", rule="the numbers lie in the function's domain"
         ) from None
+
+
+def _check_growth(name: str, values: list[Any]) -> None:
+    """Refuse a power or a shift of whole numbers whose result has more than 64 bits, before it is computed."""
+    if name not in ("pow", "lshift") or not all(isinstance(value, int) for value in values):
+        return
+    base, by = values
+    bits = (abs(base).bit_length() - 1) * by + 1 if name == "pow" else base.bit_length() + by
+    if by > 0 and abs(base) > (name == "pow") and bits > 64:
+        raise OperandError(f"{name} of {base}, {by}", rule="a whole number must lie in −2⁶³ … 2⁶⁴ − 1: it has 64 bits")

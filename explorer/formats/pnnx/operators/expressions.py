@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.core.budget import listed
 from explorer.core.errors import OperandError
 from explorer.core.expr import scope
 from explorer.formats.pnnx.expression import parse
@@ -42,6 +43,6 @@ def _evaluate(tree: Any, operands: tuple[Any, ...]) -> Any:
             arguments = stack[len(stack) - count :]
             del stack[len(stack) - count :]
             assert isinstance(node, (Call, ListOf))
-            stack.append(tuple(arguments) if isinstance(node, ListOf) else apply(node.function, arguments))
+            stack.append(listed(tuple(arguments)) if isinstance(node, ListOf) else apply(node.function, arguments))
     (value,) = stack
     return value

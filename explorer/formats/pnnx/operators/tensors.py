@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.core.budget import claim_operators
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.registry import function
@@ -103,8 +104,10 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
     """Parts of given sizes along an axis; one number is the size of all but the last."""
     x = op.x
     axis = normalize_axis(op.integer("dim", 0), x.ndim, "split")
-    given = op.argument("split_size_or_sections" if op.has("split_size_or_sections") else "split_size")
-    sizes = list(given) if isinstance(given, tuple) else _steps(x.shape[axis], given)
+    name = "split_size_or_sections" if op.has("split_size_or_sections") else "split_size"
+    given = op.argument(name)
+    several = isinstance(given, tuple)
+    sizes = [*op.integers(name)] if several else _steps(x.shape[axis], op.integer(name))
     return _parts(x, axis, sizes)
 
 
@@ -113,17 +116,23 @@ def chunk(op: OperatorContext) -> tuple[Expr, ...]:
     """An axis in so many parts of equal size, the last one smaller."""
     x = op.x
     axis = normalize_axis(op.integer("dim", 0), x.ndim, "chunk")
-    return _parts(x, axis, _steps(x.shape[axis], -(-x.shape[axis] // op.integer("chunks"))))
+    count = op.integer("chunks")
+    if count < 1:
+        raise OperandError(f"chunks={count}", rule="torch.chunk makes one part at least")
+    return _parts(x, axis, _steps(x.shape[axis], max(1, -(-x.shape[axis] // count))))
 
 
 def _steps(length: int, step: int) -> list[int]:
     if step < 1:
         raise OperandError(f"parts of size {step}", rule="a part has a size of 1 or more")
+    claim_operators("split", -(-length // step))
     return [length - start if start + step > length else step for start in range(0, length, step)]
 
 
 def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
     parts, start = [], 0
+    if min(sizes, default=0) < 0:
+        raise OperandError(f"parts of sizes {sizes[:8]}", rule="a part has a size of 0 or more")
     for size in sizes:
         parts.append(x[(*[slice(None)] * axis, slice(start, start + size))])
         start += size

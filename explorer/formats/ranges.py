@@ -1,0 +1,23 @@
+"""Ranges of numbers, as all formats make them: how many numbers one has, told before any is made."""
+
+from __future__ import annotations
+
+import math
+
+from explorer.core.errors import OperandError
+
+
+def range_length(start: float, end: float, step: float, operator: str) -> int:
+    """How many numbers there are from ``start`` to before ``end`` by ``step``; raises OperandError where none tells.
+
+    Whole numbers are counted exactly.
+    """
+    numbers = (start, end, step)
+    if not step or not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
+        raise OperandError(
+            f"{operator} from {start} to {end} by {step}",
+            rule="a range must begin and end at finite numbers, and go on by a step that is not 0",
+        )
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        return max(0, -((start - end) // step))
+    return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))
