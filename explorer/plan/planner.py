@@ -149,6 +149,9 @@ def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[
     counts = {
         "buffers": len(schedule.buffers),
         "peak": schedule.peak,
+        "peak_arena": schedule.arena,
+        "peak_results": schedule.results,
+        "peak_working": schedule.working,
         "peak_bound": schedule.bound,
         "peak_without_reuse": schedule.peak_without_reuse,
     }

@@ -1,4 +1,13 @@
-"""The schedule: kernels in order, the buffers that their results live in, and how long."""
+"""The schedule: kernels in order, the buffers that their results live in, and how long.
+
+Memory is spoken of in these words, everywhere. *Written* are the results of kernels; a value that is handed on inside
+a kernel is not. *Working memory* is what a kernel needs beside its operands and its result while it runs: blocks, parts
+of rows, a product of another dtype; *scratch memory* is the part of it that lies in the arena. *Alive* are results from
+the kernel that writes them to the last one that reads them, and working memory while its kernel runs. The *arena* is
+one piece of memory for results and scratch memory; results that are asked for lie outside it. *Packed* are results at
+offsets of the arena, where buffers side by side would take more. The *bound* is the most that is alive at one moment,
+the *peak* what a run takes: the arena, results outside it, working memory.
+"""
 
 from __future__ import annotations
 
@@ -90,9 +99,16 @@ class Schedule:
     """bytes of each buffer: of the largest result that begins there"""
     arena: int = 0
     """bytes of the one piece of memory that holds all buffers and all scratch memory"""
-    peak: int = 0
-    """bytes of the arena and of all that has memory of its own, at the worst moment"""
+    results: int = 0
+    """bytes of the results that lie outside the arena, at the moment when these are most"""
+    working: int = 0
+    """bytes of working memory outside the arena, of one thread, at the moment when it is most"""
     bound: int = 0
-    """bytes of results and workspaces alive at the worst moment: no arrangement needs less"""
+    """bytes alive at the worst moment: no arrangement of these kernels in this order needs less"""
     peak_without_reuse: int = 0
-    """what it would be if every result were kept"""
+    """what the peak would be if every result were kept"""
+
+    @property
+    def peak(self) -> int:
+        """Bytes that a run takes: arena, results outside it, working memory, which a thread keeps for later kernels."""
+        return self.arena + self.results + self.working

@@ -167,6 +167,7 @@ class Kernel:
     flops: int
     bytes: int
     workspace: int
+    """bytes of working memory, which it needs beside its operands and its result while it runs"""
     estimate: float
     """µs, from the reference price table"""
     buffer: int
@@ -177,14 +178,19 @@ class Kernel:
     frees: tuple[int, ...] = ()
     """the nodes whose values are dead after this kernel"""
     live: int = 0
-    """planned bytes of intermediates alive while this kernel runs, results included, leaves excluded"""
+    """planned bytes alive while this kernel runs: of results from the kernel that writes them to the last one that
+    reads them, and of working memory; leaves and what is computed once for all runs are excluded"""
     waiting: tuple[int, ...] = ()
     waiting_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The planned run: kernels in order, the size of each buffer, and the memory it needs in bytes."""
+    """The planned run: kernels in order, the size of each buffer, and the memory it needs in bytes.
+
+    ``peak`` is that of the arena, which holds all buffers and scratch memory, of the results that are handed out, and
+    of working memory; the stage "buffers" counts each. ``peak_without_reuse`` is it if every result were kept.
+    """
 
     kernels: tuple[Kernel, ...]
     buffers: tuple[int, ...]

@@ -72,6 +72,35 @@ def lifetimes(schedule: Schedule) -> dict[int, tuple[Kernel, int, int]]:
     return found
 
 
+def alive(schedule: Schedule) -> tuple[list[int], int, int]:
+    """Bytes alive at each kernel, and the most outside the arena: of results, and of working memory."""
+    kernels = schedule.kernels
+    holder: dict[int, int] = {}
+    spans: dict[int, list[int]] = {}
+    for index, kernel in enumerate(kernels):
+        uid = kernel.result.uid
+        for read in kernel.reads:
+            if (held := holder.get(read.uid, -1)) in spans:
+                spans[held][1] = max(spans[held][1], kernel.until)
+        if kernel.bytes and not kernel.constant:
+            spans[uid] = [index, kernel.until]
+        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
+    for root in schedule.roots:
+        if (held := holder.get(root.uid, -1)) in spans:
+            spans[held][1] = len(kernels) - 1
+    bytes_of = {kernel.result.uid: kernel for kernel in kernels}
+    over = {kernel.reuses.uid: kernel.result.uid for kernel in kernels if kernel.reuses is not None}
+    moments, outside, working = [], [], []
+    for moment in range(len(kernels)):
+        there = [uid for uid, (first, last) in spans.items() if first <= moment <= last]
+        there = [uid for uid in there if over.get(uid) not in there]  # written over: one piece of memory
+        running = [kernel for index, kernel in enumerate(kernels) if index <= moment <= kernel.until]
+        moments.append(sum(bytes_of[uid].bytes for uid in there) + sum(kernel.workspace for kernel in running))
+        outside.append(sum(bytes_of[uid].bytes for uid in there if bytes_of[uid].offset < 0))
+        working.append(sum(kernel.workspace - kernel.scratch for kernel in running))
+    return moments, max(outside, default=0), max(working, default=0)
+
+
 def check(schedule: Schedule) -> None:
     """No byte has two owners at one moment; all lie in the arena; figures bound each other."""
     places = []
@@ -89,6 +118,10 @@ def check(schedule: Schedule) -> None:
                 assert start + size <= other_start or other_start + other_size <= start
     assert schedule.bound == max([kernel.live for kernel in schedule.kernels], default=0)
     assert schedule.bound <= schedule.peak <= schedule.peak_without_reuse
+    moments, results, working = alive(schedule)
+    assert [kernel.live for kernel in schedule.kernels] == moments
+    assert (schedule.results, schedule.working) == (results, working)
+    assert schedule.peak == schedule.arena + results + working
 
 
 @pytest.mark.spec("P-8")
@@ -139,9 +172,27 @@ def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, 
     assert schedule.arena <= 0.4 * sum(kernel.bytes for kernel in schedule.kernels)
 
 
+@pytest.mark.spec("P-8", "P-17")
+def test_working_memory_that_makes_the_worst_moment_worse_is_told_with_both_figures() -> None:
+    """Where a fused kernel's block takes more than its operations one by one, the stage says how much more."""
+    x = ex.tensor(np.ones((256, 128), np.float32))
+    w = ex.tensor(np.ones((128, 128), np.float32))
+    h = x
+    for _ in range(3):
+        centred = h - h.mean(axis=1, keepdims=True)
+        scaled = centred / (ex.square(centred).mean(axis=1, keepdims=True) + 1e-5)
+        h = h + ex.relu(scaled @ w)
+    planned, apart = plan([h]), plan([h], Options(without=("fuse",)))
+    (choice,) = [choice for choice in planned.graph.choices if choice.code == "block_memory"]
+    assert choice.facts["alive_bytes"] == planned.schedule.bound > apart.schedule.bound
+    assert apart.schedule.bound - 1024 <= choice.facts["apart_bytes"] <= apart.schedule.bound
+    assert choice.facts["working_bytes"] == planned.schedule.working == 256 * 128 * 4
+    assert not [choice for choice in apart.graph.choices if choice.code == "block_memory"]
+
+
 @pytest.mark.spec("P-8")
 def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
-    """Where buffers side by side would waste, results lie at offsets; the decision names both sizes and the bound."""
+    """Results lie at offsets where buffers side by side waste; the decision names both sizes and what is in use."""
     random = np.random.default_rng(0)
 
     def times(x: ex.Expr, rows: int) -> ex.Expr:
@@ -155,4 +206,4 @@ def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
     (choice,) = [choice for choice in planned.graph.choices if choice.code == "packed"]
     assert choice.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
     assert choice.facts["beside_bytes"] > schedule.arena
-    assert choice.facts["bound_bytes"] == schedule.bound == schedule.arena
+    assert choice.facts["alive_bytes"] == schedule.bound == schedule.arena

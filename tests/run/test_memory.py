@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,6 +78,44 @@ def test_a_second_run_allocates_no_intermediate(name: str) -> None:
     np.testing.assert_array_equal(first, net.run(given))
     schedule = net.plan((2, 3, 64, 64)).planned.schedule
     assert allocated < 0.5 * max(kernel.bytes for kernel in schedule.kernels)
+
+
+@pytest.mark.spec("P-8", headline=True)
+@pytest.mark.parametrize("without", [(), ("fuse",)])
+@pytest.mark.parametrize("roots", ["blocks", "sums", "products"])
+def test_a_run_takes_the_memory_that_the_plan_says(roots: str, without: tuple[str, ...]) -> None:
+    """NumPy allocates the planned peak, arena included, give or take its own buffers of 64 KB and a page a kernel."""
+    random = np.random.default_rng(0)
+
+    def drawn(*shape: int) -> ex.Expr:
+        return ex.tensor(random.normal(size=shape).astype(np.float32))
+
+    h = x = drawn(256, 128)
+    for _ in range(3):
+        h = h + ex.relu((h - h.mean(axis=1, keepdims=True)) @ drawn(128, 128))
+    asked = {
+        "blocks": [h],
+        "sums": [(ex.tanh(x * 2) + 1).sum(axis=1), ex.softmax(x, axis=0)],
+        "products": [ex.cast(x @ drawn(128, 300), "float64"), ex.exp(x @ drawn(128, 200)) @ drawn(200, 10)],
+    }[roots]
+    planned = plan(asked, Options(without=without))
+    found: list[int] = []
+
+    def measure() -> None:  # on a thread that keeps no working memory yet
+        gc.collect()
+        tracemalloc.start()
+        program = Program(planned)
+        before = tracemalloc.get_traced_memory()[0] - program.memory.arena.nbytes
+        tracemalloc.reset_peak()
+        run_simple(program)
+        found.append(tracemalloc.get_traced_memory()[1] - before)
+        tracemalloc.stop()
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    thread.join()
+    slack = (64 << 10) + (4 << 10) * len(planned.schedule.kernels)
+    assert planned.schedule.peak - slack <= found[0] <= planned.schedule.peak + slack
 
 
 def _allocated(run: Callable[[], Any]) -> int:

@@ -12,6 +12,7 @@ from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.core.function import Call
 from explorer.plan.arena import Span, pack
+from explorer.plan.block_memory import tell_blocks
 from explorer.plan.graph import Graph
 from explorer.plan.schedule import Kernel, Schedule, room, rounded
 
@@ -45,14 +46,15 @@ class Buffers:
         owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
         sizes, needs = _assign(schedule, owner)
         scratches = _assign_scratch(schedule)
-        held, own, handed = _measure(schedule, owner, needs)
+        most = _measure(schedule, owner, needs)
         scratch = sum(scratches)
         beside = sum(sizes) + scratch
-        if beside == held or not _pack(schedule, needs, beside):
+        if beside == most.held or not _pack(schedule, needs, beside):
             _lay_side_by_side(schedule, sizes, scratches)
-        schedule.peak = schedule.arena + own
-        schedule.peak_without_reuse = sum(needs.values()) + scratch + handed
-        _tell(graph, schedule, beside, owner)
+        schedule.results, schedule.working = most.results, most.working
+        schedule.peak_without_reuse = sum(needs.values()) + scratch + most.handed + most.working
+        _tell(graph, schedule, beside, most.held, owner)
+        tell_blocks(graph, schedule, owner)
 
 
 def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int], dict[int, int]]:
@@ -113,15 +115,25 @@ def _assign_scratch(schedule: Schedule) -> list[int]:
     return sizes
 
 
-def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int, int]) -> tuple[int, int, int]:
-    """Note the bytes alive at each kernel and their bound.
+class _Most(NamedTuple):
+    """The most bytes that are alive at one moment, by where they lie."""
 
-    Returns the most bytes alive in the arena, the most bytes alive outside the arena, and these if nothing were freed.
-    """
+    held: int
+    """results and scratch memory in the arena"""
+    results: int
+    """results with memory of their own"""
+    working: int
+    """working memory, scratch memory excluded"""
+    handed: int
+    """results with memory of their own, if none of them were freed"""
+
+
+def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int, int]) -> _Most:
+    """Note the bytes alive at each kernel and their bound."""
     live = held = own = handed = working = 0
-    most = most_held = most_own = most_handed = 0
+    most = most_held = most_own = most_working = 0
     ending: dict[int, list[Kernel]] = {}
-    """kernels with temporaries, by the last kernel that begins before they end"""
+    """kernels with working memory, by the last kernel that begins before they end"""
     for index, kernel in enumerate(schedule.kernels):
         uid = kernel.result.uid
         if kernel.reuses is None and uid in owner:
@@ -135,15 +147,13 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
             ending.setdefault(kernel.until, []).append(kernel)
             live += kernel.workspace
             held += rounded(kernel.scratch)
-            own += kernel.workspace - kernel.scratch
             working += kernel.workspace - kernel.scratch
         kernel.live = live
-        most, most_held, most_own = max(most, live), max(most_held, held), max(most_own, own)
-        most_handed = max(most_handed, handed + working)
+        most, most_held = max(most, live), max(most_held, held)
+        most_own, most_working = max(most_own, own), max(most_working, working)
         for ended in ending.pop(index, ()):
             live -= ended.workspace
             held -= rounded(ended.scratch)
-            own -= ended.workspace - ended.scratch
             working -= ended.workspace - ended.scratch
         for node in kernel.frees:
             if node is not kernel.reuses:
@@ -154,7 +164,7 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
                 else:
                     own -= freed.bytes
     schedule.bound = most
-    return most_held, most_own, most_handed
+    return _Most(most_held, most_own, most_working, handed)
 
 
 class _End(NamedTuple):
@@ -267,22 +277,23 @@ def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
     return True
 
 
-def _tell(graph: Graph, schedule: Schedule, beside: int, owner: Mapping[int, Kernel]) -> None:
+def _tell(graph: Graph, schedule: Schedule, beside: int, held: int, owner: Mapping[int, Kernel]) -> None:
     stories: list[list[Expr]] = [[] for _ in schedule.buffers]
     for kernel in schedule.kernels:
         if kernel.buffer >= 0:
             stories[kernel.buffer].append(kernel.result)
     if schedule.arena < beside:
+        packed = "{count:result}" + " and scratch memory" * any(kernel.scratch for kernel in schedule.kernels)
         graph.decide(
             Pack(),
             "packed",
-            "{count:result} and scratch memory packed into {arena_bytes}; side by side they take {beside_bytes}, "
-            "and {bound_bytes} are alive at the worst moment",
+            packed + " packed into an arena of {arena_bytes}, of which {alive_bytes} are in use at the worst moment; "
+            "buffers side by side would take {beside_bytes}",
             {
                 "count": sum([len(nodes) for nodes in stories]),
                 "arena_bytes": schedule.arena,
+                "alive_bytes": held,
                 "beside_bytes": beside,
-                "bound_bytes": schedule.bound,
             },
             [node for nodes in stories for node in nodes],
         )
