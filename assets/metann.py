@@ -148,14 +148,20 @@ PARTS = {
 POLICIES = {
     "IsUpdate: PUpdate, PNoUpdate": ("GradPolicy.update", "PUpdate", "PNoUpdate"),
     "PUpdateIs": ("GradPolicy.update", "PUpdateIs"),
-    "IsFeedbackOutput: PFeedbackOutput, PFeedbackNoOutput": (
+    "IsFeedbackOutput: PFeedbackOutput, PNoFeedbackOutput": (
         "GradPolicy.feedback_output",
         "PFeedbackOutput",
-        "PFeedbackNoOutput",
+        "PNoFeedbackOutput",
     ),
     "Element": ("ParameterPolicy.dtype",),
     "Device": ("ParameterPolicy.device",),
     "an initializer's filler": ("ParameterPolicy.filler",),
+    "Distribute: PNormVarScale, PUniformVarScale": (
+        "VarScalePolicy.distribution",
+        "PNormVarScale",
+        "PUniformVarScale",
+    ),
+    "PRowVecInput": ("InputPolicy.row_vector", "PRowVecInput"),
     "Activation": ("PerceptronPolicy.activation",),
     "BiasInvolved": ("PerceptronPolicy.bias_involved", "PBiasInvolved", "PBiasNotInvolved"),
     "IsKeepDim": ("DimensionPolicy.keep", "PKeepDim", "PNoKeepDim"),

@@ -28,8 +28,10 @@ MISSING = _Missing()
 class Minor:
     """A minor class: values that exclude each other, declared in the body of a major class.
 
-    ``among`` lists the values, or ``kind`` is their type (a value policy, a type policy), else any hashable value
-    does; ``convert`` makes a value of what is given. Without a ``default`` a layer that reads it must be given one.
+    ``among`` lists the values, or ``kind`` is their type, else any hashable value does. So a value may be a number or a
+    text (a value policy), a class that is named (a type policy, ``kind=type``), or a class that whoever reads it makes
+    objects of (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``). ``convert``
+    makes a value of what is given. Without a ``default`` a layer that reads it must be given one.
     ``recorded`` is False where the value is no part of what a feed-forward records, so that layers which differ in it
     alone are still one function. ``scoped`` is False where the value changes what an operation computes, not how: it is
     then taken where the operation is called, and from no scope around it.

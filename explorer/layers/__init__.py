@@ -18,7 +18,16 @@ from explorer.layers.elementwise import (
     Tan,
     Tanh,
 )
-from explorer.layers.filler import Constant, Filler, Gaussian, Uniform, VarScale
+from explorer.layers.filler import Constant, Filler, Gaussian, Uniform, VarScale, VarScalePolicy
+from explorer.layers.general import (
+    feed_backward,
+    feed_forward,
+    grad_collect,
+    init,
+    load_weights,
+    neutral_invariant,
+    save_weights,
+)
 from explorer.layers.gru import GRUStep
 from explorer.layers.initializer import Initializer
 from explorer.layers.layer import Layer
@@ -28,22 +37,26 @@ from explorer.layers.policies import (
     DimensionPolicy,
     GradPolicy,
     GRUPolicy,
+    InputPolicy,
     ParameterPolicy,
     PBiasInvolved,
     PBiasNotInvolved,
     PDisableBptt,
     PEnableBptt,
     PerceptronPolicy,
-    PFeedbackNoOutput,
     PFeedbackOutput,
     PKeepDim,
+    PNoFeedbackOutput,
     PNoKeepDim,
+    PNormVarScale,
     PNoUpdate,
+    PRowVecInput,
+    PUniformVarScale,
     PUpdate,
     PUpdateIs,
     RecurrentPolicy,
 )
-from explorer.layers.port import Ports
+from explorer.layers.port import Container, Ports
 from explorer.layers.recurrent import Recurrent
 from explorer.layers.source import ParamSource, ValueSource
 from explorer.layers.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
@@ -58,6 +71,7 @@ __all__ = [
     "Bias",
     "Composite",
     "Constant",
+    "Container",
     "Cos",
     "DimensionPolicy",
     "Dot",
@@ -71,6 +85,7 @@ __all__ = [
     "GradPolicy",
     "InConnect",
     "Initializer",
+    "InputPolicy",
     "InternalConnect",
     "Interpolate",
     "Layer",
@@ -83,11 +98,14 @@ __all__ = [
     "PBiasNotInvolved",
     "PDisableBptt",
     "PEnableBptt",
-    "PFeedbackNoOutput",
     "PFeedbackOutput",
     "PKeepDim",
+    "PNoFeedbackOutput",
     "PNoKeepDim",
     "PNoUpdate",
+    "PNormVarScale",
+    "PRowVecInput",
+    "PUniformVarScale",
     "PUpdate",
     "PUpdateIs",
     "ParamSource",
@@ -116,5 +134,13 @@ __all__ = [
     "Uniform",
     "ValueSource",
     "VarScale",
+    "VarScalePolicy",
     "Weight",
+    "feed_backward",
+    "feed_forward",
+    "grad_collect",
+    "init",
+    "load_weights",
+    "neutral_invariant",
+    "save_weights",
 ]

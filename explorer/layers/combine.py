@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.expr import Expr
 from explorer.layers.layer import Layer
-from explorer.layers.policies import DimensionPolicy
+from explorer.layers.policies import DimensionPolicy, InputPolicy
+from explorer.ops.base import reshape
 from explorer.ops.contraction import tensordot
 from explorer.ops.interpolation import interpolate
 from explorer.ops.loss import nll_loss, softmax
@@ -45,16 +47,32 @@ class Multiply(Layer):
 
 
 class Dot(Layer):
-    """Contracts the last axes of left with the first ones of right, as many as ``DimensionPolicy.count``, or one."""
+    """Contracts the last axes of left with the first ones of right, as many as ``DimensionPolicy.count``, or one.
+
+    With PRowVecInput ``left`` is one row: a vector is taken for 1×n, and a matrix of more rows is refused.
+    """
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def forward(self, left: Expr, right: Expr) -> Expr:
         """The contraction."""
         count = self.select(DimensionPolicy).count
+        if self.select(InputPolicy).row_vector:
+            left = _row(left)
         if count == 1 and left.ndim and right.ndim == 2:
             return left @ right
         return tensordot(left, right, count)
+
+
+def _row(x: Expr) -> Expr:
+    """A single row: a vector as 1×n; raises OperandError for more rows."""
+    if not x.ndim or math.prod(x.shape[:-1]) != 1:
+        raise OperandError(
+            f"the input {x.type} of a product",
+            rule="with PRowVecInput it must be one row: a vector, or a matrix 1×n",
+            fix="leave the policy out, and rows are multiplied together",
+        )
+    return reshape(x, (1, x.shape[-1]))
 
 
 class Interpolate(Layer):

@@ -199,7 +199,7 @@ class Composite(Layer):
             layer.grad_collect(collector)
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless it, and each sublayer, was fed backward as often as forward."""
+        """Raise StateError unless it, and each sublayer, was fed backward as often as forward and collected from."""
         super().neutral_invariant()
         for layer in self.sublayers.values():
             layer.neutral_invariant()

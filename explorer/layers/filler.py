@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from explorer.core.errors import DeclarationError
+from explorer.core.policy import Minor, Policies, PolicyClass
 from explorer.core.types import Array, Shape
+
+
+class VarScalePolicy(PolicyClass):
+    """How a VarScale filler draws: as it was made for None."""
+
+    distribution = Minor(None, among=(None, "uniform", "normal"), recorded=False)
 
 
 class Filler:
@@ -22,6 +29,10 @@ class Filler:
             rule="a filler says what it draws",
             fix="def draw(self, generator, shape): return generator.normal(size=shape)",
         )
+
+    def under(self, policies: Policies) -> Filler:
+        """The filler that draws what a parameter's policies ask for; itself unless a subclass reads some."""
+        return self
 
     def fill(self, shape: Shape, generator: np.random.Generator) -> Array:
         """What it draws; raises DeclarationError for a filler that drew another shape, or no numbers."""
@@ -83,7 +94,8 @@ class VarScale(Filler):
     """Zero on average, with the variance ``scale`` over the number of connections (fan) of a weight.
 
     A matrix (in, out) has those fans; filters (out, in, …) have their window's size beside; with fewer than two
-    dimensions both fans are the number of elements. Glorot's filler is the default, He's is ``scale=2, fan="in"``.
+    dimensions both fans are the number of elements. Glorot's filler is the default, He's is ``scale=2, fan="in"``. The
+    policy VarScalePolicy.distribution (PNormVarScale, PUniformVarScale) chooses another distribution.
     """
 
     scale: float = 1.0
@@ -95,6 +107,11 @@ class VarScale(Filler):
             raise DeclarationError(
                 f"{self!r}", rule='scale is positive, distribution "uniform" or "normal", fan "in", "out" or "avg"'
             )
+
+    def under(self, policies: Policies) -> Filler:
+        """With the distribution that a policy chooses."""
+        chosen = policies.select(VarScalePolicy).distribution
+        return self if chosen is None else replace(self, distribution=chosen)
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> Any:
         """Numbers of a shape."""

@@ -19,6 +19,9 @@ class GRUStep(Composite):
     """h = z·ĥ + (1 − z)·h₋₁, with z, r = σ(x @ W + h₋₁ @ U) and ĥ = tanh(x @ W + (r·h₋₁) @ U); see GRUPolicy.
 
     x goes into ``input``, h₋₁ into ``previous``. Note that torch's z is 1 − z.
+
+    Sublayers: update_input, update_state, update_sum, update; reset_input, reset_state, reset_sum, reset;
+    candidate_input, candidate_state, candidate_sum, candidate; gated, blend.
     """
 
     in_features: int

@@ -37,8 +37,9 @@ class Layer(Telling):
     """The base of layers, which are made for inference, or with ``train=True`` for training.
 
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
-    name, these arguments and policies; the types of its ``inputs`` make one for training too. Attributes are fixed once
-    it is made: what others derive from the arguments, ``prepare`` sets.
+    name, these arguments and policies; the types of its ``inputs`` make one for training too, which takes no others
+    (MetaNN's training layers need types; here ``train=True`` trains with any). Attributes are fixed once it is made:
+    what others derive from the arguments, ``prepare`` sets.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("input",)
@@ -184,13 +185,20 @@ class Layer(Telling):
         self.waiting.clear()
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless the layer was fed backward as often as forward."""
+        """Raise StateError unless the layer was fed backward as often as forward, and its gradients were collected."""
         if self.stack:
             more = "once" if len(self.stack) == 1 else f"{len(self.stack)} times"
             raise StateError(
                 f"{self!r} is not neutral: fed forward {more} more than backward",
                 rule="a training layer is fed backward once for every time it was fed forward",
                 fix="call feed_backward, or make the layer for inference",
+            )
+        if self.waiting:
+            names = sorted({each.parameter.name for each in self.waiting})
+            raise StateError(
+                f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
+                rule="a training layer's gradients must be collected after it was fed backward",
+                fix="call grad_collect(ex.layers.GradCollector())",
             )
 
     # -- policies --------------------------------------------------------------------------------------------------

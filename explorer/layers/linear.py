@@ -13,7 +13,10 @@ from explorer.layers.topology import InConnect, InternalConnect, OutConnect, Sub
 
 
 class Weight(Composite):
-    """input @ weight, whose parameter has the shape (in_features, out_features)."""
+    """input @ weight, whose parameter has the shape (in_features, out_features).
+
+    Sublayers: parameter, product.
+    """
 
     in_features: int
     out_features: int
@@ -31,7 +34,10 @@ class Weight(Composite):
 
 
 class Bias(Composite):
-    """input + bias, whose parameter has the shape (features,)."""
+    """input + bias, whose parameter has the shape (features,).
+
+    Sublayers: parameter, sum.
+    """
 
     features: int
     topology: ClassVar[Topology] = Topology(
@@ -48,7 +54,10 @@ class Bias(Composite):
 
 
 class Linear(Composite):
-    """input @ weight + bias."""
+    """input @ weight + bias.
+
+    Sublayers: weight, bias.
+    """
 
     in_features: int
     out_features: int
@@ -69,7 +78,10 @@ class Linear(Composite):
 
 
 class SingleLayerPerceptron(Composite):
-    """An activation of a linear map; PerceptronPolicy says which one, and whether a bias is added."""
+    """An activation of a linear map; PerceptronPolicy says which one, and whether a bias is added.
+
+    Sublayers: linear, activation.
+    """
 
     in_features: int
     out_features: int

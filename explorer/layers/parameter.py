@@ -18,7 +18,10 @@ from explorer.ops.arithmetic import add_n
 
 
 class Parameter:
-    """A name and the tensor that it stands for now; layers that share a parameter hold the same one."""
+    """A name and the tensor that it stands for now; layers that share a parameter hold the same one.
+
+    A subclass, which the policy ParameterPolicy.type chooses, may override ``assign`` (to limit weights, say).
+    """
 
     __slots__ = ("name", "value")
 
@@ -50,10 +53,10 @@ class Parameter:
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind = self.value.tensor_type
-        return _parameter, (self.name, np.array(self.array), kind)
+        return _parameter, (type(self), self.name, np.array(self.array), kind)
 
     def __repr__(self) -> str:
-        return f"Parameter({self.name!r}, {self.value.type})"
+        return f"{type(self).__name__}({self.name!r}, {self.value.type})"
 
 
 def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
@@ -85,8 +88,8 @@ def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
     return tensor(converted(array, kind.dtype), name=name, device=kind.device)
 
 
-def _parameter(name: str, array: Array, kind: TensorType) -> Parameter:
-    return Parameter(name, tensor_for(name, array, kind, "of"))
+def _parameter(made: type[Parameter], name: str, array: Array, kind: TensorType) -> Parameter:
+    return made(name, tensor_for(name, array, kind, "of"))
 
 
 class GradCollector:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 import numpy as np
 
 from explorer.core.device import Device, cpu
 from explorer.core.policy import Minor, Policy, PolicyClass
-from explorer.layers.filler import Filler
+from explorer.layers.filler import Filler, VarScalePolicy
+from explorer.layers.parameter import Parameter
 
 
 class GradPolicy(PolicyClass):
@@ -17,11 +20,23 @@ class GradPolicy(PolicyClass):
 
 
 class ParameterPolicy(PolicyClass):
-    """What parameters are made of, and what fills them where no value is named."""
+    """What parameters are made of, and what fills them where no value is named.
+
+    ``type``: their class, a subclass of Parameter. ``filler``: an object that draws them; else ``initializer`` names
+    one of the Initializer's ``fillers``.
+    """
 
     dtype = Minor(np.dtype(np.float32), kind=np.dtype, convert=np.dtype, recorded=False)
     device = Minor(cpu, kind=Device, recorded=False)
-    filler = Minor(None, kind=(Filler, type(None)), recorded=False)
+    filler = Minor(None, kind=(Filler, NoneType), recorded=False)
+    initializer = Minor(None, kind=(str, NoneType), recorded=False)
+    type = Minor(Parameter, kind=type, recorded=False)
+
+
+class InputPolicy(PolicyClass):
+    """What inputs are: with ``row_vector`` a Dot layer's left one is a single row, and a vector is taken for 1×n."""
+
+    row_vector = Minor(False, among=(False, True))
 
 
 class PerceptronPolicy(PolicyClass):
@@ -66,7 +81,9 @@ def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name of a parame
 
 
 PUpdate, PNoUpdate = GradPolicy.update(True), GradPolicy.update(False)
-PFeedbackOutput, PFeedbackNoOutput = GradPolicy.feedback_output(True), GradPolicy.feedback_output(False)
+PFeedbackOutput, PNoFeedbackOutput = GradPolicy.feedback_output(True), GradPolicy.feedback_output(False)
+PNormVarScale, PUniformVarScale = VarScalePolicy.distribution("normal"), VarScalePolicy.distribution("uniform")
+PRowVecInput = InputPolicy.row_vector(True)
 PBiasInvolved, PBiasNotInvolved = PerceptronPolicy.bias_involved(True), PerceptronPolicy.bias_involved(False)
 PKeepDim, PNoKeepDim = DimensionPolicy.keep(True), DimensionPolicy.keep(False)
 PEnableBptt, PDisableBptt = RecurrentPolicy.through_time(True), RecurrentPolicy.through_time(False)

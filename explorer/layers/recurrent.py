@@ -23,6 +23,8 @@ class Recurrent(Composite):
     The step's input port ``previous`` (``previous_x`` for its output port ``x``, where there are several) gets the
     step before's output; the layer's own such port is what the first step gets. ``step`` holds what the step layer is
     constructed with. With PDisableBptt no gradient goes from a step to the one before it.
+
+    Sublayers: step.
     """
 
     step: Mapping[str, Any]

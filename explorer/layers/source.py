@@ -42,7 +42,7 @@ class Source(Layer):
         """
         chosen = self.select(ParameterPolicy)
         kind = TensorType(self.shape, chosen.dtype, chosen.device)
-        made = (initializer or Initializer()).make(self.name, kind, chosen.filler, buffer)
+        made = (initializer or Initializer()).make(self.name, kind, self.policies, buffer)
         buffer[made.name] = made
         return made
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +17,7 @@ from explorer.core.types import Array
 
 RANDOM = np.random.default_rng(1)
 FEEDBACK = layers.PFeedbackOutput
+ONES = layers.Initializer(filler=layers.Constant(1.0))
 
 
 def steps(start: float, step: float, *shape: int) -> Array:
@@ -237,6 +241,42 @@ def test_containers_are_set_in_any_order_and_read_by_name() -> None:
         assert ex.evaluate(given) == 1
 
 
+@pytest.mark.spec("M-L6")
+def test_containers_take_any_keys_and_values() -> None:
+    """A named container has any keys and values: MetaNN's VarTypeDict of A, B and Weight with true, "abc" and 15.
+
+    A wrong, missing or twice set key is an error that lists the keys; a key may be a class, as MetaNN's tags are.
+    """
+    params = layers.Container(("A", "B", "Weight"), "FParams")
+    full = params.set(B="abc").set(Weight=15, A=True)
+    assert (full["A"], full["B"], full["Weight"], [*full]) == (True, "abc", 15, ["A", "B", "Weight"])
+
+    class Tag:
+        """A key of a user's own."""
+
+    tags = layers.Container((Tag, 3, ("a", 1)))
+    held = tags.set({3: None, Tag: [1, 2]})
+    assert held[Tag] == [1, 2]
+    assert held[3] is None
+    assert isinstance(held.set({("a", 1): {}}), layers.Container)
+    assert copy.deepcopy(held)[Tag] == held[Tag]
+    wrong: list[tuple[Callable[[], Any], type[ex.ExplorerError], str]] = [
+        (lambda: params.set(C=1), ex.UnknownNameError, r"unknown key of FParams 'C'\n.*A, B, Weight"),
+        (lambda: full["C"], ex.UnknownNameError, r"'C'\n.*A, B, Weight"),
+        (lambda: params["A"], ex.OperandError, r"'A' of FParams has no value\n.*A, B, Weight"),
+        (lambda: full.set(A=1), ex.OperandError, r"'A' of FParams set twice\n.*\n.*A, B, Weight"),
+        (lambda: params.set({"A": 1}, A=2), ex.OperandError, r"'A' of FParams set twice"),
+        (lambda: tags.set({4: 1}), ex.UnknownNameError, r"'4'\n.*\('a', 1\), 3, Tag"),
+        (lambda: held[("a", 1)], ex.OperandError, r"\('a', 1\) has no value"),
+        (lambda: layers.Container(("A", "A")), ex.DeclarationError, "a tuple of different ones"),
+        (lambda: layers.Container(([],)), ex.DeclarationError, "can be hashed"),
+        (lambda: full.update(A=2), ex.StateError, "does not change"),
+    ]
+    for call, error, message in wrong:
+        with pytest.raises(error, match=message):
+            call()
+
+
 @pytest.mark.spec("M-L7")
 def test_feeding_records_and_computes_nothing() -> None:
     """Feeding forward and backward returns expressions, of which each layer is one call; no value is read."""
@@ -265,6 +305,51 @@ def test_every_layer_has_the_whole_interface() -> None:
     layer.neutral_invariant()
     assert layer.parameters() == {}
     assert layer.paths() == ()
+
+
+@pytest.mark.spec("M-L8")
+def test_general_functions_do_nothing_where_an_object_lacks_the_method() -> None:
+    """Seven general functions take any object; where it lacks the method they do nothing: None, no weights."""
+    buffer: dict[str, Any] = {}
+    collector = layers.GradCollector()
+    for thing in (object(), 3, None, "text", ex.tensor(1.0)):
+        assert layers.init(thing, ONES, buffer) is None  # type: ignore[func-returns-value]
+        assert layers.load_weights(thing, {}) is None  # type: ignore[func-returns-value]
+        assert layers.save_weights(thing) == {}
+        assert layers.grad_collect(thing, collector) is None  # type: ignore[func-returns-value]
+        assert layers.neutral_invariant(thing) is None  # type: ignore[func-returns-value]
+        assert layers.feed_forward(thing, 1, input=2) is None
+        assert layers.feed_backward(thing, 1) is None
+    assert (buffer, len(collector)) == ({}, 0)
+
+    class Half:
+        """Has one method of seven."""
+
+        def feed_forward(self, x: float) -> float:
+            return x / 2
+
+    layer = layers.Linear("l", 2, 1, policies=[layers.PUpdate, FEEDBACK], train=True)
+    program: list[Any] = [Half(), layer, Half()]
+    for part in program:
+        layers.init(part, ONES, buffer)
+    value: Any = np.array([2.0, 4.0], np.float32)
+    for part in program:
+        value = layers.feed_forward(part, value)
+    assert ex.evaluate(value) == 2
+    gradients = [layers.feed_backward(part, np.ones(1)) for part in reversed(program)]
+    assert [gradient is None for gradient in gradients] == [True, False, True]
+    with pytest.raises(ex.StateError, match="wait to be collected"):
+        layers.neutral_invariant(layer)
+    for part in program:
+        layers.grad_collect(part, collector)
+        layers.neutral_invariant(part)
+    assert len(collector) == 2
+    saved = {name: array * 0 for part in program for name, array in layers.save_weights(part).items()}
+    for part in program:
+        layers.load_weights(part, saved)
+    assert not layer.save_weights()["l/bias/parameter"].any()
+    with pytest.raises(ex.DeclarationError, match="must be given an object"):
+        layers.init(layers.Linear)
 
 
 @pytest.mark.spec("M-L8")
@@ -309,6 +394,58 @@ def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() ->
     layer.neutral_invariant()
     with pytest.raises(ex.StateError, match="was not fed forward"):
         layer.feed_backward(1.0)
+
+
+@pytest.mark.spec("M-L9")
+def test_a_layer_is_neutral_only_when_its_gradients_were_collected() -> None:
+    """A layer fed backward as often as forward is neutral once its gradients were collected; the error names them."""
+    layer = layers.Linear("l", 2, 1, policies=[layers.PUpdate], train=True)
+    layer.init(ONES)
+    layer.feed_backward(np.ones_like(ex.evaluate(layer(np.ones((3, 2), np.float32)))))
+    waiting = r"gradients of 'l/bias/parameter', 'l/weight/parameter' wait to be collected"
+    with pytest.raises(ex.StateError, match=waiting):
+        layer.neutral_invariant()
+    assert len(collected(layer)) == 2
+    inner = layers.Linear("l", 2, 1, policies=[layers.PUpdate], train=True)
+    inner.init(ONES)
+    inner["weight"](np.ones((3, 2), np.float32))
+    inner["weight"].feed_backward(np.ones((3, 1)))
+    with pytest.raises(ex.StateError, match=r"Weight\('l/weight'\) is not neutral: gradients of 'l/weight/parameter'"):
+        inner.neutral_invariant()
+
+
+@pytest.mark.spec("M-L4")
+def test_composites_say_their_sublayers() -> None:
+    """The documentation of every composite names its sublayers, which Sub overrides policies of."""
+    chosen = [layers.PerceptronPolicy.activation(layers.Tanh), layers.RecurrentPolicy.step(layers.GRUStep)]
+    made: list[layers.Composite] = [
+        layers.Weight("l", 2, 3),
+        layers.Bias("l", 3),
+        layers.Linear("l", 2, 3),
+        layers.SingleLayerPerceptron("l", 2, 3, policies=chosen),
+        layers.GRUStep("l", 2, 3),
+        layers.Recurrent("l", {"in_features": 2, "out_features": 3}, policies=chosen),
+    ]
+    for layer in made:
+        told = " ".join((inspect.getdoc(type(layer)) or "").split()).partition("Sublayers: ")[2].partition(".")[0]
+        assert {*re.split("[,;] ", told)} == {*layer.sublayers}, layer
+
+
+@pytest.mark.spec("M-L11")
+def test_row_vector_inputs_are_one_row() -> None:
+    """With PRowVecInput a product's left operand is one row: a vector is taken for 1×n, more rows are refused."""
+    weight = np.arange(6.0).reshape(2, 3)
+    plain, row = layers.Dot("d"), layers.Dot("d", policies=[layers.PRowVecInput, FEEDBACK], train=True)
+    x = np.array([1.0, 2.0])
+    assert plain(x, weight).shape == (3,)
+    y = row(x, weight)
+    np.testing.assert_array_equal(ex.evaluate(y), (x @ weight)[None])
+    gradient = row.feed_backward(np.ones((1, 3)))["left"]
+    np.testing.assert_array_equal(ex.evaluate(gradient), weight.sum(axis=1))
+    assert layers.Weight("w", 2, 3, policies=[layers.PRowVecInput])["product"].select(layers.InputPolicy).row_vector
+    assert ex.evaluate(layers.Tanh("t", policies=[layers.PRowVecInput])(np.zeros((2, 2)))).shape == (2, 2)
+    with pytest.raises(ex.OperandError, match="must be one row"):
+        row(np.ones((2, 2)), weight)
 
 
 @pytest.mark.spec("M-L14")

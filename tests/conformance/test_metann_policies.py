@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -145,6 +146,109 @@ def test_policies_of_ones_own_are_values_types_and_choices() -> None:
     assert PUpdate != PNoUpdate
 
 
+class Loose(layers.PolicyClass):
+    """Any value, and a class that is made objects of."""
+
+    number = layers.Minor(0)
+    container = layers.Minor(list, kind=type)
+
+
+class Held(layers.Layer):
+    """Holds its parts in what a policy says, as MetaNN's class templates do."""
+
+    def forward(self, input: ex.Expr) -> ex.Expr:
+        """The sum of different parts."""
+        parts = self.select(Loose).container([1.0, 2.0, 2.0])
+        return ex.add_n(*[input * part for part in parts])
+
+
+@pytest.mark.spec("M-L15")
+def test_a_policys_value_may_be_a_class_that_a_layer_makes_objects_of() -> None:
+    """MetaNN's third form of policy: its value is a class template, of which the layer makes what it needs."""
+    assert ex.evaluate(Held("h")(np.ones(()))) == 5
+    assert ex.evaluate(Held("h", policies=[Loose.container(set)])(np.ones(()))) == 3
+    with pytest.raises(ex.DeclarationError, match="its value is of type type"):
+        Loose.container([])
+
+
+@pytest.mark.spec("M-L11")
+@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (True, 1.0), (0.0, -0.0), (1, "1"), (2, 3)])
+def test_values_that_python_calls_equal_are_different_policies(one: Any, other: Any) -> None:
+    """1, True and 1.0 are different values of a minor class: together they conflict, each alone is what was given."""
+    for pair in ([one, other], [other, one]):
+        with pytest.raises(ex.DeclarationError, match="exclude each other"):
+            Policies([Loose.number(value) for value in pair])
+    for value in (one, other):
+        assert type(layers.Tanh("t", policies=[Loose.number(value)]).select(Loose).number) is type(value)
+    assert Loose.number(one) != Loose.number(other)
+    assert len(Policies([Loose.number(one), Loose.number(one)]).given) == 1
+
+
+class Positive(layers.Parameter):
+    """A parameter type of a user's own."""
+
+    __slots__ = ()
+
+    def assign(self, array: Any) -> None:
+        """Without what is negative."""
+        super().assign(np.maximum(array, 0))
+
+
+@pytest.mark.spec("M-L16")
+def test_parameters_are_made_as_their_policies_say() -> None:
+    """Policies of a parameter: its type, initializer (one of the Initializer's fillers by name), dtype and filler."""
+    chosen = [
+        layers.ParameterPolicy.type(Positive),
+        layers.ParameterPolicy.initializer("small"),
+        layers.ParameterPolicy.dtype("float64"),
+        Sub("bias", layers.ParameterPolicy.initializer("none")),
+    ]
+    initializer = layers.Initializer(fillers={"small": layers.Constant(0.5), "none": layers.Constant(0.0)})
+    layer = layers.Linear("l", 2, 3, policies=chosen)
+    buffer: dict[str, Any] = {}
+    layer.init(initializer, buffer)
+    weight = layer["weight/parameter"].parameters()[""]
+    assert type(weight) is Positive
+    assert weight.value.dtype == np.float64
+    assert (weight.array == 0.5).all()
+    assert not layer.save_weights()["l/bias/parameter"].any()
+    weight.assign([[-1, 2, 3], [4, 5, -6]])
+    assert weight.array.min() == 0
+    assert type(pickle.loads(pickle.dumps(weight))) is Positive
+    with pytest.raises(ex.UnknownNameError, match=r"filler of the initializer for 'l/bias/parameter' 'none'\n.*small"):
+        layers.Linear("l", 2, 3, policies=chosen).init(layers.Initializer(fillers={"small": layers.Constant(0.5)}))
+    with pytest.raises(ex.DeclarationError, match="must be a subclass of Parameter"):
+        layers.ParamSource("w", (2,), policies=[layers.ParameterPolicy.type(int)]).init(ONES)
+    plain = layers.Linear("l", 2, 3, policies=[layers.ParameterPolicy.dtype("float64")])
+    plain.init(ONES, dict(buffer))
+    assert plain["weight/parameter"].parameters()[""] is weight
+    strict = layers.ParamSource("w", (1,), policies=[layers.ParameterPolicy.type(Positive)])
+    held = layers.ParamSource("w", (1,))
+    shared: dict[str, Any] = {}
+    held.init(ONES, shared)
+    with pytest.raises(ex.OperandError, match="its type must be Positive"):
+        strict.init(ONES, shared)
+
+
+@pytest.mark.spec("M-L16", "M-L14")
+def test_the_distribution_of_varscale_is_chosen_by_policy() -> None:
+    """PNormVarScale and PUniformVarScale choose how a VarScale filler draws; others draw as they did."""
+
+    def drawn(*policies: Any, filler: Any) -> Any:
+        source = layers.ParamSource("w", (200, 300), policies=list(policies))
+        source.init(layers.Initializer(filler=filler))
+        return source.save_weights()["w"]
+
+    limit = np.sqrt(3 / 250)
+    for filler in (layers.VarScale(), layers.VarScale(distribution="normal")):
+        assert np.abs(drawn(layers.PUniformVarScale, filler=filler)).max() <= limit
+        assert np.abs(drawn(layers.PNormVarScale, filler=filler)).max() > 2 * limit
+    assert np.abs(drawn(filler=layers.VarScale())).max() <= limit
+    own = layers.ParameterPolicy.filler(layers.VarScale(2.0))
+    np.testing.assert_allclose(drawn(own, layers.PNormVarScale, filler=None).var(), 2 / 250, rtol=0.05)
+    assert (drawn(layers.PNormVarScale, filler=layers.Constant(2.0)) == 2).all()
+
+
 @pytest.mark.spec("M-L12")
 def test_policies_reach_sublayers_and_sub_overrides_them_nested() -> None:
     """A composite's policies reach sublayers at any depth; nested Subs override them, and it is known who gave one."""
@@ -236,6 +340,9 @@ WRONG: list[tuple[list[Any], str]] = [
     ([PARTS["x"], IN, OUT, InConnect("b", "x", "input")], r"InConnect\('b', 'x', 'input'\): .*two sources"),
     ([PARTS["x"], IN, OUT, BACK], r"InternalConnect\('x', 'output', 'x', 'input'\): .* has two sources"),
     ([PARTS["x"], IN, OUT, Sublayer("z", layers.Sin)], r"Sublayer\('z', Sin\) is connected to nothing"),
+    ([PARTS["x"], IN, OUT, IN], r"InConnect\('a', 'x', 'input'\): .*two sources"),
+    ([PARTS["x"], IN, OUT, OUT], r"OutConnect\('x', 'output', 'out'\): .*'out' has two sources"),
+    ([PARTS["x"], IN, OUT, PARTS["x"]], r"a second sublayer 'x'"),
     ([*TWO, InConnect("a", "y", "left")], r"Sublayer\('y', Add\): nothing is connected to its input right"),
     ([PARTS["x"], IN], "without OutConnect"),
     ([*TWO, OutConnect("y", "output", "out")], r"OutConnect\('y', 'output', 'out'\): .*'out' has two sources"),

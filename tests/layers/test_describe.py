@@ -49,6 +49,8 @@ root · SingleLayerPerceptron · input → output · for training
         ParameterPolicy.dtype = float32 · default
         ParameterPolicy.device = cpu · default
         ParameterPolicy.filler = None · default
+        ParameterPolicy.initializer = None · default
+        ParameterPolicy.type = Parameter · default
         PerceptronPolicy.activation = Tanh · given by root
         PerceptronPolicy.bias_involved = False · given by root
         ✓ its gradient is built: GradPolicy.update = True was given by root
@@ -58,6 +60,7 @@ root · SingleLayerPerceptron · input → output · for training
         DimensionPolicy.keep = False · default
         DimensionPolicy.count = 1 · default
         DimensionPolicy.axes = None · default
+        InputPolicy.row_vector = False · default
         PerceptronPolicy.activation = Tanh · given by root
         PerceptronPolicy.bias_involved = False · given by root
   activation · Tanh · input → output
