@@ -8,13 +8,13 @@ expressions that it records.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 from explorer.core.errors import DeclarationError, OperandError
 from explorer.net.context import OperatorContext
+from explorer.net.near import NearTypes
 from explorer.net.parts import OperatorDefinition
 from explorer.net.schema import Count, OperatorSchema
 
@@ -41,6 +41,8 @@ class OperatorTable:
         """type → how many operands its builder reads"""
         self._declared: dict[str, tuple[str, str]] = {}
         """type → module and name of the function that declares it"""
+        self._near: tuple[int, NearTypes | None] = (0, None)
+        """an index of the types, and the version that it was made of"""
 
     def register(self, *types: str, operands: Count | None = None) -> Callable[[_Registered], _Registered]:
         """Decorate the builder of one or more operator types; a type that is known is replaced.
@@ -139,18 +141,11 @@ class OperatorTable:
 
     def near(self, type: str) -> list[str]:
         """The known types whose names are most like this one, at most three."""
-        near = set(difflib.get_close_matches(type, self._builders, n=3, cutoff=0.6))
-        near.update(name for name in self._builders if _word(name) == _word(type))
-
-        def distance(name: str) -> tuple[float, str]:
-            return -difflib.SequenceMatcher(None, type.lower(), name.lower()).ratio(), name
-
-        return sorted(near, key=distance)[:3]
-
-
-def _word(type: str) -> str:
-    """The type without its family and opset: relu of ``nn.ReLU``, ``aten::relu`` and ``Relu (opset 1)``."""
-    return type.partition(" (")[0].replace("::", ".").rpartition(".")[2].lower()
+        version, near = self._near
+        if version != self.version or near is None:
+            near = NearTypes(self._builders)
+            self._near = self.version, near
+        return list(near.of(type))
 
 
 def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:

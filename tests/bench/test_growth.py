@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,4 +63,17 @@ def test_reading_a_line_grows_with_its_operands_only() -> None:
     print(
         table("reading a .param, µs an operand", ["file", *map(str, SIZES)], [["one wide operator", *row]], ["numpy"])
     )
+    assert len(row) == len(SIZES)
+
+
+def test_unknown_operator_types_cost_what_operators_do(tmp_path: Path) -> None:
+    """Reach for equal figures in the row, though each operator has an unknown type of its own, with known ones near."""
+    row = []
+    for size in SIZES:
+        lines = [f"nn.Conv{index}d op{index} 1 1 {index} {index + 1}" for index in range(size)]
+        text = f"7767517\n{size + 1} {size + 1}\npnnx.Input in 0 1 0 #0=(1,3,8,8)f32\n" + "\n".join(lines) + "\n"
+        path = tmp_path / f"{size}.param"
+        path.write_text(text)
+        row.append(f"{micros(lambda path=path: ex.open(path).check(), size):.2f}")
+    print(table("checking a .param, µs an operator", ["file", *map(str, SIZES)], [["unknown types", *row]], ["numpy"]))
     assert len(row) == len(SIZES)
