@@ -205,12 +205,17 @@ class Net(BuildableNet):
 
     @work()
     def explore(self, x: Any = None, **options: Any) -> Any:
-        """A view of the net's graph and its plan; with inputs (an array, a dict, or a tuple) also of all values."""
+        """A view of the net's graph and its plan; with inputs (an array, a dict, or a tuple) also of all values.
+
+        An input that is a shape, as ``plan`` takes it, has no values: nothing is run then.
+        """
         if x is None:
             return hooks.explore(self.look(), **options)
-        given = x if isinstance(x, tuple) else (x,)
+        is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
+        given = (x,) if is_one else x
         made = self.plan(*given, record="values")
-        return hooks.explore(made.eval(), **options)
+        values = given[0].values() if len(given) == 1 and isinstance(given[0], Mapping) else given
+        return hooks.explore(made if any(is_shape(value) for value in values) else made.eval(), **options)
 
     @work()
     def compare(self, other: Net | EvalPlan | Recording) -> Any:
