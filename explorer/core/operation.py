@@ -242,9 +242,13 @@ class Operation(metaclass=_Interning):
             Policies(policies, self.label)
         for operand in operands:
             if not isinstance(operand, Expr):
-                operands = as_operands(operands)
+                operands = self.operands_of(operands)
                 break
         return record(self, operands)
+
+    def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
+        """Expressions for values of which some are arrays or numbers."""
+        return as_operands(values)
 
     @classmethod
     def count_operands(cls) -> int | None:

@@ -21,13 +21,13 @@ def _binary(name: str, left: Any, right: Any) -> Expr:
 
 
 def _logic(kind: str, left: Any, right: Any) -> Expr:
-    """The operator on bits where an operand is an integer, as in NumPy; on truth values otherwise."""
-    return _apply(f"{'bitwise' if _is_integer(left) or _is_integer(right) else 'logical'}_{kind}", left, right)
+    """The operator on truth values where both operands are booleans; on bits otherwise, as in NumPy."""
+    return _apply(f"{'logical' if _is_truth(left) and _is_truth(right) else 'bitwise'}_{kind}", left, right)
 
 
-def _is_integer(value: Any) -> bool:
+def _is_truth(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
-    return type(value) is int if dtype is None else dtype.kind in "iu"
+    return type(value) is bool if dtype is None else dtype.kind == "b"
 
 
 class Operators:
@@ -114,7 +114,7 @@ class Operators:
         return _binary("right_shift", other, self)
 
     def __invert__(self) -> Expr:
-        return _apply("logical_not", self)
+        return _apply("logical_not" if _is_truth(self) else "invert", self)
 
     def __matmul__(self, other: Any) -> Expr:
         return _binary("matmul", self, other)

@@ -59,7 +59,11 @@ def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device =
 
 
 def ZeroTensor(shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802
-    """The algebraic zero of a shape: stores nothing; rules drop it from sums and let products vanish."""
+    """The algebraic zero of a shape: stores nothing; rules drop it from sums and let products vanish.
+
+    x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, whatever x holds: −0.0 keeps its sign, ∞ and NaN vanish. A
+    number 0.0 or TrivialTensor(0.0) is IEEE's zero instead: −0.0 + 0.0 is 0.0, and 0.0 · ∞ is NaN, as NumPy has it.
+    """
     return zeros(shape, dtype, device)
 
 

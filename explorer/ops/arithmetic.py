@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ PAIRS = (
 )
 POSITIVE_PAIRS = (Example(real(2, 3, low=0.5, high=2.0), real(3, low=0.5, high=2.0)),)
 APART = (Example(real(2, 3, low=0.5, high=1.0), real(3, low=-1.0, high=0.4)),)
-_TRUTHS = (Example(integers(2, 3, high=2, dtype="bool"), integers(3, high=2, dtype="bool")),)
+_TRUTHS = (
+    Example(integers(2, 3, high=2, dtype="bool"), integers(3, high=2, dtype="bool")),
+    Example(real(2, 3), integers(3, high=2)),
+)
 _STEPS = "comparisons are constant wherever they have a derivative"
 
 
@@ -118,6 +122,10 @@ class Comparison(Ufunc, abstract=True):
     examples = (*PAIRS, Example(integers(3), integers(3)))
     reuses_operand = False
 
+    def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
+        kind = np.min_scalar_type(number)
+        return np.float64(math.copysign(math.inf, number)) if kind.hasobject else kind.type(number)
+
 
 class Equal(Comparison):
     """a = b."""
@@ -156,14 +164,9 @@ class GreaterEqual(Comparison):
 
 
 class Logic(Ufunc, abstract=True):
-    """Combines truth values."""
+    """Combines truth values; a number is true where it is not 0."""
 
     nondifferentiable = "truth values have no derivative"
-
-    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        if any(dtype.kind != "b" for dtype in dtypes):
-            raise self.refuse_dtypes(dtypes, "operands are boolean", "compare them first: x != 0")
-        return dtypes[0]
 
 
 class LogicalAnd(Logic):
@@ -187,7 +190,8 @@ class LogicalXor(Logic):
 class LogicalNot(Logic):
     """Whether a does not hold."""
 
-    ufunc, involution, examples = np.logical_not, True, (Example(integers(2, 3, high=2, dtype="bool")),)
+    ufunc, involution = np.logical_not, True
+    examples = (Example(integers(2, 3, high=2, dtype="bool")), Example(real(3)))
 
 
 class Select(Elementwise):
@@ -212,7 +216,10 @@ class Select(Elementwise):
 
 @public
 def where(condition: Any, a: Any, b: Any) -> Expr:
-    """a where the condition holds, b elsewhere; numbers take the other's dtype."""
+    """a where the condition holds (a number where it is not 0), b elsewhere; numbers take the other's dtype."""
+    dtype = getattr(condition, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iufc":
+        condition = not_equal(condition, 0)
     return Select()(condition, a, b)
 
 

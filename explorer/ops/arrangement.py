@@ -16,7 +16,7 @@ from explorer.core.types import Shape, normalize_axes, normalize_axis, whole
 from explorer.ops.arithmetic import where
 from explorer.ops.base import reshape
 from explorer.ops.joining import concatenate
-from explorer.ops.movement import broadcast_to, flatten, transpose
+from explorer.ops.movement import broadcast_to, flatten, transpose, vector_of_scalar
 from explorer.ops.parts import getitem
 
 
@@ -74,6 +74,7 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
     (x,) = as_operands((x,))
     if axis is None:
         x, axis = flatten(x), 0
+    x = vector_of_scalar(x, axis)
     place, count = normalize_axis(axis, x.ndim, "repeat"), _count(repeats, "repeat")
     front, size, back = x.shape[:place], x.shape[place], x.shape[place + 1 :]
     wide = broadcast_to(reshape(x, (*front, size, 1, *back)), (*front, size, count, *back))
@@ -93,22 +94,24 @@ def _merged(paired: list[tuple[int, int]]) -> Shape:
 
 @public
 def tril(x: Any, k: int = 0) -> Expr:
-    """The matrices of the last two axes with zeros above the k-th diagonal."""
+    """The matrices of the last two axes with zeros above the k-th diagonal; a vector is each row of a square one."""
     return _triangle(x, k, "tril", lower=True)
 
 
 @public
 def triu(x: Any, k: int = 0) -> Expr:
-    """The matrices of the last two axes with zeros below the k-th diagonal."""
+    """The matrices of the last two axes with zeros below the k-th diagonal; a vector is each row of a square one."""
     return _triangle(x, k, "triu", lower=False)
 
 
 def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
     (x,) = as_operands((x,))
-    if x.ndim < 2:
-        raise OperandError(f"{operation}: given {x.type}", rule="matrices have two axes")
+    if x.ndim < 1:
+        raise OperandError(
+            f"{operation}: given {x.type}", rule="the operand must have an axis at least", fix="x.reshape(1, 1)"
+        )
     offset = whole(k, f"{operation}: the diagonal")
-    rows, columns = x.shape[-2:]
+    rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
     offset = min(max(offset, -rows), columns + 1)
     claim_constant(f"{operation} of {x.type}", rows * columns, 1)
     inside = np.tri(rows, columns, offset, bool) if lower else ~np.tri(rows, columns, offset - 1, bool)

@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
-from explorer.core.operation import Operation
+from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import function
 from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes
 
@@ -70,6 +70,32 @@ class Ufunc(Elementwise, abstract=True):
             return self.ufunc.resolve_dtypes((*dtypes, None))[-1]
         except TypeError:
             raise self.refuse_dtypes(dtypes, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
+
+    def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
+        """As every operation's; but ints beyond the dtype beside them are taken where NumPy computes in another one."""
+        try:
+            return as_operands(values)
+        except OperandError as refusal:
+            dtypes = [type(value) if type(value) is int else getattr(value, "dtype", None) for value in values]
+            if len(values) != 2 or int not in dtypes or None in dtypes:
+                raise
+            place = dtypes.index(int)
+            if getattr(dtypes[1 - place], "kind", "") not in ("i", "u"):
+                raise
+            number = self.beyond(values[place], self.ufunc.resolve_dtypes((*dtypes, None))[place])
+            if number is None:
+                raise refusal from None
+            return as_operands(tuple([number if i == place else value for i, value in enumerate(values)]))
+
+    def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
+        """An int beyond the dtype of the tensor beside it, in the dtype that the ufunc computes with; None for none."""
+        if computed.kind in "iu":
+            return None
+        try:
+            with np.errstate(over="ignore"):
+                return computed.type(number)
+        except OverflowError:  # beyond floating numbers too, as NumPy has it
+            return None
 
     def kernel(self, out: Any, *operands: Array) -> Array:
         result: Array = self.ufunc(*operands, out=out)

@@ -14,7 +14,7 @@ from explorer.core.operation import as_operands
 from explorer.core.registry import public
 from explorer.core.types import Array, TensorType, normalize_axis
 from explorer.ops.arithmetic import add_n
-from explorer.ops.movement import Movement, Transpose, broadcast_to
+from explorer.ops.movement import Movement, Transpose, broadcast_to, flatten
 from explorer.ops.parts import Member, Part, Place
 
 
@@ -174,9 +174,11 @@ def stack(arrays: Any, axis: int = 0) -> Expr:
 
 
 @public
-def concatenate(arrays: Any, axis: int = 0) -> Expr:
-    """Tensors joined along an axis that they have."""
+def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
+    """Tensors joined along an axis that they have, of any shapes as vectors for None."""
     operands = as_operands(_several(arrays, "concatenate"))
+    if axis is None:
+        operands, axis = tuple([flatten(operand) for operand in operands]), 0
     return Concatenate(normalize_axis(axis, operands[0].ndim, "concatenate"))(*operands)
 
 

@@ -14,7 +14,7 @@ from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
 from explorer.ops.base import reshape
 from explorer.ops.joining import Stack
-from explorer.ops.movement import Movement, broadcast_to, flatten
+from explorer.ops.movement import Movement, broadcast_to, flatten, vector_of_scalar
 from explorer.ops.parts import Member
 
 
@@ -183,25 +183,31 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
+def _whole_numbers(indices: Any) -> Any:
+    """Places; a Python int among them is an int64, whatever the dtype of what is taken from."""
+    return np.asarray(indices) if type(indices) is int else indices
+
+
 @public
 def embedding(table: Any, numbers: Any) -> Expr:
     """Rows of ``table`` (rows, …) at ``numbers`` (any shape, whole): numbers.shape + table.shape[1:]."""
-    return Take(0)(*as_operands((table, numbers)))
+    return Take(0)(*as_operands((table, _whole_numbers(numbers))))
 
 
 @public
 def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
     """The parts of ``x`` at whole numbers along an axis, of the flattened ``x`` for None; their shape replaces it."""
-    x, indices = as_operands((x, indices))
+    x, indices = as_operands((x, _whole_numbers(indices)))
     if axis is None:
         return Take(0)(flatten(x), indices)
+    x = vector_of_scalar(x, axis)
     return Take(normalize_axis(axis, x.ndim, "take"))(x, indices)
 
 
 @public
 def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
     """For each whole number the element of ``x`` at its place but for ``axis``, where the number says which."""
-    x, indices = as_operands((x, indices))
+    x, indices = as_operands((x, _whole_numbers(indices)))
     place = normalize_axis(axis, x.ndim, "take_along_axis")
     if indices.ndim != x.ndim:
         raise OperandError(

@@ -21,6 +21,7 @@ from explorer.core.types import (
     as_dtype,
     as_shape,
     broadcast_shapes,
+    normalize_axes,
     normalize_axis,
     whole,
 )
@@ -156,6 +157,11 @@ class StopGradient(Movement):
         return self(x)
 
 
+def vector_of_scalar(x: Expr, axis: Any) -> Expr:
+    """``x``; a scalar as a vector of one element where its axis 0 or −1 is asked for, as NumPy has it."""
+    return Reshape((1,))(x) if x.ndim == 0 and axis in (0, -1) else x
+
+
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """The permutation that undoes ``axes``."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
@@ -227,23 +233,29 @@ def cast(x: Any, dtype: Any) -> Expr:
 
 
 @public
-def expand_dims(x: Any, axis: int) -> Expr:
-    """``x`` with a new axis of size 1 at a place."""
+def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
+    """``x`` with a new axis of size 1 at a place, or at several places of the result."""
     (x,) = as_operands((x,))
-    place = normalize_axis(axis, x.ndim + 1, "expand_dims")
-    return Reshape((*x.shape[:place], 1, *x.shape[place:]))(x)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = normalize_axes(axis, x.ndim + count, "expand_dims")
+    sizes = iter(x.shape)
+    return Reshape(tuple([1 if place in places else next(sizes) for place in range(x.ndim + count)]))(x)
 
 
 @public
-def squeeze(x: Any, axis: int | None = None) -> Expr:
-    """``x`` without an axis of size 1, without all of them for None."""
+def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
+    """``x`` without an axis of size 1 or several, without all of them for None."""
     (x,) = as_operands((x,))
     if axis is None:
         return Reshape(tuple([size for size in x.shape if size != 1]))(x)
-    place = normalize_axis(axis, x.ndim, "squeeze")
-    if x.shape[place] != 1:
-        raise OperandError(f"squeeze: axis {axis} of {x.type}", rule="only an axis of size 1 is dropped")
-    return Reshape((*x.shape[:place], *x.shape[place + 1 :]))(x)
+    places = normalize_axes(() if x.ndim == 0 and axis in (0, -1) else axis, x.ndim, "squeeze")
+    if any(x.shape[place] != 1 for place in places):
+        raise OperandError(
+            f"squeeze: axis {axis} of {x.type}",
+            rule="only axes of size 1 can be dropped",
+            fix="use .sum(axis), .max(axis) … to combine the elements of an axis, or x[…] to choose one",
+        )
+    return Reshape(tuple([size for place, size in enumerate(x.shape) if place not in places]))(x)
 
 
 @public

@@ -15,7 +15,7 @@ from explorer.core.types import AnyType, Array, TensorType, normalize_axis, whol
 from explorer.ops.arrangement import flip
 from explorer.ops.base import reshape
 from explorer.ops.lookup import TakeAlong
-from explorer.ops.movement import Movement, flatten
+from explorer.ops.movement import Movement, flatten, vector_of_scalar
 from explorer.ops.padding import pad
 from explorer.ops.parts import getitem
 from explorer.ops.reduce import sum_dtype
@@ -136,7 +136,7 @@ class CumulativeSum(Movement):
 
 def _place(kind: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
     (x,) = as_operands((x,))
-    if axis is None:
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a scalar for a vector of one element
         found = kind(0)(flatten(x))
         return reshape(found, (1,) * x.ndim) if keepdims else found
     return kind(normalize_axis(axis, x.ndim, kind.name), bool(keepdims))(x)
@@ -158,6 +158,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
     """The places (int64) of the elements along an axis in order; equal ones stay in theirs."""
     (x,) = as_operands((x,))
+    x = vector_of_scalar(x, axis)
     return ArgSort(normalize_axis(axis, x.ndim, "argsort"), bool(descending))(x)
 
 
@@ -187,6 +188,7 @@ def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse:
     (x,) = as_operands((x,))
     if axis is None:
         x, axis = flatten(x), 0
+    x = vector_of_scalar(x, axis)
     place = normalize_axis(axis, x.ndim, "cumsum")
     y = CumulativeSum(place)(flip(x, place) if reverse else x)
     if exclusive and x.shape[place]:

@@ -90,7 +90,8 @@ def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class Sum(Adjustable, Reduction):
     """The sum over axes; small integers are summed in the platform's integer, as NumPy does.
 
-    AccumulationPolicy says otherwise: by which operation, in which dtype.
+    A sum over no axis is its operand, −0.0 included; any other starts from 0.0, as NumPy's do. AccumulationPolicy says
+    otherwise: by which operation, in which dtype.
     """
 
     linear = True
@@ -106,12 +107,18 @@ class Sum(Adjustable, Reduction):
         product = policies.select(AccumulationPolicy).by == "product"
         return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
 
+    def kernel(self, out: Array, x: Array) -> Array:
+        if self.axes:
+            return super().kernel(out, x)
+        np.copyto(out, x)
+        return out
+
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (self.spread(g, x),)
 
 
 class Mean(Adjustable, Reduction):
-    """The mean over axes; integers give a floating result. The mean of nothing is NaN."""
+    """The mean over axes; integers give a floating result. The mean of nothing is NaN, over no axis the operand."""
 
     linear = True
     policies = (AccumulationPolicy.dtype,)
@@ -121,9 +128,12 @@ class Mean(Adjustable, Reduction):
         return dtype if dtype.kind in "fc" else np.dtype(np.float64)
 
     def kernel(self, out: Array, x: Array) -> Array:
+        if not self.axes:
+            np.copyto(out, x)
+            return out
         count = math.prod([x.shape[axis] for axis in self.axes])
         if not count:
-            out[...] = np.nan
+            out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
         dtype = self.part_dtype(out.dtype)  # the sum of halves overflows at 65,504
         total = out if dtype == out.dtype else np.empty(out.shape, dtype)
@@ -243,18 +253,23 @@ def _reduce(
     kind: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
 ) -> Expr:
     (x,) = as_operands((x,))
+    if x.ndim == 0 and axis in (0, -1) and kind is not Mean:  # NumPy's ufuncs take a scalar for a vector of one element
+        axis = ()
     return kind(normalize_axes(axis, x.ndim, kind.name), keepdims)(x, policies=policies)
 
 
 @public
 def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-    """The sum over axes, over all of them for None; AccumulationPolicy can ask for a product, or a wider dtype."""
+    """The sum over axes, over all of them for None; over no axis, (), ``x`` itself.
+
+    AccumulationPolicy can ask for a product, or a wider dtype.
+    """
     return _reduce(Sum, x, axis, keepdims, policies)
 
 
 @public
 def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-    """The mean over axes, over all of them for None."""
+    """The mean over axes, over all of them for None; over no axis, (), ``x`` itself."""
     return _reduce(Mean, x, axis, keepdims, policies)
 
 

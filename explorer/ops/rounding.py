@@ -91,6 +91,17 @@ class BitwiseXor(Ufunc):
     nondifferentiable, examples = "bits have no derivative", _WORDS
 
 
+class Invert(Ufunc):
+    """x with every bit turned over, −x − 1; of a boolean: whether it does not hold."""
+
+    ufunc, involution, nondifferentiable, examples = (
+        np.invert,
+        True,
+        "bits have no derivative",
+        (Example(integers(2, 3)),),
+    )
+
+
 class LeftShift(Ufunc):
     """a with its bits moved up by b places."""
 
@@ -105,5 +116,5 @@ class RightShift(Ufunc):
 
 floor, ceil, trunc, round_half_even = Floor(), Ceil(), Trunc(), RoundHalfEven()
 floor_divide, fmod, remainder = FloorDivide(), Fmod(), Remainder()
-bitwise_and, bitwise_or, bitwise_xor = BitwiseAnd(), BitwiseOr(), BitwiseXor()
+bitwise_and, bitwise_or, bitwise_xor, invert = BitwiseAnd(), BitwiseOr(), BitwiseXor(), Invert()
 left_shift, right_shift = LeftShift(), RightShift()

@@ -26,10 +26,10 @@ from explorer.ops.transcendental import rsqrt
 
 @public
 def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
-    """The variance over axes, over all of them for None: Σ (x − mean)² / (count − ddof)."""
+    """The variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
     (x,) = as_operands((x,))
     axes = normalize_axes(axis, x.ndim, "var")
-    squares = square(x - mean(x, axes, keepdims=True))
+    squares = _squares(x - mean(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)
     count = math.prod([x.shape[one] for one in axes])
@@ -40,6 +40,11 @@ def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdi
 def std(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
     """The standard deviation over axes, over all of them for None: the root of the variance."""
     return _root(var(x, axis, ddof, keepdims))
+
+
+def _squares(x: Expr) -> Expr:
+    """|x|², which is x² of real numbers."""
+    return square(absolute(x) if x.dtype.kind == "c" else x)
 
 
 def _root(x: Expr) -> Expr:
@@ -54,7 +59,7 @@ def vector_norm(x: Any, order: float = 2, axis: int | tuple[int, ...] | None = N
     (x,) = as_operands((x,))
     axes = normalize_axes(axis, x.ndim, "vector_norm")
     if order == 2:
-        return _root(sum(square(x), axes, keepdims))
+        return _root(sum(_squares(x), axes, keepdims))
     size = absolute(x)
     if math.isinf(order):
         return (max if order > 0 else min)(size, axes, keepdims)

@@ -191,6 +191,8 @@ def _same(a: Array, b: Array) -> bool:
 def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, kind: TensorType) -> Array:
     """The sum or the mean of equal elements."""
     assert isinstance(given, TensorType)
+    if not operation.axes:
+        return number.astype(kind.dtype)
     count = 1
     for axis in operation.axes:
         count *= given.shape[axis]

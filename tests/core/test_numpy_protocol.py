@@ -57,7 +57,9 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "accumulate": lambda a: np.add.accumulate(a),
     "outer": lambda a: np.add.outer(a, a),
     "where of one": lambda a: np.where(a > 0),
-    "concatenate flat": lambda a: np.concatenate([a, a], axis=None),
+    "sum dtype by place": lambda a: np.sum(a, 0, np.float32),
+    "std dtype by place": lambda a: np.std(a, 0, np.float32),
+    "concatenate dtype": lambda a: np.concatenate([a, a], dtype=np.float32),
     "reshape order": lambda a: np.reshape(a, (3, 2), order="F"),
 }
 

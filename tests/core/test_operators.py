@@ -52,8 +52,8 @@ def test_refused_elements_are_named() -> None:
         _ = -(x > 0)
     with pytest.raises(ex.OperandError, match="elements of dtype float64"):
         _ = ~x
-    with pytest.raises(ex.OperandError, match="elements of dtype float64, float64"):
-        ex.where(x, x, 1.0 * x)
+    with pytest.raises(ex.OperandError, match="elements of dtype"):
+        ex.where(np.array(["a"]), x, 1.0 * x)
     with pytest.raises(ex.OperandError, match="elements of dtype complex128"):
         ex.relu(ex.tensor(np.ones(3, complex)))
 

@@ -91,14 +91,16 @@ def test_idempotent_operations_change_nothing_the_second_time(case: Case) -> Non
             repeated = np.broadcast_to(with_axes.flat[0], arrays[0].shape)
             assert (compute(case, repeated) == with_axes.flat[0]).all()
     else:
-        np.testing.assert_array_equal(compute(case, arrays[0], arrays[0]), arrays[0])
+        once = compute(case, arrays[0], arrays[0])
+        np.testing.assert_array_equal(once, arrays[0].astype(once.dtype))
 
 
 @pytest.mark.parametrize("case", declared("involution"))
 def test_involutions_undo_themselves(case: Case) -> None:
     """f(f(x)) = x, up to rounding."""
     (x,) = case.arrays()
-    np.testing.assert_allclose(compute(case, compute(case, x)), x, rtol=1e-15)
+    twice = compute(case, compute(case, x))
+    np.testing.assert_allclose(twice, x.astype(twice.dtype), rtol=1e-15)
 
 
 @pytest.mark.parametrize("case", declared("even"))

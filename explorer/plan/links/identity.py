@@ -10,17 +10,26 @@ from explorer.ops.elementwise import Absolute, Relu
 from explorer.ops.joining import Stack
 from explorer.ops.movement import BroadcastTo, Cast, Reshape, Transpose
 from explorer.ops.parts import Member, Part
-from explorer.ops.reduce import Max, Mean, Min, Sum
+from explorer.ops.reduce import All, AnyOf, Max, Mean, Min, Prod, Reduction, Sum
+from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import CONSTANTS, MEMBERS, constant, is_known_nonnegative, member, producer
+from explorer.plan.links.match import (
+    CONSTANTS,
+    MEMBERS,
+    constant,
+    is_known_nonnegative,
+    member,
+    never_minus_zero,
+    producer,
+)
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
 class NeutralNumber(Link):
-    """x + 0, x − 0, x · 1, x / 1 and x to the power 1 are x.
+    """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; of integers x + 0 is, too.
 
-    Values never change beyond rounding, and 0.0 and −0.0 are one number: where x is −0.0 it stays so, though −0.0 + 0
-    is 0.0. Only what tells the zeros apart (1 / x, say) sees that; log(exp(x)) is x by the same rule.
+    A floating x + 0.0 is not: where x is −0.0 it is 0.0, which 1 / x tells apart. Nor are products and quotients of
+    complex numbers, whose parts are multiplied by 0, too. See assets/decisions/0009.
     """
 
     roots = (Add, Subtract, Multiply, Divide, Power)
@@ -30,43 +39,53 @@ class NeutralNumber(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         a, b = graph.operands(node)
         neutral = 0 if isinstance(node.operation, (Add, Subtract)) else 1
-        if constant(b, graph) == neutral:
-            x = a
-        elif node.operation.commutative and constant(a, graph) == neutral:
-            x = b
-        else:
+        x, number = a, constant(b, graph)
+        if number != neutral and node.operation.commutative:
+            x, number = b, constant(a, graph)
+        if number is None or number != neutral or isinstance((b if x is a else a).operation, Zero):
             return None
+        below = str(number) == "-0.0"
+        facts = {"x": x, "operation": node.operation.name, "neutral": "−0.0" if below else neutral}
         if x.type is not node.type:
-            return Declined(
-                "type",
-                "{x} is {given}, the result is {wanted}",
-                {"x": x, "given": repr(x.type), "wanted": repr(node.type)},
-            )
-        return Applied(
-            x,
-            "{neutral} changes nothing in {operation}",
-            {"neutral": neutral, "operation": node.operation.name},
-            "neutral",
-        )
+            told = {**facts, "given": repr(x.type), "wanted": repr(node.type)}
+            return Declined("type", "{x} is {given}, the result is {wanted}", told)
+        if node.dtype.kind == "c":
+            reason = "{operation} of complex numbers computes with the imaginary 0 of {neutral}, and 0 · ∞ is NaN"
+            return Declined("complex", reason, facts)
+        signed = neutral == 0 and below != isinstance(node.operation, Add)
+        if signed and not never_minus_zero(x):
+            reason = "{x} may hold −0.0, of which {operation} with {neutral} makes 0.0"
+            return Declined("minus_zero", reason, facts)
+        return Applied(x, "{neutral} changes nothing in {operation}", facts, "neutral")
 
 
 class NothingToDo(Link):
-    """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand."""
+    """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand.
 
-    roots = (Transpose, Reshape, BroadcastTo, Cast, Part, Sum, Mean, Max, Min)
+    A reduction over axes of size 1 is its operand, too; but a floating sum starts from 0.0, so that −0.0 becomes 0.0.
+    """
+
+    roots = (Transpose, Reshape, BroadcastTo, Cast, Part, Sum, Mean, Max, Min, Prod, All, AnyOf)
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         (x,) = graph.operands(node)
         if x.type is not node.type:
             return None
         operation = node.operation
+        facts = {"operation": operation.name}
         if isinstance(operation, Transpose) and operation.axes != tuple(range(len(operation.axes))):
             return None
         if isinstance(operation, Part) and operation.spans != tuple([(0, size, 1) for size in x.shape]):
             return None
-        if isinstance(operation, (Sum, Mean, Max, Min)) and any(x.shape[axis] != 1 for axis in operation.axes):
-            return None
-        return Applied(x, "{operation} has nothing to do here", {"operation": operation.name}, "nothing_to_do")
+        if isinstance(operation, Prod) and x.dtype.kind == "c":
+            return Declined("complex", "{operation} of complex numbers starts from 1 + 0j, and 0 · ∞ is NaN", facts)
+        if isinstance(operation, Reduction) and operation.axes:
+            if any(x.shape[axis] != 1 for axis in operation.axes):
+                return None
+            if isinstance(operation, (Sum, Mean)) and x.dtype.kind in "fc" and not never_minus_zero(x):
+                reason = "{operation} of one element starts from 0.0: {x} may hold −0.0, of which it makes 0.0"
+                return Declined("minus_zero", reason, {**facts, "x": x})
+        return Applied(x, "{operation} has nothing to do here", facts, "nothing_to_do")
 
 
 class SingleTerm(Link):
@@ -82,7 +101,10 @@ class SingleTerm(Link):
 
 
 class AlreadySo(Link):
-    """relu and |·| of what is known not to be negative are their operand; so is relu of relu."""
+    """relu and |·| of what is known not to be negative are their operand; so is relu of relu.
+
+    Of √x it is not known: √(−0.0) is −0.0, of which |·| makes 0.0.
+    """
 
     roots = (Relu, Absolute)
 
@@ -90,6 +112,9 @@ class AlreadySo(Link):
         (x,) = graph.operands(node)
         if not is_known_nonnegative(x) or x.type is not node.type:
             return None
+        if isinstance(node.operation, Absolute) and not never_minus_zero(x):
+            reason = "{x} may hold −0.0, of which {operation} makes 0.0"
+            return Declined("minus_zero", reason, {"x": x, "operation": node.operation.name})
         return Applied(x, "{x} is never negative", {"x": x}, "nonnegative_already")
 
 

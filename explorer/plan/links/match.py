@@ -10,6 +10,7 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation
 from explorer.core.tensor import Tensor
 from explorer.core.types import Number
+from explorer.ops.elementwise import Absolute, Square
 from explorer.ops.movement import BroadcastTo, Reshape
 from explorer.ops.parts import Member, Part
 from explorer.ops.structured import Full, Zero
@@ -74,6 +75,16 @@ def is_known_nonnegative(node: Expr) -> bool:
     if isinstance(operation, Full):
         return not isinstance(operation.value, complex) and operation.value >= 0
     return node.dtype.kind in "bu" or (operation.range != "real" and is_real(node))
+
+
+def never_minus_zero(node: Expr) -> bool:
+    """Whether no element is −0.0, whatever the operands hold: of what is positive, underflow makes 0.0."""
+    operation = node.operation
+    if isinstance(operation, Full):
+        return str(operation.value) != "-0.0"
+    if node.dtype.kind in "biu":
+        return True
+    return is_real(node) and (operation.range == "positive" or isinstance(operation, (Absolute, Square)))
 
 
 def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Divide, Power
-from explorer.ops.elementwise import reciprocal, sqrt, square
+from explorer.ops.elementwise import Sqrt, reciprocal, sqrt, square
 from explorer.plan.graph import Graph
-from explorer.plan.links.match import CONSTANTS, constant, is_known_nonnegative
+from explorer.plan.links.match import CONSTANTS, constant, is_known_nonnegative, never_minus_zero
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
@@ -33,6 +33,9 @@ class PowerByProducts(Link):
         if exponent == 0.5 and not is_known_nonnegative(x):
             reason = "{x} is not known to be ≥ 0: the power ½ of −∞ is ∞, its root NaN"
             return Declined("domain", reason, {"x": x, "known": x.operation.range})
+        if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
+            reason = "{x} may hold −0.0, whose power ½ is 0.0 and whose root is −0.0"
+            return Declined("minus_zero", reason, {"x": x})
         if exponent == 2:
             made = square(x)
         elif exponent == 3:

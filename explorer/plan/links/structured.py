@@ -23,7 +23,7 @@ def _zero(node: Expr) -> Expr:
 
 
 class ProductWithZero(Link):
-    """A product with the structured zero is the structured zero, whatever the other factor holds."""
+    """A product with ZeroTensor is ZeroTensor, whatever the other factor holds: 0 · ∞ = NaN is given up."""
 
     roots = (Multiply, Matmul)
     over = (Zero,)
@@ -32,9 +32,11 @@ class ProductWithZero(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         for factor in graph.operands(node):
             if producer(factor, Zero) is not None:
-                return Applied(
-                    _zero(node), "a factor is the structured zero: nothing is multiplied", {}, "zero_product"
+                reason = (
+                    "a factor is ZeroTensor, the algebraic zero: the product is zero whatever the other factor holds,"
+                    " also where that is infinite or NaN and 0.0 would give {instead}"
                 )
+                return Applied(_zero(node), reason, {"instead": "NaN"}, "zero_product")
         return None
 
 
@@ -116,7 +118,7 @@ class MovedZero(Link):
 
 
 class SumWithZero(Link):
-    """A term that is the structured zero is dropped."""
+    """A term that is ZeroTensor is dropped: −0.0 keeps its sign, which adding 0.0 would take."""
 
     roots = (Add, Subtract, AddN)
     over = (Zero,)
@@ -140,7 +142,8 @@ class SumWithZero(Link):
             return Declined("type", "without the zero the result would be {type}", {"type": repr(new.type)})
         return Applied(
             new,
-            "left out {count} of {terms:term}: the structured zero",
-            {"count": len(zeros), "terms": len(terms)},
+            "left out {count} of {terms:term}: ZeroTensor, the algebraic zero, which changes no number; 0.0 would make"
+            " {instead} of −0.0",
+            {"count": len(zeros), "terms": len(terms), "instead": "0.0"},
             "zero_term",
         )

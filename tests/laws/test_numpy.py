@@ -1,0 +1,279 @@
+"""Names that NumPy and the registry share mean the same, or the NumPy call is refused: over every one of them."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.core.errors import ExplorerError
+from explorer.core.numpy_names import DESCRIBED, FUNCTIONS, REDUCTIONS, REFUSED, UFUNCS
+from explorer.core.types import Array
+
+DTYPES = ("bool", "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "complex128")
+SHAPES = ((), (3,), (2, 3), (0, 3))
+PAIRS = (((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((2, 1, 3), (2, 1)), ((0, 3), (3,)), ((), (2, 2)))
+MIXED = (("int32", "float32"), ("uint8", "int8"), ("int64", "uint64"), ("bool", "float16"), ("float32", "complex128"))
+NUMBERS: tuple[Any, ...] = (2, 0, -1, 300, 0.5, -0.0, 2**40, True, float("inf"))
+SPECIAL = (-0.0, 0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 2.5, -3.0, 100.0, -0.5)
+OWN = "explorer."
+
+
+def drawn(shape: tuple[int, ...], dtype: str, turn: int = 0) -> Array:
+    """Elements of which every few are zeros of either sign, infinite, not a number, or at the ends of their dtype."""
+    kind, size = np.dtype(dtype), int(np.prod(shape))
+    if kind.kind in "fc":
+        values: Any = np.roll(SPECIAL, -turn)
+    elif kind.kind == "b":
+        values = np.roll([True, False, False, True, True], turn)
+    else:
+        info = np.iinfo(kind)
+        values = np.roll(np.array([3, 0, info.max, 1, info.min, 7, 2], kind), turn)
+    with np.errstate(all="ignore"):
+        return np.resize(values, size).reshape(shape).astype(kind)
+
+
+def outcome(call: Callable[..., Any], *operands: Any) -> Any:
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of nothing
+            return call(*operands)
+    except Exception as error:
+        return error
+
+
+def assert_alike(found: Any, expected: Any, told: str, signs: bool = True) -> None:
+    """One shape, one dtype, equal values up to rounding; zeros have one sign, and NaN is at the same places."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), told
+    if expected.dtype.kind not in "fc":
+        np.testing.assert_array_equal(found, expected, err_msg=told)
+        return
+    for part, wanted in ((found.real, expected.real), (found.imag, expected.imag)):
+        near = 16 * float(np.finfo(expected.dtype).eps)
+        np.testing.assert_allclose(part, wanted, rtol=near, atol=0, equal_nan=True, err_msg=told)
+        zeros = (wanted == 0) & signs
+        np.testing.assert_array_equal(np.signbit(part[zeros]), np.signbit(wanted[zeros]), err_msg=told)
+
+
+def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str, of_nothing: bool = False) -> set[str]:
+    """Compare a call on expressions with the call on arrays; the dtypes of operands that are refused here alone.
+
+    ``of_nothing``: where no axis is reduced the result is the operand. NumPy starts from 0.0, which −0.0 becomes, and
+    divides complex numbers by 1, which makes NaN of an infinite one.
+    """
+    accepted: list[tuple[Any, Any, str, bool]] = []
+    refused: set[str] = set()
+    for arrays in operands:
+        expected = outcome(call, *arrays)
+        made = outcome(call, *[ex.tensor(array) if isinstance(array, np.ndarray) else array for array in arrays])
+        text = f"{told} of {arrays}"
+        if isinstance(made, Exception):
+            assert isinstance(made, ExplorerError), f"{text}: {made!r}"
+            if not isinstance(expected, Exception):
+                refused.add(" ".join([getattr(array, "dtype", np.dtype("O")).name for array in arrays]))
+            continue
+        parts = made if isinstance(made, (tuple, list)) else (made,)
+        if isinstance(expected, Exception):
+            values = outcome(ex.evaluate, [part for part in parts if isinstance(part, ex.Expr)])
+            assert isinstance(values, ExplorerError), f"{text}: NumPy refuses it, {expected!r}"
+            continue
+        wanted = expected if isinstance(expected, (tuple, list)) else (expected,)
+        same = of_nothing and np.shape(wanted[0]) == np.shape(arrays[0])
+        if same and arrays[0].dtype.kind == "c":
+            continue
+        accepted += [(part, value, text, not same) for part, value in zip(parts, wanted, strict=True)]
+    assert accepted, f"no call of {told} is recorded"
+    with np.errstate(all="ignore"):
+        values = ex.evaluate([part for part, _, _, _ in accepted])
+    for found, (_, expected, text, signs) in zip(values, accepted, strict=True):
+        assert_alike(found, expected, text, signs)
+    return refused
+
+
+def ufuncs() -> dict[str, np.ufunc]:
+    """The ufuncs of NumPy that record, by the name of the ufunc."""
+    found = {value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}
+    own = {name for name, kind in registry.operations.items() if kind.__module__.startswith(OWN)}
+    declared = {name for name in own if getattr(registry.operations[name], "ufunc", None) is found.get(name)}
+    return {name: found[name] for name in sorted(found) if name in declared or name in UFUNCS}
+
+
+UFUNCS_RECORDED = ufuncs()
+
+
+@pytest.mark.spec("M-O1", "M-O6")
+@pytest.mark.parametrize("name", UFUNCS_RECORDED)
+def test_a_ufunc_of_an_expression_is_numpys(name: str) -> None:
+    """Every ufunc that records, over dtypes, ranks, broadcasting, weak numbers, ±0, ±∞, NaN, and nothing."""
+    ufunc = UFUNCS_RECORDED[name]
+    operands: list[tuple[Any, ...]] = []
+    for dtype in DTYPES:
+        if ufunc.nin == 1:
+            operands += [(drawn(shape, dtype, turn),) for shape in SHAPES for turn in (0, 4, 8)]
+            continue
+        for turn, (left, right) in itertools.product((0, 1, 3, 5), PAIRS):
+            operands.append((drawn(left, dtype, turn), drawn(right, dtype, 2 * turn)))
+        for number in NUMBERS:
+            operands += [(drawn((4,), dtype), number), (number, drawn((4,), dtype))]
+    if ufunc.nin == 2:
+        operands += [(drawn((3,), one), drawn((3,), other, 1)) for pair in MIXED for one, other in (pair, pair[::-1])]
+    refused = compare(ufunc, operands, f"np.{name}")
+    assert not refused, f"np.{name} of {sorted(refused)} is refused without need"
+
+
+def _axes(call: Callable[..., Any], *more: Any) -> list[Callable[[Array], Any]]:
+    """A function of NumPy's along all axes, each one, and several at once; with axes kept."""
+    axes = (None, 0, -1, 1, (), (0, 1), *more)
+    return [
+        *[lambda a, axis=axis: call(a, axis=axis) for axis in axes],
+        *[lambda a, axis=axis: call(a, axis, keepdims=True) for axis in (None, 0, -1)],
+    ]
+
+
+def _along(call: Callable[..., Any]) -> list[Callable[[Array], Any]]:
+    return [lambda a, axis=axis: call(a, axis=axis) for axis in (None, 0, 1, -1)]
+
+
+ROW = np.array([1, 0, 2])
+CALLS: dict[str, list[Callable[[Any], Any]]] = {
+    **{name: _axes(getattr(np, name)) for name in ("all", "any", "max", "min", "mean", "prod", "sum", "amax", "amin")},
+    **{
+        name: [*_axes(getattr(np, name)), lambda a, name=name: getattr(np, name)(a, 0, None, None, 1)]
+        for name in ("std", "var")
+    },
+    **{name: _along(getattr(np, name)) for name in ("argmax", "argmin", "cumsum", "flip")},
+    "sort": [np.sort, lambda a: np.sort(a, 0), lambda a: np.sort(a, kind="stable")],
+    "argsort": [lambda a: np.argsort(a, kind="stable"), lambda a: np.argsort(a, axis=0, stable=True)],
+    "broadcast_to": [lambda a: np.broadcast_to(a, (2, 2, 3)), lambda a: np.broadcast_to(array=a, shape=a.shape)],
+    "clip": [lambda a: np.clip(a, 0, 1), lambda a: np.clip(a, None, a_max=2), lambda a: np.clip(a, min=1)],
+    "concatenate": [
+        lambda a: np.concatenate([a, a]),
+        lambda a: np.concatenate((a, a), -1),
+        lambda a: np.concatenate((a, a), None),
+    ],
+    "dot": [lambda a: np.dot(a, a.T), lambda a: np.dot(a, 2), lambda a: np.dot(a, ROW.astype(a.dtype))],
+    "einsum": [
+        lambda a: np.einsum("...->...", a),
+        lambda a: np.einsum("ij->ji", a),
+        lambda a: np.einsum("ij,ij->i", a, a),
+    ],
+    "expand_dims": [lambda a, axis=axis: np.expand_dims(a, axis) for axis in (0, -1, 1, (0, 2), (0, 1))],
+    "moveaxis": [lambda a: np.moveaxis(a, 0, -1), lambda a: np.moveaxis(a, (0, 1), (1, 0))],
+    "pad": [
+        lambda a: np.pad(a, 1),
+        lambda a: np.pad(a, (1, 2), constant_values=1),
+        lambda a: np.pad(a, ((0, 1), (2, 0))),
+        *[lambda a, mode=mode: np.pad(a, 1, mode) for mode in ("edge", "reflect", "wrap")],
+    ],
+    "repeat": [lambda a: np.repeat(a, 2), lambda a: np.repeat(a, 3, 0), lambda a: np.repeat(a, repeats=0, axis=-1)],
+    "reshape": [
+        lambda a: np.reshape(a, -1),
+        lambda a: np.reshape(a, (3, -1)),
+        lambda a: np.reshape(a, shape=(1, -1, 1)),
+    ],
+    "resize": [lambda a: np.resize(a, (2, 2)), lambda a: np.resize(a, 5), lambda a: np.resize(a, (4, 4))],
+    "roll": [lambda a: np.roll(a, 1), lambda a: np.roll(a, -2, 0), lambda a: np.roll(a, (1, 2), (0, 1))],
+    "squeeze": [np.squeeze, lambda a: np.squeeze(a[None], 0), lambda a: np.squeeze(a[None, ..., None], axis=(0, -1))],
+    "stack": [lambda a: np.stack([a, a]), lambda a: np.stack((a, a), axis=-1), lambda a: np.stack([a, a], 1)],
+    "take": [lambda a: np.take(a, ROW[:2]), lambda a: np.take(a, [[0, -1]], axis=0), lambda a: np.take(a, 0, -1)],
+    "take_along_axis": [
+        lambda a: np.take_along_axis(a, np.zeros(a.shape, int)),
+        lambda a: np.take_along_axis(a, np.zeros(a.shape, int), 0),
+    ],
+    "tensordot": [
+        lambda a: np.tensordot(a, a),
+        lambda a: np.tensordot(a, a, ((0, 1), (0, 1))),
+        lambda a: np.tensordot(a, a, axes=0),
+    ],
+    "tile": [lambda a: np.tile(a, 2), lambda a: np.tile(a, (2, 1, 2)), lambda a: np.tile(A=a, reps=(1, 2))],
+    "transpose": [np.transpose, lambda a: np.transpose(a, (1, 0)), lambda a: np.transpose(a, axes=(-1, 0))],
+    "tril": [np.tril, lambda a: np.tril(a, 1), lambda a: np.tril(m=a, k=-1)],
+    "triu": [np.triu, lambda a: np.triu(a, 1), lambda a: np.triu(m=a, k=-1)],
+    "where": [lambda a: np.where(a, a, 1), lambda a: np.where(a > 0, a, a + a), lambda a: np.where(a != 0, 2, a)],
+}
+"""NumPy's function → calls of it, each of one operand"""
+CONTRACTIONS = ("dot", "einsum", "tensordot")
+"""functions whose sums of products have no order of their own: they are compared on whole numbers"""
+ORDERED = ("argmax", "argmin", "sort", "argsort")
+"""functions that refuse complex numbers, which have no order"""
+
+
+@pytest.mark.spec("M-O1", "M-O6")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_of_an_expression_is_numpys_or_refused(name: str) -> None:
+    """Every function that records, and every one whose name alone is shared, over dtypes, ranks and special values."""
+    operands = [(drawn(shape, dtype, turn),) for dtype in DTYPES for shape in (*SHAPES, (2, 2, 3)) for turn in (0, 4)]
+    if name in CONTRACTIONS:
+        operands = [(np.arange(1, 1 + array.size).reshape(array.shape).astype(array.dtype),) for (array,) in operands]
+    for number, call in enumerate(CALLS[name]):
+        if name in REFUSED:
+            for operand in operands:
+                with pytest.raises(ex.OperandError, match=f"np.{name} of an expression"):
+                    call(ex.tensor(*operand))
+            continue
+        refused = compare(call, operands, f"np.{name} ({number})", name in ("sum", "mean"))
+        assert refused == ({"complex128"} if name in ORDERED else set()), (
+            f"np.{name} ({number}) of {sorted(refused)} is refused without need"
+        )
+
+
+def shared() -> set[str]:
+    """Names of the registry that are functions or ufuncs of NumPy's, too; those that tests declare are left out."""
+    own = {name for name, made in registry.functions.items() if made.__module__.startswith(OWN)}
+    own |= {*ex.__all__}
+    return {name for name in own if callable(getattr(np, name, None))}
+
+
+@pytest.mark.spec("M-O1")
+def test_no_name_is_shared_by_chance() -> None:
+    """A name that NumPy has, too, means the same and is tested here, or is refused with a reason; none slips in."""
+    tested = {*UFUNCS_RECORDED, *CALLS}
+    assert shared() - tested - {*REFUSED} == set(), (
+        "tell numpy_names.py whether NumPy's function is the same, and add calls here"
+    )
+    assert {*FUNCTIONS} <= {*CALLS}
+    assert not {*FUNCTIONS} & {*REFUSED}
+    assert {*UFUNCS} <= {*UFUNCS_RECORDED}
+    for name in (*FUNCTIONS, *REFUSED, *DESCRIBED, *REDUCTIONS, *UFUNCS):
+        assert callable(getattr(np, name)), name
+
+
+@pytest.mark.spec("M-O1")
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_ufuncs_reduce_is_numpys(name: str) -> None:
+    """np.add.reduce and its like, along every axis."""
+    ufunc = getattr(np, name)
+    calls: list[Callable[[Any], Any]] = [ufunc.reduce, *_axes(ufunc.reduce)[:-3]]
+    for call in calls:
+        compare(
+            call,
+            [(drawn((2, 3), dtype),) for dtype in ("bool", "int64", "float32", "float64")],
+            f"np.{name}.reduce",
+            name == "add",
+        )
+
+
+def test_an_operation_of_a_ufuncs_name_alone_is_not_recorded_for_it() -> None:
+    """A user's operation called as a ufunc is recorded for it only where it declares the ufunc as its own."""
+
+    class Heaviside(ex.Elementwise):
+        """Another function under the name of np.heaviside."""
+
+        examples = (ex.Example(ex.real(3), ex.real(3)),)
+        nondifferentiable = "it is a test"
+
+        def kernel(self, out: Any, a: Any, b: Any) -> Any:
+            return np.add(a, b, out=out)
+
+    try:
+        with pytest.raises(ex.UnknownNameError):
+            np.heaviside(ex.tensor([1.0]), 2.0)
+    finally:
+        del registry.operations["heaviside"], registry.functions["heaviside"]
