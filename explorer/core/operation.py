@@ -242,8 +242,7 @@ class Operation(metaclass=_Interning):
             Policies(policies, self.label)
         for operand in operands:
             if not isinstance(operand, Expr):
-                operands = self.operands_of(operands)
-                break
+                return record(self, self.operands_of(operands))
         return record(self, operands)
 
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
