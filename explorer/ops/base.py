@@ -93,7 +93,8 @@ class Ufunc(Elementwise, abstract=True):
             return None
         try:
             with np.errstate(over="ignore"):
-                return computed.type(number)
+                taken: np.generic = computed.type(number)
+                return taken
         except OverflowError:  # beyond floating numbers too, as NumPy has it
             return None
 
