@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,10 @@ import numpy as np
 
 from explorer.cli import pictures
 from explorer.cli.output import report
-from explorer.core.errors import FileError, OperandError, UnknownNameError
+from explorer.core.errors import BudgetError, FileError, OperandError, UnknownNameError
 from explorer.core.types import Array
+from explorer.formats.archive import UNREADABLE
+from explorer.formats.npz import read_arrays
 from explorer.net import Net
 
 _PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
@@ -27,7 +30,7 @@ def file_of(text: str) -> Path:
 
 
 def _split(text: str) -> tuple[Path, list[str]]:
-    if Path(text).exists() or ":" not in text:
+    if os.path.exists(text) or ":" not in text:
         return Path(text), []
     name, _, keys = text.rpartition(":")
     return Path(name), [key for key in keys.split(",") if key]
@@ -37,20 +40,12 @@ def read(text: str) -> dict[str, Array]:
     """The arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy``, by key. Raises FileError for others."""
     path, keys = _split(text)
     try:
-        with path.open("rb") as file:  # NumPy leaves a file open that is cut off
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {path.stem: loaded}
-            for key in keys:
-                if key not in loaded.files:
-                    raise UnknownNameError(key, kind=f"array of {path}", known=loaded.files)
-            return {key: loaded[key] for key in keys or loaded.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        told = str(error)
-        if "pickle" in told:  # what NumPy takes for a pickle is any file that begins like neither
-            told = "it is neither a .npz archive nor a .npy array, or it holds Python objects"
+        return read_arrays(path, keys)
+    except (FileError, BudgetError, UnknownNameError):
+        raise
+    except UNREADABLE as error:
         raise FileError(
-            f"this cannot be read as arrays: {told}", path=str(path),
+            f"this cannot be read as arrays: {error}", path=str(path),
             rule="inputs are .npz and .npy files, or pictures by their endings",
             fix='write one with np.savez("in.npz", x=array)',
         ) from None  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 from explorer.cli.output import refuse_inputs, report
 from explorer.core.errors import FileError
+from explorer.core.opened import content
 from explorer.core.replacing import write_file
 from explorer.record import Recording, loads
 from explorer.record.reason import bytes_text
@@ -81,7 +82,9 @@ def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
         plan = open(path).look()
         return plan.recording, expressions(plan.planned)
     try:
-        return loads(path.read_text(encoding="utf-8")), ()
+        return loads(content(path).decode("utf-8")), ()
+    except FileError:
+        raise
     except ValueError as error:
         raise FileError(
             str(error),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import FileError
+from explorer.core.opened import content
 from explorer.core.types import Array
 from explorer.view.visible import visible
 
@@ -20,7 +21,7 @@ _EXACT = 1e-3
 def labels_of(path: Path) -> list[str]:
     """The labels of a file, one a line, in the order of the classes."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = content(path, what="the labels").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"labels cannot be read: {error}", path=str(path), rule="labels are UTF-8 text") from None
     return [line.strip() for line in text.splitlines()]

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from explorer.cli import pictures
+from explorer.cli import memory, pictures
 from explorer.cli.output import refuse_inputs, report
 from explorer.core.errors import FileError
 from explorer.core.replacing import write_file
@@ -48,6 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="whether --top makes probabilities of the rows: auto does where they are none yet",
     )
     parser.add_argument("--plan", action="store_true", help="print the plan: every decision, every kernel")
+    memory.arguments(parser)
     pictures.arguments(parser)
 
 
@@ -59,6 +60,7 @@ def _positive(text: str) -> int:
 
 def execute(options: argparse.Namespace) -> int:
     """Run and write."""
+    memory.grant(options)
     from explorer.cli.arrays import file_of, inputs, npz
     from explorer.cli.ranking import check_labels, labels_of, probabilities, ranking
     from explorer.formats import open

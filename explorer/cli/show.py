@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from explorer.cli import pictures
+from explorer.cli import memory, pictures
 from explorer.cli.output import refuse_inputs, report, stem
 from explorer.core.errors import FileError
 from explorer.core.replacing import write_file
@@ -40,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="run the model on a .npz or .npy file, or a picture, and show values and times too",
     )
     parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of .html and .svg")
+    memory.arguments(parser)
     pictures.arguments(parser)
 
 
@@ -84,6 +85,7 @@ WRITERS: Mapping[str, Callable[[Recording, str], str]] = {
 
 def execute(options: argparse.Namespace) -> int:
     """Write the view."""
+    memory.grant(options)
     from explorer.formats import open
 
     output = Path(options.output or f"{stem(options.file)}.explorer.html")

@@ -45,7 +45,7 @@ class Budget:
 
     def __init__(self) -> None:
         self._memory: int | None = None
-        self.constants, self.operators, self.text = 512 << 20, 1_000_000, 2 << 30
+        self.constants, self.operators, self.text = 256 << 20, 1_000_000, 2 << 30
 
     def __setattr__(self, name: str, value: Any) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

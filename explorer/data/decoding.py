@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.core.errors import FileError
+from explorer.core.opened import opened
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -37,12 +38,10 @@ def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of damaged notes beside the pixels; the limit on pixels is ours
-            with Image.open(name, formats=FORMATS) as image:
+            with opened(path, what="the picture") as file, Image.open(file, formats=FORMATS) as image:
                 _check_size(image, name)
                 upright = ImageOps.exif_transpose(image)
                 upright.load()
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise FileError(f"the picture cannot be read: {error.strerror}", path=name, fix="correct the path") from None
     except Image.DecompressionBombError as error:
         raise _too_large(f"{error}", name) from None
     except FileError:

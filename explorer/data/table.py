@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import FileError, OperandError
+from explorer.core.opened import opened
 from explorer.core.tensor import Tensor, tensor
 
 
@@ -37,7 +39,7 @@ def load_csv(
     read = float if kind.kind == "f" else int
     rows: list[list[Any]] = []
     try:
-        with open(name, newline="", encoding="utf-8-sig") as file:
+        with io.TextIOWrapper(opened(name), encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file, delimiter=delimiter)
             for row in lines:
                 if not row or (len(row) == 1 and not row[0].strip()):
@@ -52,6 +54,8 @@ def load_csv(
                         rule=f"every row has as many as the first: {len(rows[0])}", fix="complete the row",
                     )  # fmt: skip
                 rows.append([_cell(cell, read, empty, kind, name, lines.line_num) for cell in row])
+    except FileError:
+        raise
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"the file cannot be read as CSV: {error}", path=name, fix="give a UTF-8 text file") from error
     if not rows:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import IO
 
 from explorer.core.errors import ExplorerError, FileError
+from explorer.core.opened import content
 from explorer.formats.npz import AbsentNpz, NpzWeights, write_weights
 from explorer.formats.pairs import Pair, read_pair, save_pair
 from explorer.net.definition import NetDefinition
 from explorer.net.json import dumps, loads
+
+_FIX = "correct the path of the .json file"
 
 
 def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
@@ -23,12 +26,8 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     given = Path(path)
     stored = given.with_suffix(".npz") if weights is None else Path(weights)
     try:
-        pair = read_pair(given, stored) if weights is None else Pair(given.read_bytes())
+        pair = read_pair(given, stored) if weights is None else Pair(content(given, _FIX))
         text = pair.text.decode("utf-8")
-    except OSError as error:
-        raise FileError(
-            f"the file cannot be read: {error.strerror}", path=str(given), fix="correct the path of the .json file"
-        ) from error
     except UnicodeDecodeError as error:
         raise FileError(f"this is no text: {error.reason}", path=str(given), rule="JSON is written in UTF-8") from None
     try:
@@ -41,7 +40,7 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     if not declared:
         return definition
     archive = pair.weights()
-    if archive is None and not stored.exists():
+    if archive is None and not os.path.exists(stored):
         return replace(definition, weights=AbsentNpz(stored, declared))
     return replace(definition, weights=NpzWeights(stored, declared, archive))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from textwrap import shorten
 from typing import IO, Any
@@ -13,10 +14,13 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from explorer.core.budget import AXES, claim_memory
 from explorer.core.errors import ExplorerError, FileError, UnknownNameError
-from explorer.formats.archive import UNREADABLE, unsound
+from explorer.core.opened import opened
+from explorer.core.types import is_addressable
+from explorer.formats.archive import UNREADABLE, Archive, blocks, overclaimed, unsound
 from explorer.net.definition import WeightReference, Weights
-from explorer.net.parts import memory_dtype
+from explorer.net.parts import FileWeights, memory_dtype
 
 _DATE = (1980, 1, 1, 0, 0, 0)
 """the earliest that a zip can say: equal nets make equal files"""
@@ -26,13 +30,13 @@ _RULE = "x.npz beside x.json has an array of the declared shape and dtype for ev
 _AGAIN = "save the net again, and keep the .json and .npz files of one save together"
 
 
-class NpzWeights(Mapping[str, NDArray[Any]]):
+class NpzWeights(FileWeights):
     """The weights of one ``.npz`` file by key; every look-up reads a fresh, read-only array.
 
     bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64.
     """
 
-    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: zipfile.ZipFile | None = None) -> None:
+    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
         """Check what the file holds; raises one FileError that lists every missing or misfit weight, reads none.
 
         ``archive`` is the file where it is open already.
@@ -40,11 +44,16 @@ class NpzWeights(Mapping[str, NDArray[Any]]):
         self._path = path
         self._declared = {reference.key: reference for reference in declared}
         try:
-            self._archive = zipfile.ZipFile(path) if archive is None else archive
+            self._archive = Archive(path, _AGAIN) if archive is None else archive
+        except FileError:
+            raise
         except UNREADABLE as error:
             raise self._error(f"this is no readable zip: {error}") from None
         found = {key: self._misfit(reference) for key, reference in self._declared.items()}
         problems = [f"weight {key!r} {problem}" for key, problem in found.items() if problem]
+        held = [self._archive.getinfo(_entry(key)) for key, problem in found.items() if not problem]
+        if claimed := overclaimed(held):
+            problems.append(claimed)
         if problems:
             self._archive.close()
             raise self._error("\n    ".join(problems))
@@ -68,16 +77,25 @@ class NpzWeights(Mapping[str, NDArray[Any]]):
         array.setflags(write=False)
         return array
 
+    def verify(self, key: str) -> None:
+        """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
+        try:
+            for _ in blocks(self._archive, _entry(self._declared[key].key)):
+                pass
+        except UNREADABLE as error:
+            raise self._error(f"weight {key!r} cannot be read: {error}") from None
+
     def _misfit(self, reference: WeightReference) -> str:
         """Say why an entry does not hold its weight, "" where it does; only its header is read."""
         try:
             info = self._archive.getinfo(_entry(reference.key))
         except KeyError:
             return "is missing"
-        if problem := unsound(info, self._path.stat().st_size):
+        if problem := unsound(info, self._archive.size):
             return problem
         try:
-            shape, dtype, header = _header(self._archive, info)
+            with self._archive.open(info) as entry:
+                shape, dtype, header = read_header(entry)
         except UNREADABLE as error:
             return f"cannot be read: {error}"
         wanted = memory_dtype(reference.dtype)
@@ -111,6 +129,10 @@ class AbsentNpz(NpzWeights):
             raise UnknownNameError(key, kind="weight", known=self._declared)
         raise self.error()
 
+    def verify(self, key: str) -> None:
+        """Raise the error that names the absent file."""
+        self[key]
+
     def error(self) -> ExplorerError:
         """The error that names the absent file and all weights that it should hold."""
         return self._error(
@@ -122,15 +144,64 @@ def _entry(key: str) -> str:
     return f"{key}.npy"
 
 
-def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """The shape and dtype that an array's header states, and the header's length in bytes."""
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape and dtype that an array's header states, and the header's length in bytes.
+
+    Raises ValueError, or what else is in ``UNREADABLE``, where there is none, or where no array has that type.
+    """
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"version {version} of the format, which no array of numbers needs")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file, max_header_size=_HEADER)
+    if dtype.hasobject or min(shape, default=0) < 0 or not is_addressable(shape, dtype):
+        raise ValueError(f"its header states {dtype} of shape {shape[:AXES]}, which is no array of numbers")
+    return shape, dtype, file.tell()
+
+
+def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
+    """The array in a file of ``size`` bytes, which its header is compared with before anything is allocated.
+
+    Raises BudgetError for one larger than is granted, ValueError, or what else is in ``UNREADABLE``, where it is none.
+    """
+    shape, dtype, header = read_header(file)
+    needed = math.prod(shape) * dtype.itemsize
+    if header + needed > size:
+        raise ValueError(f"{name} has {size} bytes, its header asks for {header + needed}")
+    claim_memory(name, needed)
+    file.seek(0)
+    array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
+    return array
+
+
+def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """The arrays of a ``.npz`` file by key, all or those that are named, or the one of a ``.npy`` file by its name.
+
+    Raises what ``UNREADABLE`` lists for what is neither, FileError for no file, UnknownNameError for an unknown key.
+    """
+    with opened(path) as file:
+        magic = file.read(len(npy.MAGIC_PREFIX))
+        file.seek(0)
+        if magic == npy.MAGIC_PREFIX:
+            return {path.stem: read_array(file, path.name, os.fstat(file.fileno()).st_size)}
+        if magic[:2] != b"PK":
+            raise ValueError("it is neither a .npz archive nor a .npy array")
+    with Archive(path, "correct the path") as archive:
+        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        for key in keys:
+            if key not in entries:
+                raise UnknownNameError(key, kind=f"array of {path}", known=entries)
+        return {key: _read_entry(archive, entries[key], key) for key in keys or entries}
+
+
+def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
+    wrong = unsound(info, archive.size) or overclaimed([info])
+    if wrong:
+        raise ValueError(f"{key!r} {wrong}")
     with archive.open(info) as entry:
-        version = npy.read_magic(entry)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"version {version} of the format, which no array of numbers needs")
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = read(entry, max_header_size=_HEADER)
-        return shape, dtype, entry.tell()
+        array = read_array(entry, repr(key), info.file_size)
+        entry.read()  # to its end, where its checksum is compared
+    return array
 
 
 def write_weights(

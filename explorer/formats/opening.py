@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from explorer.core.errors import FileError
+from explorer.core.opened import printable
 from explorer.core.progress import Progress, follower, work
 from explorer.formats import json, onnx, pnnx
 from explorer.formats.dialects import table_of
@@ -32,9 +33,12 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
                 rule="a model is opened by the path of its file",
             )
     given = Path(path)
-    if given.is_dir() or not given.name:
+    if os.path.isdir(given) or not given.name:
         raise FileError(
-            "this is a folder", path=str(path), rule=f"a model is a file: {', '.join(ENDINGS)}", fix="name a file in it"
+            "this is a folder",
+            path=printable(path),
+            rule=f"a model is a file: {', '.join(ENDINGS)}",
+            fix="name a file in it",
         )
     follow = follower()
     if follow is not None:
@@ -57,10 +61,10 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
     if given.name.endswith(ENDINGS):
         return Net(pnnx.read(given, weights), TABLE)
     param = given.with_suffix(".param")
-    beside = given.suffix == ".bin" and param.exists()
+    beside = given.suffix == ".bin" and os.path.exists(param)
     raise FileError(
         f"the ending {given.suffix!r} is not that of a model's file" if given.suffix else "the name has no ending",
-        path=str(given),
+        path=printable(given),
         rule=f"files that can be opened end with {', '.join(ENDINGS)}",
         fix=f"open {param}, which says what the weights in {given.name} are for"
         if beside

@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from explorer.core.errors import FileError
 from explorer.core.locking import alone
+from explorer.core.opened import content
 from explorer.core.replacing import Replacement, remove_abandoned, scratch_files, unwritable
-from explorer.formats.archive import UNREADABLE
+from explorer.formats.archive import UNREADABLE, Archive
 
 _MARK = b"explorer: saved with the text of sha256 "
 _COMMENT = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})")
@@ -28,12 +28,12 @@ class Pair(NamedTuple):
     """A model's two files as they were at one moment."""
 
     text: bytes
-    archive: zipfile.ZipFile | None = None
+    archive: Archive | None = None
     """the zip of weights, open; None where there is none, or none that can be read"""
     mixed: FileError | None = None
     """what is wrong where the two are not of one save"""
 
-    def weights(self) -> zipfile.ZipFile | None:
+    def weights(self) -> Archive | None:
         """The zip of weights, for a text that has some; raises FileError where it is another text's."""
         if self.mixed is not None:
             raise self.mixed
@@ -89,13 +89,13 @@ def _rename_both(first: Replacement, second: Replacement) -> None:
 
 
 def read_pair(path: Path, beside: Path) -> Pair:
-    """The text and the weights of one save, as they are at one moment; raises OSError where there is no text.
+    """The text and the weights of one save, as they are at one moment; raises FileError where there is no text.
 
     A text whose weights are of another save can be read all the same: it may have none.
     """
     while True:
         before = _identity(path), _identity(beside)
-        text = path.read_bytes()
+        text = content(path, f"correct the path of the {path.suffix} file")
         archive = _open(beside)
         found = _COMMENT.fullmatch(archive.comment) if archive is not None else None
         if found is None or _digest(text) == found[1]:
@@ -120,24 +120,24 @@ def _mixed(path: Path, beside: Path) -> FileError:
     )
 
 
-def _open(path: Path) -> zipfile.ZipFile | None:
+def _open(path: Path) -> Archive | None:
     try:
-        return zipfile.ZipFile(path)
+        return Archive(path, "")
     except UNREADABLE:  # whoever needs its weights opens it again, and tells what is wrong
         return None
 
 
 def _content(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except OSError:  # it has taken the text's place by now
+        return content(path)
+    except FileError:  # it has taken the text's place by now
         return None
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
 

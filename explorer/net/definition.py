@@ -8,6 +8,7 @@ the program may rewrite its blobs: then every version of a blob has one.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,16 +16,19 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from explorer.core.budget import claim_constant, claim_memory
 from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.net.parts import (
     BlobDefinition,
     BlobType,
     Dimension,
+    FileWeights,
     OperatorDefinition,
     Plain,
     WeightReference,
     Weights,
     graph_error,
+    memory_dtype,
 )
 from explorer.net.versions import Note, Resolver, history, split_name
 
@@ -163,12 +167,11 @@ class NetDefinition:
         return history(self.versions(blob))
 
     def weight(self, operator: str, attribute: str) -> NDArray[Any]:
-        """Read one weight, an array of the declared shape."""
-        references = self.operator(operator).weights
-        try:
-            reference = references[attribute]
-        except KeyError:
-            raise UnknownNameError(attribute, kind=f"weight of operator {operator!r}", known=references) from None
+        """Read one weight, an array of the declared shape; raises BudgetError for one larger than is granted."""
+        reference = self._reference(operator, attribute)
+        kind = memory_dtype(reference.dtype)
+        claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * kind.itemsize)
+        claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), kind.itemsize)
         array = self.weights[reference.key]
         if array.shape != reference.shape:
             raise OperandError(
@@ -177,6 +180,20 @@ class NetDefinition:
                 fix="give an array of the declared shape, or change the declaration with it",
             )
         return array
+
+    def verify(self, operator: str, attribute: str) -> None:
+        """Raise an error where a weight cannot be read; of a file's weight no array is made."""
+        if isinstance(self.weights, FileWeights):
+            self.weights.verify(self._reference(operator, attribute).key)
+        else:
+            self.weight(operator, attribute)
+
+    def _reference(self, operator: str, attribute: str) -> WeightReference:
+        references = self.operator(operator).weights
+        try:
+            return references[attribute]
+        except KeyError:
+            raise UnknownNameError(attribute, kind=f"weight of operator {operator!r}", known=references) from None
 
     @cached_property
     def topological_order(self) -> tuple[OperatorDefinition, ...]:

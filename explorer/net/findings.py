@@ -78,7 +78,7 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
     for operator in definition.operators:
         for attribute in operator.weights:
             try:
-                definition.weight(operator.name, attribute)
+                definition.verify(operator.name, attribute)
             except ExplorerError as error:
                 found.append((operator.name, str(error)))
     return found

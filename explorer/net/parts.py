@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -21,6 +22,14 @@ Weights: TypeAlias = Mapping[str, NDArray[Any]]
 
 _DTYPE = re.compile(r"[<>=|]?[A-Za-z]{1,16}[0-9]{0,3}", re.ASCII)
 """what names of dtypes look like; NumPy reads others as descriptions of records, of any length"""
+
+
+class FileWeights(Mapping[str, NDArray[Any]]):
+    """The weights of a file by key; a look-up reads one, :meth:`verify` tells whether it could."""
+
+    @abstractmethod
+    def verify(self, key: str) -> None:
+        """Raise FileError where a weight cannot be read; no array is made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from explorer.core.budget import AXES
 from explorer.core.errors import ExplorerError
-from explorer.net.parts import BlobDefinition, BlobType, OperatorDefinition, graph_error
+from explorer.core.types import is_addressable
+from explorer.net.parts import BlobDefinition, BlobType, OperatorDefinition, graph_error, memory_dtype
 
 Note = Callable[[str, str, int, str | None], BlobType]
 """what is noted of a value, by its own name, its blob, its version and its producer"""
@@ -95,6 +97,15 @@ class Resolver:
                     rule="an operator's name stands for one operator; weights are found by it",
                     fix="rename one of the two",
                 )
+            for attribute, weight in operator.weights.items():
+                if not is_addressable(weight.shape, memory_dtype(weight.dtype)):
+                    raise self._error(
+                        operator,
+                        f"weight {attribute!r} of operator {operator.name!r} has {len(weight.shape)} axes: "
+                        f"{weight.shape[:AXES]}",
+                        rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+                        fix="export the model again",
+                    )
             read = frozenset(operator.inputs if operator.input_names else ())
             strange = [name for name, blob in operator.input_names.items() if blob not in read]
             if strange:

@@ -15,7 +15,7 @@ from explorer.core.expr import enter, state
 from explorer.core.tensor import Storage, Stored, Tensor, tensor_of
 from explorer.core.types import Array, TensorType
 from explorer.net.definition import NetDefinition, WeightReference
-from explorer.net.parts import Weights, memory_dtype
+from explorer.net.parts import FileWeights, Weights, memory_dtype
 
 _STORED = Stored()
 _tokens = count(-1, -1)
@@ -47,7 +47,7 @@ class FileStorage(Storage):
         self._held = None
 
 
-class JoinedWeights(Mapping[str, Array]):
+class JoinedWeights(FileWeights):
     """A file's weights, and arrays that came later; the file's are read when they are asked for."""
 
     def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
@@ -58,6 +58,15 @@ class JoinedWeights(Mapping[str, Array]):
 
     def __getitem__(self, key: str) -> Array:
         return self._added[key] if key in self._added else self._base[key]
+
+    def verify(self, key: str) -> None:
+        """Raise an error where a weight of the file cannot be read."""
+        if key in self._added:
+            return
+        if isinstance(self._base, FileWeights):
+            self._base.verify(key)
+        else:
+            self._base[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter({**dict.fromkeys(self._base), **self._added})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from explorer.core.errors import FileError
+from explorer.core.opened import content
 from explorer.net.definition import NetDefinition
 
 __all__ = ["read"]
@@ -17,12 +17,7 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
     Nothing outside the file's folder is read. Raises FileError naming the file, what was found, the rule and the fix.
     """
     given = Path(path)
-    try:
-        data = given.read_bytes()
-    except OSError as error:
-        raise FileError(
-            f"the file cannot be read: {error.strerror}", path=str(given), fix="correct the path of the .onnx file"
-        ) from error
+    data = content(given, "correct the path of the .onnx file")
     from explorer.formats.onnx import graph, model  # the onnx package is slow to import, and only these files need it
     from explorer.formats.onnx.operators import TABLE
 

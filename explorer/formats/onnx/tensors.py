@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
+from explorer.core.budget import AXES
 from explorer.core.errors import FileError, UnknownNameError
+from explorer.core.opened import opened
+from explorer.core.types import is_addressable
 from explorer.formats.elements import decode
 from explorer.net.definition import Plain, WeightReference
+from explorer.net.parts import FileWeights, memory_dtype
 
 _FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
@@ -27,6 +32,8 @@ _SUPPORTED = frozenset((
     "uint64", "bool", "complex64", "complex128",
 ))  # fmt: skip
 _AGAIN = "export the model again, or give the file that the exporter wrote"
+_DIGITS = 30
+"""digits of an offset or a length that are read"""
 _SHOWN = 64
 """elements of a whole-number constant that are written among an operator's arguments"""
 
@@ -96,31 +103,39 @@ class External:
     file: Path
     offset: int
     length: int
+    folder: Path
+    """the model's, in which the file lies"""
+
+    def opened(self) -> IO[bytes]:
+        """The file, open where the bytes begin; raises FileError where it has not so many, or lies elsewhere by now."""
+        fix = "put the file of the same export beside the model"
+        file = opened(self.file, fix, what=f"weight {self.tensor!r}", within=self.folder)
+        size = os.fstat(file.fileno()).st_size
+        if self.offset + self.length > size:
+            file.close()
+            raise self._short(size)
+        file.seek(self.offset)
+        return file
 
     def read(self) -> bytes:
         """The bytes; raises FileError where the file has not so many."""
-        try:
-            with self.file.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read(self.length)
-        except OSError as error:
-            raise FileError(
-                f"weight {self.tensor!r} cannot be read: {error.strerror}",
-                path=str(self.file),
-                rule="weights that the model stores outside are in a file beside it",
-                fix="put the file of the same export beside the model",
-            ) from None
-        if len(data) != self.length:
-            raise FileError(
-                f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {len(data)} there",
-                path=str(self.file),
-                rule="a file of weights is whole, and of the same export as its model",
-                fix=_AGAIN,
-            )
+        with self.opened() as file:
+            data = file.read(self.length)
+        if len(data) != self.length:  # it became shorter
+            raise self._short(self.offset + len(data))
         return data
 
+    def _short(self, size: int) -> FileError:
+        there = max(0, size - self.offset)
+        return FileError(
+            f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {there} there",
+            path=str(self.file),
+            rule="a file of weights is whole, and of the same export as its model",
+            fix=_AGAIN,
+        )
 
-class StoredWeights(Mapping[str, NDArray[Any]]):
+
+class StoredWeights(FileWeights):
     """The weights of a file by key; every look-up gives a read-only array."""
 
     def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
@@ -130,6 +145,12 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
         if key not in self._tensors:
             raise UnknownNameError(key, kind="weight", known=self._tensors)
         return self._tensors[key].array()
+
+    def verify(self, key: str) -> None:
+        """Find a weight that is stored in another file there; what the model itself holds was found before."""
+        data = self._tensors[key].data
+        if isinstance(data, External):
+            data.opened().close()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
@@ -150,6 +171,13 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         return StoredTensor(name, shape, dtype, None)
     count = math.prod(shape)
     itemsize = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    if not is_addressable(shape, memory_dtype(dtype)):
+        raise FileError(
+            f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
+            path=str(path),
+            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+            fix=_AGAIN,
+        )
     if tensor.data_location == TensorProto.EXTERNAL:
         return StoredTensor(name, shape, dtype, _external(tensor, name, count * itemsize, path))
     if tensor.HasField("raw_data"):
@@ -195,8 +223,8 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
 def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> External:
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
-    folder = path.resolve().parent
-    file = (folder / location).resolve() if "\0" not in location else folder
+    folder = Path(os.path.realpath(path)).parent
+    file = Path(os.path.realpath(folder / location)) if "\0" not in location else folder
     if not location or file == folder or not file.is_relative_to(folder):
         raise FileError(
             f"tensor {name!r} is stored in {location!r}",
@@ -205,15 +233,17 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
             fix="put the file of weights beside the model, and name it so in the model",
         )
     try:
-        offset, length = (int(entries.get(key) or default) for key, default in (("offset", 0), ("length", expected)))
+        offset, length = (
+            int(entries.get(key, "")[:_DIGITS] or default) for key, default in (("offset", 0), ("length", expected))
+        )
     except ValueError:
         offset = length = -1
     if offset < 0 or length != expected:
-        said = ", ".join(f"{key}={value}" for key, value in entries.items() if key in ("offset", "length"))
+        said = ", ".join(f"{key}={value[:_DIGITS]}" for key, value in entries.items() if key in ("offset", "length"))
         raise FileError(
             f"tensor {name!r} is stored with {said}",
             path=str(path),
             rule=f"an offset is not negative, and {tuple(tensor.dims)} of this dtype takes {expected} bytes",
             fix=_AGAIN,
         )
-    return External(name, file, offset, length)
+    return External(name, file, offset, length, folder)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.core.errors import FileError
+from explorer.core.opened import content
 from explorer.formats.pairs import Pair, read_pair
 from explorer.formats.pnnx.bin import AbsentWeights, StoredWeights
 from explorer.formats.pnnx.param import parse
@@ -24,18 +25,14 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     """
     param, beside = _pair(path)
     bin = beside if weights is None else Path(weights)
-    try:
-        pair = read_pair(param, bin) if weights is None else Pair(param.read_bytes())
-    except OSError as error:
-        raise FileError(
-            f"the file cannot be read: {error.strerror}", path=str(param), fix="correct the path of the .param file"
-        ) from error
+    fix = "correct the path of the .param file"
+    pair = read_pair(param, bin) if weights is None else Pair(content(param, fix))
     definition = parse(pair.text, path=str(param), name=param.name.removesuffix(".param").removesuffix(".pnnx"))
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
     if not declared:
         return definition
     archive = pair.weights()
-    if archive is None and not bin.exists():
+    if archive is None and not os.path.exists(bin):
         return replace(definition, weights=AbsentWeights(bin, declared))
     return replace(definition, weights=StoredWeights(bin, declared, archive))
 

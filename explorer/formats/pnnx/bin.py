@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -17,20 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, UnknownNameError
-from explorer.formats.archive import UNREADABLE, unsound
+from explorer.formats.archive import UNREADABLE, Archive, blocks, overclaimed, unsound
 from explorer.formats.elements import decode
 from explorer.formats.pnnx.values import ITEMSIZE
 from explorer.net.definition import WeightReference
+from explorer.net.parts import FileWeights
 
-_BLOCK = 1 << 20
-"""bytes read at a time, so that only one array of a weight's size is held"""
 _AGAIN = "export the model again with pnnx and keep the .param and .bin files of one export together"
 
 
-class StoredWeights(Mapping[str, NDArray[Any]]):
+class StoredWeights(FileWeights):
     """The weights of one ``.bin`` file by key; every look-up reads a fresh, read-only array."""
 
-    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: zipfile.ZipFile | None = None) -> None:
+    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
         """Open the file and check its directory; raises one FileError that lists every missing or misfit weight.
 
         ``archive`` is the file where it is open already.
@@ -38,7 +37,9 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
         self._path = path
         self._declared = {reference.key: reference for reference in declared}
         try:
-            self._archive = zipfile.ZipFile(path) if archive is None else archive
+            self._archive = Archive(path, _AGAIN) if archive is None else archive
+        except FileError:
+            raise
         except UNREADABLE as error:
             raise FileError(
                 f"this is no readable zip: {error}", path=str(path), rule="a .bin file is a zip of weights", fix=_AGAIN
@@ -53,7 +54,9 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
         entries = {info.filename: info for info in self._archive.infolist()}
         missing = [key for key in self._declared if key not in entries]
         problems = [f"{len(missing)} declared weights are missing: {', '.join(missing)}"] if missing else []
-        file_bytes = self._path.stat().st_size
+        file_bytes = self._archive.size
+        claimed = overclaimed(entries[key] for key in self._declared if key in entries)
+        problems += [claimed] if claimed else []
         for key, reference in self._declared.items():
             if key in entries and (problem := _misfit(entries[key], reference, file_bytes)):
                 problems.append(f"weight {key!r} {problem}")
@@ -79,30 +82,41 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
                 rule="NumPy has no complex numbers of two 16-bit floats",
                 fix="export the model with complex64 weights",
             )
-        raw = np.empty(math.prod(reference.shape) * ITEMSIZE[reference.dtype], np.uint8)
+        raw = np.empty(_size(reference), np.uint8)
         filled = 0
+        for block in self._blocks(reference):
+            raw[filled : filled + len(block)] = np.frombuffer(block, np.uint8)
+            filled += len(block)
+        array = decode(raw, reference.dtype).reshape(reference.shape)
+        array.setflags(write=False)
+        return array
+
+    def verify(self, key: str) -> None:
+        """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
+        for _ in self._blocks(self._reference(key)):
+            pass
+
+    def _blocks(self, reference: WeightReference) -> Iterator[bytes]:
+        """The bytes of a weight, some at a time; raises FileError where it is cut off or damaged."""
+        size, filled = _size(reference), 0
         try:
-            with self._archive.open(key) as entry:
-                while block := entry.read(_BLOCK):
-                    raw[filled : filled + len(block)] = np.frombuffer(block, np.uint8)
-                    filled += len(block)
+            for block in blocks(self._archive, reference.key):
+                filled += len(block)
+                yield block
         except UNREADABLE as error:
             raise FileError(
-                f"weight {key!r} cannot be read: {error}",
+                f"weight {reference.key!r} cannot be read: {error}",
                 path=str(self._path),
                 rule="an entry is whole and has the checksum that the directory states",
                 fix=_AGAIN,
             ) from None
-        if filled < len(raw):
+        if filled < size:
             raise FileError(
-                f"weight {key!r} has {filled} of {len(raw)} bytes",
+                f"weight {reference.key!r} has {filled} of {size} bytes",
                 path=str(self._path),
                 rule="an entry holds as many bytes as its directory states",
                 fix=_AGAIN,
             )
-        array = decode(raw, reference.dtype).reshape(reference.shape)
-        array.setflags(write=False)
-        return array
 
     def _reference(self, key: str) -> WeightReference:
         try:
@@ -127,7 +141,7 @@ class StoredWeights(Mapping[str, NDArray[Any]]):
         self._archive.close()
 
 
-class AbsentWeights(Mapping[str, NDArray[Any]]):
+class AbsentWeights(FileWeights):
     """The weights of a model whose ``.bin`` file is not there: named, but every look-up says what is missing."""
 
     def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
@@ -143,6 +157,10 @@ class AbsentWeights(Mapping[str, NDArray[Any]]):
         if key not in self._declared:
             raise UnknownNameError(key, kind="weight", known=self._declared)
         raise self.error()
+
+    def verify(self, key: str) -> None:
+        """Raise the error that names the absent file."""
+        self[key]
 
     def error(self) -> ExplorerError:
         """The error that names the absent file and all weights that it should hold."""
@@ -164,9 +182,13 @@ class AbsentWeights(Mapping[str, NDArray[Any]]):
         return key in self._declared
 
 
+def _size(reference: WeightReference) -> int:
+    return math.prod(reference.shape) * ITEMSIZE[reference.dtype]
+
+
 def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int) -> str:
     """Say why an entry cannot hold its weight, "" where it can; nothing is allocated or read for it."""
-    expected = math.prod(reference.shape) * ITEMSIZE[reference.dtype]
+    expected = _size(reference)
     wrong = unsound(entry, file_bytes)
     if entry.file_size == expected or entry.flag_bits & 1:
         return wrong

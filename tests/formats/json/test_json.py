@@ -213,7 +213,7 @@ def _header(path: Path, text: str) -> None:
         (lambda p: _array(p, np.zeros(3, np.float32), "v"), r"weight 'w\.values' is missing"),
         (lambda p: _array(p, np.zeros(4, np.float32)), r"is float32 \(4,\), declared is float32 \(3,\)"),
         (lambda p: _array(p, np.zeros(3)), r"is float64 \(3,\), declared"),
-        (lambda p: _array(p, np.array([{}, None, "x"], object)), r"is object \(3,\), declared"),
+        (lambda p: _array(p, np.array([{}, None, "x"], object)), r"its header states object of shape \(3,\)"),
         (lambda p: _entry(p, "w.values.npy", b"nothing"), r"cannot be read"),
         (lambda p: _header(p, "{'descr': '<f4', 'fortran_order': False, 'shape': (3"), r"cannot be read"),
         (lambda p: _header(p, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }" + " " * 40), None),

@@ -67,7 +67,7 @@ def range_(op: OperatorContext) -> Expr:
     dtype = known(op, "start").dtype
     count = range_length(start, limit, delta, "Range")
     claim_constant("Range", count)
-    return tensor((start + np.arange(count) * delta).astype(dtype))
+    return tensor((start + np.arange(count) * delta).astype(dtype, copy=False))
 
 
 @operator("Reshape")

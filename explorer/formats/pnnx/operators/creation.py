@@ -103,7 +103,9 @@ def arange(op: OperatorContext) -> Expr:
     )
     claim_constant("torch.arange", range_length(start, end, step, "torch.arange"))
     whole = all(isinstance(number, int) for number in (start, end, step))
-    return as_operands((np.arange(start, end, step).astype(dtype_of(op, "int64" if whole else "float32")),))[0]
+    return as_operands(
+        (np.arange(start, end, step).astype(dtype_of(op, "int64" if whole else "float32"), copy=False),)
+    )[0]
 
 
 @file_operator("torch.linspace")

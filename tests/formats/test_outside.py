@@ -1,0 +1,212 @@
+"""What lies beside a model: weights and inputs in files that are pipes, links, holes, or zips that claim much."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto
+
+import explorer as ex
+from explorer.cli.main import main
+from tests.formats.onnx.models import FLOAT, model, node, opened
+
+x = np.arange(3, dtype=np.float32)
+CHECK_LIMIT = 64 << 20
+"""bytes that a check of weights may come to hold"""
+
+
+def outside(dims: list[int] | None = None, **entries: str) -> ModelProto:
+    """x + w, with the weight w in another file."""
+    made = model([node("Add", ["x", "w"], ["y"], "add")], {"x": (FLOAT, [3])}, ["y"])
+    tensor = TensorProto(name="w", data_type=FLOAT, dims=dims or [3], data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": "w.bin", **entries}.items():
+        tensor.external_data.add(key=key, value=value)
+    made.graph.initializer.append(tensor)
+    return made
+
+
+@pytest.mark.spec("I-9")
+def test_a_link_that_is_swapped_in_later_is_not_followed(tmp_path: Path) -> None:
+    """What is checked is the file that is open: one that leads out of the folder by now is not read."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(12))
+    (folder / "w.bin").write_bytes(x.tobytes())
+    net = opened(outside(), folder)
+    (folder / "w.bin").unlink()
+    (folder / "w.bin").symlink_to(tmp_path / "secret")
+    with pytest.raises(ex.FileError, match="weight 'w' cannot be read: this leads out of the folder"):
+        net.run(x)
+    assert any("this leads out of the folder" in line for line in net.check())
+
+
+def test_a_pipe_holds_no_weights(tmp_path: Path) -> None:
+    """Nobody waits for a pipe, neither for weights outside nor for those beside a graph."""
+    os.mkfifo(tmp_path / "w.bin")
+    net = opened(outside(), tmp_path)
+    with pytest.raises(ex.FileError, match="weight 'w' cannot be read: this is a pipe"):
+        net.run(x)
+    (tmp_path / "n.pnnx.param").write_text(
+        "7767517\n3 2\npnnx.Input i 0 1 x #x=(3)f32\nnn.PReLU p 1 1 x y num_parameters=1 @weight=(1)f32 #x=(3)f32\n"
+        "pnnx.Output o 1 0 y\n"
+    )
+    os.mkfifo(tmp_path / "n.pnnx.bin")
+    with pytest.raises(ex.FileError, match="this is a pipe"):
+        ex.open(tmp_path / "n.pnnx.param")
+    os.mkfifo(tmp_path / "m.json")
+    with pytest.raises(ex.FileError, match="this is a pipe"):
+        ex.open(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize(
+    ("dims", "entries", "said"),
+    [
+        ([3], {"offset": str(2**63)}, "takes 12 bytes from 9223372036854775808, the file has 0 there"),
+        ([3], {"offset": "9" * 400}, "the file has 0 there"),
+        ([3], {"length": str(2**40)}, "takes 12 bytes"),
+        ([2**40], {}, "takes 4398046511104 bytes from 0, the file has 12 there"),
+        ([2**40, 2**40], {}, "2⁶³ − 1 bytes"),
+        ([2**62, 2**62, 0], {}, "2⁶³ − 1 bytes"),
+        ([1] * 65, {}, "at most 64 axes"),
+    ],
+)
+def test_sizes_outside_are_compared_with_the_file(
+    tmp_path: Path, dims: list[int], entries: dict[str, str], said: str
+) -> None:
+    """Offsets and lengths are compared with the file's size before anything is read or allocated."""
+    (tmp_path / "w.bin").write_bytes(x.tobytes())
+    with pytest.raises(ex.FileError, match=said):
+        opened(outside(dims, **entries), tmp_path).definition.verify("add", "B")
+
+
+def test_a_hole_of_a_terabyte_is_checked_and_not_read(tmp_path: Path) -> None:
+    """A file may be long and hold nothing; checking it finds it there, and a run that would need it is refused."""
+    with (tmp_path / "w.bin").open("wb") as file:
+        file.truncate(1 << 40)
+    made = outside([1 << 38])
+    made.graph.node[0].op_type = "Mul"
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 1
+    net = opened(made, tmp_path)
+    assert net.check() == []
+    with pytest.raises(ex.BudgetError, match=r"1\.02e\+03 GB"):
+        net.run(x[:1])
+
+
+def _zip(name: str, content: bytes, damage: Callable[[bytearray], None] | None = None, **kept: Any) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", **kept) as archive:
+        archive.writestr(name, content)
+    made = bytearray(buffer.getvalue())
+    if damage is not None:
+        damage(made)
+    return bytes(made)
+
+
+def _array(array: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _encrypt(made: bytearray) -> None:
+    made[6] |= 1
+    made[made.index(b"PK\1\2") + 8] |= 1
+
+
+def _header(text: str) -> bytes:
+    written = text.encode("latin1").ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(written).to_bytes(2, "little") + written
+
+
+HUGE = _header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,)}")
+INPUTS = {
+    "encrypted.npz": (_zip("x.npy", _array(x), _encrypt), "'x' is encrypted"),
+    "lzma.npz": (_zip("x.npy", _array(x), compression=zipfile.ZIP_LZMA), "only stored and deflated entries are read"),
+    "huge.npz": (_zip("x.npy", HUGE), "its header asks for 4000000000128"),
+    "huge.npy": (HUGE, "its header asks for 4000000000128"),
+    "negative.npy": (HUGE.replace(b"(1000000000000,)", b"(-1,)           "), "which is no array of numbers"),
+    "beyond.npy": (HUGE.replace(b"(1000000000000,)", b"(2**62, 2**62)  "), "cannot be read as arrays"),
+    "axes.npy": (
+        _header("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 30 + ")}"),
+        "its header asks for 132",
+    ),
+    "objects.npy": (_header("{'descr': '|O', 'fortran_order': False, 'shape': (3,)}"), "no array of numbers"),
+    "nested.npy": (_header("(" * 100), "cannot be read as arrays"),
+    "bomb.npz": (_zip("x.npy", HUGE + bytes(1 << 24), compression=zipfile.ZIP_DEFLATED), "its header asks for"),
+    "text.npz": (_zip("readme.txt", b"hello"), "cannot be read as arrays"),
+    "nothing.npz": (b"", "neither a .npz archive nor a .npy array"),
+    "pickle.npz": (b"\x80\x04N.", "neither a .npz archive nor a .npy array"),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Arrays that are damaged, encrypted, or claim more than they hold are refused in one message."""
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(INPUTS[name][0])
+    made = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
+    Path("m.onnx").write_bytes(made.SerializeToString())
+    assert main(["run", "m.onnx", "--input", name]) == 2
+    told = capsys.readouterr().err
+    assert INPUTS[name][1] in told
+    assert "unexpected" not in told
+
+
+def test_the_command_line_grants_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run above --memory is refused, and says what would grant it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ex.budget, "memory", 1 << 30)
+    made = model([node("Relu", ["x"], ["y"], "r")], {"x": (FLOAT, [3])}, ["y"])
+    Path("m.onnx").write_bytes(made.SerializeToString())
+    np.savez("in.npz", x=x)
+    assert main(["run", "m.onnx", "--input", "in.npz", "--memory", "8B"]) == 2
+    assert "or on the command line: --memory 12" in capsys.readouterr().err
+    assert main(["run", "m.onnx", "--input", "in.npz", "--memory", "1MB"]) == 0
+    with pytest.raises(SystemExit):
+        main(["run", "m.onnx", "--input", "in.npz", "--memory", "much"])
+    assert "'much' is no number of bytes" in capsys.readouterr().err
+
+
+def test_a_check_unpacks_no_weight_whole(tmp_path: Path) -> None:
+    """A weight that a megabyte unpacks to is compared with its checksum piece by piece; a damaged one is found."""
+    import tracemalloc
+
+    size = 1 << 27
+    with zipfile.ZipFile(tmp_path / "n.pnnx.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("p.weight", bytes(4 * size))
+    (tmp_path / "n.pnnx.param").write_text(
+        f"7767517\n3 2\npnnx.Input i 0 1 x #x=({size})f32\nnn.PReLU p 1 1 x y num_parameters={size} "
+        f"@weight=({size})f32\npnnx.Output o 1 0 y\n"
+    )
+    net = ex.open(tmp_path / "n.pnnx.param")
+    tracemalloc.start()
+    net.check()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < CHECK_LIMIT
+
+
+def test_entries_that_unpack_to_more_than_is_granted_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries of a zip are added up: what they unpack to is refused when the file is opened."""
+    monkeypatch.setattr(ex.budget, "text", 1 << 16)
+    with zipfile.ZipFile(tmp_path / "n.pnnx.bin", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("p.weight", bytes(1 << 17))
+    (tmp_path / "n.pnnx.param").write_text(
+        "7767517\n3 2\npnnx.Input i 0 1 x #x=(32768)f32\nnn.PReLU p 1 1 x y num_parameters=32768 "
+        "@weight=(32768)f32\npnnx.Output o 1 0 y\n"
+    )
+    with pytest.raises(ex.FileError, match="the entries unpack to 128 KB more than they hold; granted are 64 KB"):
+        ex.open(tmp_path / "n.pnnx.param")
