@@ -1,7 +1,7 @@
 """The simplifying links, most specific first: importing this package makes the chain."""
 
 from explorer.plan.links import stable, stable_gradients, cancelled, structured, inverse, members, identity  # noqa: I001  # the order of the chain
-from explorer.plan.links import pieces, declared, strength, weights, norms, placement, policies
+from explorer.plan.links import pieces, declared, strength, weights, norms, placement, rescaled, policies
 
 __all__ = [
     "cancelled",
@@ -14,6 +14,7 @@ __all__ = [
     "placement",
     "policies",
     "quotient",
+    "rescaled",
     "stable",
     "stable_gradients",
     "strength",

@@ -1,0 +1,251 @@
+"""What operations do with powers: which make them, and how the others carry them on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from explorer.core.expr import Expr
+from explorer.core.operation import Operation
+from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
+from explorer.ops.base import reshape
+from explorer.ops.elementwise import Exp, Negative, Reciprocal, Sigmoid, SigmoidGradient, Sqrt, Square, tanh
+from explorer.ops.linalg import Matmul
+from explorer.ops.loss import NllLossGradient, Softmax, SoftmaxGradient
+from explorer.ops.movement import BroadcastTo, Reshape, Transpose, broadcast_to
+from explorer.ops.reduce import Mean, Sum
+from explorer.ops.transcendental import Cosh, Rsqrt, Sinh
+from explorer.plan.links.exponents import Atom, added, axes_of, moved_all, one_plus
+from explorer.plan.links.exponents import scaled as times_exponent
+from explorer.plan.links.match import constant
+from explorer.plan.links.powers import groups
+from explorer.plan.links.scaled import Rule, Scaled, Term, Terms
+
+_TERMS = 12
+"""terms of an addition that are looked at"""
+
+
+def _exp(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    return [Term(1.0, None, terms.exponents.of(operands[0]))]
+
+
+def _softmax(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    exponents, axes = terms.exponents, node.operation.axes  # type: ignore[attr-defined]
+    return [Term(1.0, None, added(exponents.of(operands[0]), exponents.total(operands[0], axes), -1))]
+
+
+def _sigmoid(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    x = terms.exponents.of(operands[0])
+    number, below = one_plus(times_exponent(x, -1), 1.0)
+    return [Term(1 / number, None, times_exponent(below, -1))]
+
+
+def _cosh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    x = terms.exponents.of(operands[0])
+    return terms.plus([Term(0.5, None, x)], [Term(0.5, None, times_exponent(x, -1))])
+
+
+def _sinh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    (power,) = _cosh(terms, node, operands)
+    return [replace(power, mantissa=tanh(operands[0]))]
+
+
+def _negative(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    return [replace(term, number=-term.number) for term in terms.of(operands[0])]
+
+
+def _multiply(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    return terms.times(terms.of(operands[0]), terms.of(operands[1]))
+
+
+def _square(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    own = terms.of(operands[0])
+    return terms.times(own, own)
+
+
+def _divide(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    return terms.over(terms.of(operands[0]), terms.of(operands[1]))
+
+
+def _reciprocal(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    return terms.over([Term(1.0, None, {})], terms.of(operands[0]))
+
+
+def _power(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    times = constant(operands[1], terms.graph)
+    return _to_the(terms, operands[0], times) if isinstance(times, (int, float)) and abs(times) <= 4 else None
+
+
+def _sqrt(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    return _to_the(terms, operands[0], 0.5)
+
+
+def _rsqrt(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    return _to_the(terms, operands[0], -0.5)
+
+
+def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
+    own = terms.of(x)
+    if len(own) != 1 or not own[0].pure or not times or not (2 * times).is_integer():
+        return None
+    return [Term(own[0].number ** times, None, times_exponent(own[0].exponent, times))]
+
+
+def _add(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    if len(operands) > _TERMS:
+        return None
+    found = terms.of(operands[0])
+    for operand in operands[1:]:
+        found = terms.plus(found, terms.of(operand))
+    return found
+
+
+def _subtract(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    return terms.plus(terms.of(operands[0]), [replace(term, number=-term.number) for term in terms.of(operands[1])])
+
+
+def _sum(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    operation, x = node.operation, operands[0]
+    assert isinstance(operation, (Sum, Mean))
+    found = [terms.summed(term, operation.axes, x.shape) for term in terms.of(x)]
+    if not operation.keepdims:
+        kept = [axis - x.ndim for axis in range(x.ndim) if axis not in operation.axes]
+        to = {place: index - len(kept) for index, place in enumerate(kept)}
+        found = [_moved(term, to) for term in found]
+    if isinstance(operation, Mean):
+        count = math.prod([x.shape[axis] for axis in operation.axes])
+        found = [replace(term, number=term.number / count) for term in found]
+    return terms.merged(found)
+
+
+def _moved(term: Term, places: dict[int, int]) -> Term:
+    """A term whose axes that are not of size 1 stand elsewhere."""
+    mantissa = None if term.mantissa is None else placed(term.mantissa, places)
+    return replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, places))
+
+
+def placed(mantissa: Expr, places: dict[int, int]) -> Expr:
+    """A mantissa whose axes that are not of size 1 stand elsewhere, in the same order."""
+    sizes = {places[axis - mantissa.ndim]: size for axis, size in enumerate(mantissa.shape) if size != 1}
+    return reshape(mantissa, tuple([sizes.get(place, 1) for place in range(min(sizes, default=0), 0)]))
+
+
+def _broadcast(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    return terms.of(operands[0])
+
+
+def _transpose(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    axes = node.operation.axes  # type: ignore[attr-defined]
+    to = {axis - node.ndim: place - node.ndim for place, axis in enumerate(axes)}
+    found = []
+    for term in terms.of(operands[0]):
+        mantissa = term.mantissa
+        if mantissa is not None:
+            mantissa = Transpose(axes)(reshape(mantissa, (1,) * (node.ndim - mantissa.ndim) + mantissa.shape))
+        found.append(replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, to)))
+    return found
+
+
+def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+    (x,) = operands
+    pairs = [pair for pair in groups(x.shape, node.shape) if len(pair[0]) == len(pair[1]) == 1]
+    to = {before - x.ndim: after - node.ndim for (before,), (after,) in pairs}
+
+    def again(value: Expr) -> Expr:
+        return reshape(broadcast_to(value, x.shape), node.shape)
+
+    def stays(axes: set[int]) -> bool:
+        return axes <= to.keys()
+
+    found = []
+    for term in terms.of(x):
+        mantissa, exponent = term.mantissa, dict[Atom, float]()
+        if mantissa is not None:
+            own = {axis - mantissa.ndim for axis, size in enumerate(mantissa.shape) if size != 1}
+            mantissa = placed(mantissa, to) if stays(own) else again(mantissa)
+        for atom, times in term.exponent.items():
+            whole = {atom: 1.0}
+            spread = (
+                moved_all(whole, to) if stays(axes_of(atom)) else terms.exponents.of(again(terms.exponents.log(whole)))
+            )
+            exponent = added(exponent, spread, times)
+        found.append(replace(term, mantissa=mantissa, exponent=exponent))
+    return found
+
+
+def _sigmoid_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    g, y = map(terms.of, operands)
+    first = terms.times(g, y)
+    rest = terms.plus([Term(1.0, None, {})], [replace(term, number=-term.number) for term in y])
+    return None if first is None else terms.times(first, rest)
+
+
+def _softmax_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """y·g − y·Σ g·y."""
+    g, y = map(terms.of, operands)
+    both = terms.times(g, y)
+    if both is None:
+        return None
+    axes = node.operation.axes  # type: ignore[attr-defined]
+    inner = [terms.summed(term, axes, node.shape) for term in both]
+    rest = terms.times(inner, y)
+    return None if rest is None else terms.merged([*both, *[replace(term, number=-term.number) for term in rest]])
+
+
+def _nll_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    g, truth, prediction = operands
+    return terms.over([Term(-1.0, truth * (g / truth.sum()), {})], terms.of(prediction))
+
+
+def _matmul(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+    """A product with equal numbers is a sum."""
+    a, b = operands
+    for x, other, last in ((a, b, 1), (b, a, 2)):
+        while isinstance(other.operation, Transpose):
+            (other,) = terms.graph.operands(other)
+        number = constant(other, terms.graph)
+        if not isinstance(number, (int, float)) or not number or other.ndim > 2:
+            continue
+        axis = x.ndim - min(last, x.ndim)
+        found = [terms.summed(term, (axis,), x.shape) for term in terms.of(x)]
+        if other.ndim == 1:
+            kept = [place - x.ndim for place in range(x.ndim) if place != axis]
+            to = {place: index - len(kept) for index, place in enumerate(kept)}
+            found = [_moved(term, to) for term in found]
+        elif x.ndim == 1:
+            found = [_moved(term, {}) for term in found]
+        return [replace(term, number=term.number * float(number)) for term in found]
+    return None
+
+
+_RULES: dict[type[Operation], Rule] = {
+    Exp: _exp,
+    Softmax: _softmax,
+    Sigmoid: _sigmoid,
+    Cosh: _cosh,
+    Sinh: _sinh,
+    Negative: _negative,
+    Multiply: _multiply,
+    Square: _square,
+    Divide: _divide,
+    Reciprocal: _reciprocal,
+    Power: _power,
+    Sqrt: _sqrt,
+    Rsqrt: _rsqrt,
+    Add: _add,
+    AddN: _add,
+    Subtract: _subtract,
+    Sum: _sum,
+    Mean: _sum,
+    BroadcastTo: _broadcast,
+    Transpose: _transpose,
+    Reshape: _reshape,
+    SigmoidGradient: _sigmoid_gradient,
+    SoftmaxGradient: _softmax_gradient,
+    NllLossGradient: _nll_gradient,
+    Matmul: _matmul,
+}
+Scaled.rules.update(_RULES)
+Scaled.sources.update((Exp, Softmax, Sigmoid, Cosh, Sinh))
+CARRIERS = tuple(_RULES)
+"""operations through which powers are followed"""

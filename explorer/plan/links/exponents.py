@@ -1,0 +1,93 @@
+"""Formal exponents: logarithms of positive values as sums of atoms that cancel exactly, before a number is computed.
+
+The atoms are an exponent x, the logarithm of a sum of powers (log Σ eˣ), and log(1 + eᵈ). Their differences are the
+logarithms of softmaxes and sigmoids, so a power that cannot overflow is told from one that can.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Exponent: TypeAlias = "dict[Atom, float]"
+"""Σ coefficient · atom; no coefficient is 0"""
+Frozen: TypeAlias = "tuple[tuple[Atom, float], ...]"
+Places: TypeAlias = "tuple[int, ...]"
+"""for each axis of a value the axis, counted from the end (−1, −2 …), that it is of another; 0 for one of size 1"""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An exponent as it is computed, by its number."""
+
+    number: int
+    places: Places
+
+
+@dataclass(frozen=True)
+class Total:
+    """log Σ eˣ over some axes of a numbered exponent x."""
+
+    number: int
+    axes: tuple[int, ...]
+    places: Places
+
+
+@dataclass(frozen=True)
+class OnePlus:
+    """log(1 + eᵈ) for an exponent d and a number added to it."""
+
+    exponent: Frozen
+    offset: float
+
+
+Atom: TypeAlias = "Variable | Total | OnePlus"
+
+
+def added(a: Exponent, b: Exponent, times: float = 1) -> Exponent:
+    """``a`` + times · ``b``."""
+    total = dict(a)
+    for atom, coefficient in b.items():
+        left = total.get(atom, 0) + times * coefficient
+        if left:
+            total[atom] = left
+        else:
+            total.pop(atom, None)
+    return total
+
+
+def scaled(a: Exponent, times: float) -> Exponent:
+    """Times · ``a``."""
+    return {atom: times * coefficient for atom, coefficient in a.items()}
+
+
+def axes_of(atom: Atom) -> set[int]:
+    """The axes, counted from the end, along which an atom varies."""
+    if isinstance(atom, OnePlus):
+        return {axis for inner, _ in atom.exponent for axis in axes_of(inner)}
+    summed = atom.axes if isinstance(atom, Total) else ()
+    return {place for axis, place in enumerate(atom.places) if place and axis not in summed}
+
+
+def moved(atom: Atom, places: dict[int, int]) -> Atom:
+    """The atom of a value whose axes stand elsewhere."""
+    if isinstance(atom, OnePlus):
+        return OnePlus(tuple([(moved(inner, places), times) for inner, times in atom.exponent]), atom.offset)
+    summed = atom.axes if isinstance(atom, Total) else ()
+    to = tuple([places[p] if p and axis not in summed else 0 for axis, p in enumerate(atom.places)])
+    return Total(atom.number, atom.axes, to) if isinstance(atom, Total) else Variable(atom.number, to)
+
+
+def moved_all(exponent: Exponent, places: dict[int, int]) -> Exponent:
+    """The exponent of a value whose axes stand elsewhere."""
+    return {moved(atom, places): times for atom, times in exponent.items()}
+
+
+def one_plus(exponent: Exponent, number: float) -> tuple[float, Exponent]:
+    """1 + number · eᵈ as a number times a power; eᵈ is taken out where that lets d and −d have one atom."""
+    frozen = tuple(sorted(exponent.items(), key=repr))
+    if frozen and frozen[0][1] < 0:  # 1 + c·eᵈ = c·eᵈ·(1 + e⁻ᵈ / c)
+        opposite = tuple([(atom, -times) for atom, times in frozen])
+        return number, added(exponent, {OnePlus(opposite, -math.log(number)): 1})
+    return 1.0, {OnePlus(frozen, math.log(number)): 1.0}
