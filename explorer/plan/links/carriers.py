@@ -18,7 +18,7 @@ from explorer.ops.transcendental import Cosh, Rsqrt, Sinh
 from explorer.plan.links.exponents import Atom, added, axes_of, moved_all, one_plus
 from explorer.plan.links.exponents import scaled as times_exponent
 from explorer.plan.links.match import constant
-from explorer.plan.links.powers import groups
+from explorer.plan.links.places import groups
 from explorer.plan.links.scaled import Rule, Scaled, Term, Terms
 
 _TERMS = 12

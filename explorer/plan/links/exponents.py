@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from explorer.plan.links.places import Places
+
 Exponent: TypeAlias = "dict[Atom, float]"
 """Σ coefficient · atom; no coefficient is 0"""
 Frozen: TypeAlias = "tuple[tuple[Atom, float], ...]"
-Places: TypeAlias = "tuple[int, ...]"
-"""for each axis of a value the axis, counted from the end (−1, −2 …), that it is of another; 0 for one of size 1"""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor
-from explorer.core.types import Shape
-from explorer.ops.base import reshape
 from explorer.ops.elementwise import Negative, Sigmoid, Softplus, softplus
 from explorer.ops.loss import LogSoftmax, LogSumExp, Softmax
-from explorer.ops.movement import BroadcastTo, Reshape, Transpose
+from explorer.ops.movement import Reshape
 from explorer.ops.structured import Structured
 from explorer.ops.transcendental import logaddexp
 from explorer.plan.graph import Graph
@@ -19,7 +17,6 @@ from explorer.plan.links.exponents import (
     Atom,
     Exponent,
     OnePlus,
-    Places,
     Total,
     Variable,
     added,
@@ -27,6 +24,7 @@ from explorer.plan.links.exponents import (
     one_plus,
     scaled,
 )
+from explorer.plan.links.places import Places, at_places, below_views, groups
 
 _DEPTH = 4
 """operations below a value by which it is known again"""
@@ -80,7 +78,7 @@ class Powers:
 
     def of(self, node: Expr) -> Exponent:
         """The exponent that a value is."""
-        base, places = self._seen(node)
+        base, places = below_views(node, self.graph)
         operation, operands = base.operation, self.graph.operands(base)
         if isinstance(operation, Negative):
             return scaled(self._placed(self.of(operands[0]), places), -1)
@@ -100,7 +98,7 @@ class Powers:
 
     def total(self, x: Expr, axes: tuple[int, ...]) -> Exponent:
         """log Σ eˣ over axes, in the places that they leave empty."""
-        base, places = self._seen(x)
+        base, places = below_views(x, self.graph)
         summed = {axis - x.ndim for axis in axes}
         inner = tuple([axis for axis, place in enumerate(places) if place in summed])
         repeated = math.prod([x.shape[axis] for axis in axes]) // math.prod([base.shape[axis] for axis in inner])
@@ -110,37 +108,6 @@ class Powers:
         if not inner:
             return self.of(x)
         return {Total(self.number(base), inner, tuple([0 if p in summed else p for p in places])): 1}
-
-    def _seen(self, node: Expr) -> tuple[Expr, Places]:
-        """The value below views that only move axes, and the places of its axes."""
-        node = self.graph.resolve(node)
-        places = [axis - node.ndim if size != 1 else 0 for axis, size in enumerate(node.shape)]
-        while True:
-            operation = node.operation
-            if isinstance(operation, Reshape):
-                inner = node
-                while isinstance(inner.operation, Reshape):
-                    (inner,) = self.graph.operands(inner)
-                if _squeezed(inner.shape) != _squeezed(node.shape):
-                    (inner,) = self.graph.operands(node)
-                    if _squeezed(inner.shape) != _squeezed(node.shape):
-                        break
-                left = iter([place for place in places if place])
-                places = [next(left) if size != 1 else 0 for size in inner.shape]
-            elif isinstance(operation, BroadcastTo):
-                (inner,) = self.graph.operands(node)
-                last = places[len(places) - inner.ndim :]
-                places = [place if size != 1 else 0 for place, size in zip(last, inner.shape, strict=True)]
-            elif isinstance(operation, Transpose):
-                (inner,) = self.graph.operands(node)
-                before = places
-                places = [0] * len(before)
-                for place, axis in zip(before, operation.axes, strict=True):
-                    places[axis] = place
-            else:
-                break
-            node = inner
-        return node, tuple(places)
 
     @staticmethod
     def _placed(exponent: Exponent, places: Places) -> Exponent:
@@ -229,7 +196,7 @@ class Powers:
                     places[before[0]] = found[-1].places[after[0]]
                 else:
                     return found
-            base, own = self._seen(inner)
+            base, own = below_views(inner, self.graph)
             held = {axis - inner.ndim: axis for axis in range(inner.ndim)}
             summed = tuple([i for i, place in enumerate(own) if place and held[place] in axes])
             found.append(Total(self.number(base), summed, tuple([places[held[p]] if p else 0 for p in own])))
@@ -251,7 +218,7 @@ class Powers:
     def share(self, share: Share) -> Expr:
         """A share, computed."""
         if isinstance(share.atom, Total):
-            return _at(Softmax(share.atom.axes)(self._values[share.atom.number]), share.places)
+            return at_places(Softmax(share.atom.axes)(self._values[share.atom.number]), share.places)
         x, offset = self._log_with(share.atom), share.atom.offset
         if share.sign < 0:
             return Sigmoid()(-x)
@@ -266,7 +233,7 @@ class Powers:
         value = self._log(exponent)
         ((atom, times), *more) = exponent.items()
         if more or times != 1 or not isinstance(atom, Variable):
-            base, places = self._seen(value)
+            base, places = below_views(value, self.graph)
             back = {place: axis - base.ndim for axis, place in enumerate(places) if place}
             self._parts.setdefault(self.number(base), moved_all(exponent, back))
         return value
@@ -284,7 +251,7 @@ class Powers:
                 assert isinstance(total, Total)
                 left = added(rest, self._parts_at(total.number, share.places), times)
                 if len(left) < len(rest):
-                    p = _at(LogSoftmax(total.axes)(self._values[total.number]), share.places)
+                    p = at_places(LogSoftmax(total.axes)(self._values[total.number]), share.places)
                     return _sum([(p, -times), *([(self.log(left), 1.0)] if left else [])])
             return _sum([(self._value(outer), times), *([(self.log(rest), 1.0)] if rest else [])])
         inner = dict(outer.exponent)
@@ -310,7 +277,7 @@ class Powers:
         base = self._values[atom.number]
         if isinstance(atom, Total):
             base = LogSumExp(atom.axes, True)(base)
-        return _at(base, atom.places)
+        return at_places(base, atom.places)
 
 
 def _sum(terms: list[tuple[Expr, float]]) -> Expr:
@@ -323,33 +290,3 @@ def _sum(terms: list[tuple[Expr, float]]) -> Expr:
         value = signed if value is None else value - part if times < 0 else value + part
     assert value is not None
     return value
-
-
-def _at(value: Expr, places: Places) -> Expr:
-    """A value whose axes stand at places of another, in a shape that broadcasting aligns."""
-    kept = sorted([(place, axis) for axis, place in enumerate(places) if place])
-    if not kept:
-        return reshape(value, ())
-    order = [axis for _, axis in kept]
-    if order != sorted(order):
-        full_order = (*order, *[axis for axis in range(value.ndim) if axis not in order])
-        value, kept = Transpose(full_order)(value), [(place, index) for index, (place, _) in enumerate(kept)]
-    sizes = {place: value.shape[axis] for place, axis in kept}
-    return reshape(value, tuple([sizes.get(place, 1) for place in range(kept[0][0], 0)]))
-
-
-def _squeezed(shape: Shape) -> Shape:
-    return tuple([size for size in shape if size != 1])
-
-
-def groups(first: Shape, second: Shape) -> list[tuple[list[int], list[int]]]:
-    """The axes of two shapes of one size, those of size 1 aside, that hold the same elements, fewest in a group."""
-    ahead = [(axis, size) for axis, size in enumerate(first) if size != 1]
-    behind = [(axis, size) for axis, size in enumerate(second) if size != 1]
-    found = []
-    while ahead:
-        a, b = [ahead.pop(0)], [behind.pop(0)]
-        while (size := math.prod([s for _, s in a])) != (other := math.prod([s for _, s in b])):
-            (a if size < other else b).append((ahead if size < other else behind).pop(0))
-        found.append(([axis for axis, _ in a], [axis for axis, _ in b]))
-    return found
