@@ -149,9 +149,19 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_LATER[name]), name)
     if name in _registry.functions:
         return _registry.functions[name]
-    near = [] if name.startswith("_") else difflib.get_close_matches(name, __dir__(), n=5)
-    hint = f"; near names: {', '.join(near)}" if near else ""
-    raise AttributeError(f"module 'explorer' has no attribute {name!r}{hint}", name=name)
+    hint = "" if name.startswith("_") else _foreign(name) or _near(name)
+    raise AttributeError(f"module 'explorer' has no attribute {name!r}" + (f"; {hint}" if hint else ""), name=name)
+
+
+def _foreign(name: str) -> str:
+    from explorer.names import told  # only an unknown name asks for it
+
+    return told(name)
+
+
+def _near(name: str) -> str:
+    near = difflib.get_close_matches(name, __dir__(), n=5)
+    return f"near names: {', '.join(near)}" if near else ""
 
 
 def __dir__() -> list[str]:

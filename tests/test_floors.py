@@ -15,6 +15,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "explorer"
 FLOORS: dict[str, int] = {
     "record": 0,
+    "names": 0,
     "core": 1,
     "ops": 2,
     "blas": 2,

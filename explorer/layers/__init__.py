@@ -1,5 +1,7 @@
 """Layers: named ports, parameters and policies; they write expressions and compute nothing."""
 
+from typing import TYPE_CHECKING
+
 from explorer.core.policy import Minor, Policies, Policy, PolicyClass, Sub
 from explorer.layers.combine import Add, Dot, Interpolate, Multiply, NLLLoss, Permute, Softmax, Subtract
 from explorer.layers.composite import Composite, Feedback
@@ -60,6 +62,16 @@ from explorer.layers.port import Container, Ports
 from explorer.layers.recurrent import Recurrent
 from explorer.layers.source import ParamSource, ValueSource
 from explorer.layers.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+
+if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
+
+    def __getattr__(name):
+        """What another system's name is called here."""
+        from explorer.names import told  # only an unknown name asks for it
+
+        hint = "" if name.startswith("_") else told(name)
+        raise AttributeError(f"module 'explorer.layers' has no attribute {name!r}" + (f"; {hint}" if hint else ""))
+
 
 __all__ = [
     "Absolute",

@@ -1,0 +1,75 @@
+"""Caffe2's names."""
+
+from __future__ import annotations
+
+from explorer.names.entry import Entry, Owed, Said, Sections
+
+DEVICES: dict[str, Entry] = {
+    "Context, CPUContext, BaseContext": "Device",
+    "New": "Device.new",
+    "Delete": Owed("C-1", "a device frees a buffer"),
+    "SwitchToDevice": Owed("C-1", "a context manager of a device"),
+    "FinishDeviceComputation": Owed("C-1", "a device is waited for"),
+    "CopyBytes, Copy": Owed("C-1", "bytes between any two devices"),
+    "CUDAContext": Owed("C-1", "a device on CuPy, where it is installed"),
+    "Tensor, TensorCPU": "Tensor",
+    "dims": "Expr.shape",
+    "TypeMeta, Make": Owed("C-3", "what a blob's type can do: construct, copy, destruct"),
+    "Blob": Owed("C-4", "a holder of one value of any type"),
+    "Get, GetMutable, Reset": Owed("C-4", "reading and emptying a blob"),
+}
+OPERATORS: dict[str, Entry] = {
+    "Operator, OperatorBase": "operation",
+    "OperatorDef": Said("an operator of ex.Net.operators: its type, name, inputs, outputs and arguments"),
+    "RunOnDevice": Owed("C-5", "an operator run by itself"),
+    "Input, Output": Owed("C-21", "an operator's blobs of any type, by index"),
+    "REGISTER_CPU_OPERATOR, OPERATOR_SCHEMA": "net_operator",
+    "OpSchema": Said("the numbers of inputs and outputs, and the arguments, that @ex.net_operator declares"),
+    "Registry, CAFFE_DEFINE_REGISTRY": Owed("C-21", "one registry of anything"),
+    "REGISTER_GRADIENT, GradientMakerBase": Said("the gradient facet of ex.Operation: expressions differentiate"),
+    "NO_GRADIENT": "Operation.nondifferentiable",
+    "SHOULD_NOT_DO_GRADIENT": "Operation.refuses_gradient",
+    "GRADIENT_NOT_IMPLEMENTED_YET": Owed("C-8"),
+    "ConstantFill, GivenTensorFill": Said("the operators of these names: net.ConstantFill(…)"),
+    "FillerOp, UniformFill, UniqueUniformFill, GaussianFill, XavierFill, MSRAFill": Owed("C-5", "fills"),
+    "DBExists, Load, Save, Checkpoint, CreateDB, DBReader": Owed("C-5", "loading and storing as operators"),
+    "FC, Conv, MaxPool, AveragePool, Relu, Sigmoid, Softmax, MatMul, Concat, Flatten": Said(
+        "the operators of these names: net.FC(…); dir(net) lists all"
+    ),
+    "Allreduce, Broadcast, Allgather, NCCLAllreduce, NCCLBroadcast": Owed("C-5", "collectives as operators"),
+    "Adagrad, Adam, MomentumSGD, RmsProp, Ftrl, WeightedSum, LearningRate": Owed("C-5", "updates as operators"),
+}
+NETS: dict[str, Entry] = {
+    "NetDef, core.Net, CreateNet": "Net",
+    "protobuf, SerializeToString": Said("JSON: net.save(path) and ex.open(path), with a published schema"),
+    "BlobReference": Said("a blob's name, a string: net.Relu('x', 'y') gives 'y'"),
+    "SimpleNet": Said("executor='simple' of ex.EvalPlan and ex.Net.run"),
+    "DAGNet": Said("executor='dag' of ex.EvalPlan and ex.Net.run"),
+    "AsyncDAGNet, eventRecorded, events": Owed("C-10", "executor='async'"),
+    "OperatorNode, OpGraphNode, children, parents, runtime_parent_count, is_chain_start, visited_inputs": Owed(
+        "C-10", "what a DAG net's node tells; levels and chains are in ex.EvalPlan.recording: .schedule.kernels"
+    ),
+    "RunAt, execution_chains, num_orig_parents": Owed("C-10", "a chain run by itself"),
+    "Workspace, FeedBlob, FetchBlob, RunNet, RunNetOnce, RunOperatorOnce, ResetWorkspace, SwitchWorkspace": Owed(
+        "C-11"
+    ),
+}
+TRAINING: dict[str, Entry] = {
+    "AddGradientOperators, GetBackwardPass, _GenerateGradientsForForwardOp": Owed(
+        "C-9", "gradients as operators of a net; ex.grad gives those of expressions"
+    ),
+    "ModelHelper, params, params_to_grad, param_init_net": Owed("C-13"),
+    "Parallelize, Parallelize_GPU, input_builder, forward_pass_builder, ValidateParams, AllReduceGradients": Owed(
+        "C-14"
+    ),
+    "memonger": Said("the buffers pass of every plan: each reuse is in ex.EvalPlan.explain"),
+    "net_drawer, net_printer": "explore",
+    "Observer, observers": Said("the recording of every run: ex.EvalPlan.recording"),
+    "StopGradient": "stop_gradient",
+}
+SECTIONS: Sections = {
+    "Devices and values": DEVICES,
+    "Operators": OPERATORS,
+    "Nets": NETS,
+    "Training": TRAINING,
+}
