@@ -67,7 +67,7 @@ export class Panel {
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
     const value = trace.values[node];
-    if (value) parts.push(heading("value"), valueView(value));
+    if (value) parts.push(heading(moment.phase === "run" ? "value" : "value in the run"), valueView(value));
     if (moment.phase === "run" || moment.phase === "buffers") parts.push(...this.#memory(moment.kernel));
     return parts;
   }
@@ -226,8 +226,9 @@ export class Panel {
   }
 
   #others(indices) {
-    if (!indices.length) return [];
-    return [heading("other decisions on it"), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map((index) => this.decisions.row(index, this.moment))), rest(indices.length)];
+    const list = (title, found) => (found.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...found.slice(0, LISTED).map((index) => this.decisions.row(index, this.moment))), rest(found.length)] : []);
+    const told = indices.filter((index) => index < this.#reached);
+    return [...list("other decisions on it", told), ...list("decided about it later", indices.slice(told.length))];
   }
 
   #subjects(decision) {
@@ -300,7 +301,8 @@ export class Panel {
     ];
     const table = html("dl", { class: "ex-facts" });
     for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
-    return [heading("kernel"), table];
+    const isAhead = this.moment.phase === "record" || this.moment.phase === "pass";
+    return [heading(isAhead ? "its kernel in the end" : "kernel"), table];
   }
 }
 

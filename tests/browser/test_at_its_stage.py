@@ -1,0 +1,103 @@
+"""What the panel says of a node at a stage is what was so at that stage, unless a heading says that it comes later."""
+
+import copy
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+import explorer as ex
+from explorer.record import Gradient, Recording
+from tests.browser.player import heading, node, press
+
+pytestmark = pytest.mark.browser
+
+LATER = ("decided about it later", "its kernel in the end", "value in the run")
+"""headings under which the panel tells what comes later"""
+
+SAID = """(view, later) => {
+  const said = [];
+  let isLater = false;
+  for (const part of view.querySelector(".ex-why").children) {
+    if (part.tagName === "H5") isLater = later.some((words) => part.textContent.startsWith(words));
+    if (!isLater) said.push(part.textContent);
+  }
+  return said;
+}"""
+
+
+def until(recording: Recording, stage: int) -> Recording:
+    """The recording as it would be had the plan ended with a stage."""
+    position = recording.stages[stage].last
+    short = copy.deepcopy(recording)
+    nodes = short.nodes
+    count = sum(born < position for born in nodes.born)
+    assert all(born < position for born in nodes.born[:count])
+    for name in ("operation", "kind", "label", "type", "operands", "scope", "source", "flops", "bytes"):
+        del getattr(nodes, name)[count:]
+    for name in ("born", "gone", "body", "callee"):
+        del getattr(nodes, name)[count:]
+    nodes.gone[:] = [gone if 0 <= gone < position else -1 for gone in nodes.gone]
+    nodes.attributes = {row: values for row, values in nodes.attributes.items() if row < count}
+    short.stages, short.decisions = short.stages[: stage + 1], short.decisions[:position]
+    short.substitutions = [row for row in short.substitutions if row[0] < position]
+    short.groups = [group for group in short.groups if group.decision < position]
+    short.gradients = [
+        Gradient(row.node, tuple(number for number in row.backward if number < count), ())
+        for row in short.gradients
+        if row.node < count
+    ]
+    short.schedule = short.run = None
+    return short
+
+
+@pytest.fixture(scope="module")
+def recording():
+    """A loss with its gradients, of which one value is saved only once duplicates are merged; planned and run."""
+    x, w = ex.tensor(np.ones((3, 4)), name="x"), ex.tensor(np.ones((4, 2)), name="w")
+    loss = ex.square(ex.tanh(x @ w)).sum() + ex.log(ex.exp(w)).sum()
+    plan = ex.EvalPlan(record="values")
+    for value in (loss, ex.grad(loss, w)):
+        plan.register(value)
+    plan.eval()
+    return plan.recording
+
+
+@pytest.mark.spec("V-6", "V-7")
+def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, recording):
+    """At every stage the panel of each node equals that of a plan which ended with the stage."""
+    labels = [recording.label(number) for number in range(len(recording.nodes))]
+    unique = [name for name in dict.fromkeys(labels) if labels.count(name) == 1 and name not in ("2",)]
+    compared = 0
+    for stage, chapter in enumerate(recording.stages):
+        if chapter.kind not in ("record", "pass") or (chapter.first == chapter.last and stage):
+            continue
+        told = []
+        for each in (recording, until(recording, stage)):
+            view = show(each)
+            press(view, "Home", *["."] * min(chapter.last, chapter.first + 1))
+            said = {}
+            for name in unique:
+                if node(view, name).count():
+                    node(view, name).click(force=True)
+                    said[name] = view.evaluate(SAID, list(LATER))
+            told.append(said)
+        assert told[0].keys() == told[1].keys()
+        for name, words in told[0].items():
+            assert words == told[1][name], (chapter.name, name)
+            compared += 1
+    assert compared > 12
+
+
+@pytest.mark.spec("V-6")
+def test_a_value_is_tagged_as_saved_from_the_stage_on_at_which_it_is(show, recording):
+    """The loss's square is saved for the gradient of tanh only once it has been merged with the gradient's own."""
+    view = show(recording)
+    press(view, "Home")
+    node(view, "tanh").click()
+    saved = heading(view, "saved for its gradient").locator("xpath=following-sibling::ul[1]")
+    expect(saved).to_have_text("tanh")
+    press(view, "]", "]")
+    expect(view.locator(".ex-rail [aria-current]")).to_contain_text("dedup")
+    node(view, "tanh").click()
+    expect(saved).to_contain_text("square")
