@@ -34,24 +34,27 @@ class Budget:
 
     ``memory``: bytes that a run holds at one time, weights included; the machine's memory where nobody set it.
     ``constants``: bytes of ranges, masks and the like that building one net makes of a few words of its file.
-    ``operators``: operators and steps that a file expands to. ``text``: bytes of a graph's file, and by how much the
-    entries of a zip unpack to more than the zip itself holds.
+    ``operators``: operators that the functions of a file expand to. ``steps``: steps of sequences, windows and parts
+    that single operators of one net claim. ``text``: bytes of a graph's file, and by how much the entries of a zip
+    unpack to more than the zip itself holds.
     """
 
-    __slots__ = ("_memory", "constants", "operators", "text")
+    __slots__ = ("_memory", "constants", "operators", "steps", "text")
     constants: int
     operators: int
+    steps: int
     text: int
 
     def __init__(self) -> None:
         self._memory: int | None = None
-        self.constants, self.operators, self.text = 256 << 20, 1_000_000, 2 << 30
+        self.constants, self.text = 256 << 20, 2 << 30
+        self.operators, self.steps = 1_000_000, 50_000
 
     def __setattr__(self, name: str, value: Any) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise OperandError(
                 f"budget.{name} = {value!r}",
-                rule="a limit must be a whole number of 1 or more: of bytes, or of operators",
+                rule="a limit must be a whole number of 1 or more: of bytes, operators, or steps",
                 fix=f"ex.budget.{name} = 8 << 30",
             )
         object.__setattr__(self, name, value)
@@ -67,7 +70,7 @@ class Budget:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size_text(getattr(self, name))}" for name in ("memory", "constants", "text"))
-        return f"<budget: {sizes}, operators {self.operators:,}>"
+        return f"<budget: {sizes}, operators {self.operators:,}, steps {self.steps:,}>"
 
 
 budget = Budget()
@@ -76,10 +79,10 @@ budget = Budget()
 class _Account:
     """What the claims of one build come to so far."""
 
-    __slots__ = ("constants", "operators")
+    __slots__ = ("constants", "steps")
 
     def __init__(self) -> None:
-        self.constants = self.operators = 0
+        self.constants = self.steps = 0
 
 
 _account: ContextVar[_Account | None] = ContextVar("account", default=None)
@@ -113,21 +116,21 @@ def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
     account.constants += size
 
 
-def claim_operators(what: str, count: int) -> None:
-    """Allow ``count`` operators to be recorded, before they are; raises BudgetError above ``budget.operators``.
+def claim_steps(what: str, count: int) -> None:
+    """Allow ``count`` steps or parts to be recorded, before they are; raises BudgetError above ``budget.steps``.
 
     Only what is built of a file is counted.
     """
     account = _account.get()
     if account is None:
         return
-    if account.operators + count > budget.operators:
+    if account.steps + count > budget.steps:
         raise BudgetError(
-            f"{what} claims {count:,} operators" + _before(f"{account.operators:,}", account.operators),
-            rule=f"the operators and steps that a file expands to must be at most {budget.operators:,}",
-            fix=f"ex.budget.operators = {account.operators + count}",
+            f"{what} claims {count:,} steps" + _before(f"{account.steps:,}", account.steps),
+            rule=f"the steps and parts that a net unrolls must be at most {budget.steps:,}",
+            fix=f"ex.budget.steps = {account.steps + count}",
         )
-    account.operators += max(0, count)
+    account.steps += max(0, count)
 
 
 def _before(text: str, amount: int) -> str:

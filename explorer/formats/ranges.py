@@ -18,6 +18,10 @@ def range_length(start: float, end: float, step: float, operator: str) -> int:
             f"{operator} from {start} to {end} by {step}",
             rule="a range must begin and end at finite numbers, and go on by a step that is not 0",
         )
+    if not all(-(2**63) <= number < 2**63 for number in numbers if isinstance(number, int)):
+        raise OperandError(
+            f"{operator} from {start} to {end} by {step}", rule="the whole numbers of a range must be of 64 bits, int64"
+        )
     if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
         return max(0, -((start - end) // step))
     return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))

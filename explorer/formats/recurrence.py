@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from explorer.core.budget import claim_operators
+from explorer.core.budget import claim_steps
 from explorer.core.expr import Expr
 from explorer.ops.elementwise import relu, sigmoid, tanh
 from explorer.ops.joining import stack
@@ -67,7 +67,7 @@ def unroll(
 ) -> tuple[Expr, tuple[Expr, ...]]:
     """The sequence of first states that a step makes of the inputs' parts of the gates, and its last state."""
     steps = range(entering.shape[time_axis])
-    claim_operators("a sequence", _NODES * len(steps))
+    claim_steps("a sequence", _NODES * len(steps))
     made: list[Expr] = []
     for index in reversed(steps) if backwards else steps:
         state = tuple(step(entering[(*[slice(None)] * time_axis, index)], weights, bias, *state))

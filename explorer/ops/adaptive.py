@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.budget import claim_operators
+from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
@@ -30,7 +30,7 @@ def adaptive_max_pool(x: Any, output: tuple[int, ...]) -> Expr:
         length = y.shape[axis]
         if count == length:
             continue
-        claim_operators("adaptive_max_pool", count)
+        claim_steps("adaptive_max_pool", 2 * count)
         front = [slice(None)] * axis
         windows = [slice(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
         y = concatenate([max(getitem(y, (*front, window)), axis, keepdims=True) for window in windows], axis)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
@@ -132,6 +133,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
     count = whole(size, "local_response_norm: size")
     if x.ndim < 2 or count < 1:
         raise OperandError(f"local_response_norm: {count} channels of {x.type}", rule="one or more of (N, C, …)")
+    claim_steps("local_response_norm", count)
     sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))
     squares, channels = pad(square(x), sides), x.shape[1]
     total = add_n(*[getitem(squares, (slice(None), slice(i, i + channels))) for i in range(count)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from explorer.core.budget import claim_operators
+from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
@@ -68,7 +68,7 @@ def conv_transpose2d(
         )
     phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
     taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
-    claim_operators("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
+    claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
     shape = (x.shape[0], filters.shape[1] * count, *size)
     return _plus(Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters), bias)
 
@@ -165,7 +165,7 @@ def conv3d(
         )
         return reshape(y, (x.shape[0], count, *y.shape[1:]))
 
-    claim_operators("a convolution of volumes", filters.shape[2])
+    claim_steps("a convolution of volumes", filters.shape[2])
     total = add_n(*[plane(depth) for depth in range(filters.shape[2])])
     return _plus(transpose(total, (0, 2, 1, 3, 4)), bias)
 

@@ -13,7 +13,7 @@ from explorer.core.budget import (
     Budget,
     claim_constant,
     claim_memory,
-    claim_operators,
+    claim_steps,
     counted,
     listed,
     size_of,
@@ -37,16 +37,16 @@ def test_limits_are_set_and_shown() -> None:
 def test_claims_of_one_build_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many small claims are refused as one large one is; outside of a build nothing is counted."""
     monkeypatch.setattr(ex.budget, "constants", 100)
-    monkeypatch.setattr(ex.budget, "operators", 10)
+    monkeypatch.setattr(ex.budget, "steps", 10)
     claim_constant("a range", 10**6)
-    claim_operators("a loop", 10**6)
+    claim_steps("a loop", 10**6)
     with counted():
         claim_constant("a range", 12)
         with pytest.raises(ex.BudgetError, match=r"a range claims a constant of 16 B, after others of 96 B"):
             claim_constant("a range", 2)
-        claim_operators("a loop", 10)
-        with pytest.raises(ex.BudgetError, match="a loop claims 1 operators, after others of 10"):
-            claim_operators("a loop", 1)
+        claim_steps("a loop", 10)
+        with pytest.raises(ex.BudgetError, match="a loop claims 1 steps, after others of 10"):
+            claim_steps("a loop", 1)
         with counted():
             claim_constant("a range", 12)
 

@@ -107,6 +107,11 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
     "split": (pnnx("torch.split u 1 1 x y dim=0 split_size=1", shape=f"({FAR})f32"), "split claims"),
     "tensor_split": (pnnx(f"torch.tensor_split u 1 1 x y dim=0 sections={FAR}"), "tensor_split claims"),
     "adaptive": (pnnx(f"nn.AdaptiveMaxPool2d p 1 1 x y output_size=({FAR},{FAR})", shape=IMAGE), "claims"),
+    "neighbours": (
+        pnnx(f"nn.LocalResponseNorm n 1 1 x y alpha=1.0 beta=1.0 k=1.0 size={FAR}", shape=IMAGE),
+        "local_response_norm claims"),
+    "windows": (
+        pnnx("nn.AdaptiveMaxPool2d p 1 1 x y output_size=(1000000,1)", shape=IMAGE), "adaptive_max_pool claims"),
     "adaptive mean": (pnnx(f"nn.AdaptiveAvgPool2d p 1 1 x y output_size=({FAR},9)", shape=IMAGE), ""),
     "one hot": (pnnx(f"F.one_hot h 1 1 x y num_classes={FAR}", shape="(4)i64"), ""),
     "scatter": (

@@ -177,7 +177,7 @@ BIG = np.iinfo(np.int64).max
         ([node("Range", ["a", "b", "c"], ["y"])], {"a": 0, "b": BIG, "c": 1}, "Range claims a constant of"),
         ([node("Range", ["a", "b", "c"], ["y"])], {"a": 0.0, "b": np.nan, "c": 1.0}, "from 0.0 to nan by 1.0"),
         ([node("Split", ["x"], ["y", "z"], num_outputs=0)], {}, "num_outputs=0"),
-        ([node("Split", ["x"], ["y", "z"], num_outputs=2**62)], {}, "Split claims 4,611,686,018,427,387,904 operators"),
+        ([node("Split", ["x"], ["y", "z"], num_outputs=2**62)], {}, "Split claims 4,611,686,018,427,387,904 steps"),
     ],
 )
 def test_numbers_that_would_take_all_memory_are_refused(

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from explorer.core.budget import claim_constant, claim_operators
+from explorer.core.budget import claim_constant, claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import tensor
@@ -52,7 +52,7 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
         count = op.integer("num_outputs", len(op.definition.outputs))
         if count < 1:
             raise OperandError(f"num_outputs={count}", rule="Split makes one part at least")
-        claim_operators("Split", count)
+        claim_steps("Split", count)
         each = -(-x.shape[axis] // count)
         sizes = tuple([min(each, x.shape[axis] - start * each) for start in range(count)])
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:

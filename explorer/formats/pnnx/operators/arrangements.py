@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.core.budget import claim_constant, claim_operators
+from explorer.core.budget import claim_constant, claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.types import normalize_axis
@@ -57,7 +57,7 @@ def unbind(op: OperatorContext) -> tuple[Expr, ...]:
     """The parts at each index of an axis."""
     x = op.x
     axis = normalize_axis(integer(op, 1, "dim", 0), x.ndim, "unbind")
-    claim_operators("unbind", x.shape[axis])
+    claim_steps("unbind", x.shape[axis])
     return tuple([x[(*[slice(None)] * axis, index)] for index in range(x.shape[axis])])
 
 
@@ -74,7 +74,7 @@ def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
         count = integer(op, 1, "sections")
         if count < 1:
             raise OperandError(f"sections={count}", rule="there is one part at least")
-        claim_operators("tensor_split", count)
+        claim_steps("tensor_split", count)
         size, longer = divmod(length, count)
         ends = [size * (index + 1) + min(index + 1, longer) for index in range(count)]
     starts = [0, *ends[:-1]]
@@ -92,8 +92,14 @@ def slice_scatter(op: OperatorContext) -> Expr:
     """A tensor with a range of one axis replaced by another."""
     x, source = op.x, op.tensor(1, "src")
     axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "slice_scatter")
-    start, end = (value(op, 3 + i, name, None) for i, name in enumerate(("start", "end")))
-    first, last, step = slice(start, end, integer(op, 5, "step", 1)).indices(x.shape[axis])
+    start, end = (
+        None if value(op, 3 + i, name, None) is None else integer(op, 3 + i, name)
+        for i, name in enumerate(("start", "end"))
+    )
+    step = integer(op, 5, "step", 1)
+    if step < 1:
+        raise OperandError(f"step={step}", rule="a range goes on by a step of 1 or more")
+    first, last, step = slice(start, end, step).indices(x.shape[axis])
     return _replaced(x, source, axis, range(first, last, step))
 
 

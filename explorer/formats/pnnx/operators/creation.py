@@ -101,7 +101,10 @@ def arange(op: OperatorContext) -> Expr:
     start, end, step = (
         _real(name, op.argument(name, default)) for name, default in (("start", 0), ("end", None), ("step", 1))
     )
-    claim_constant("torch.arange", range_length(start, end, step, "torch.arange"))
+    count = range_length(start, end, step, "torch.arange")
+    claim_constant("torch.arange", count)
+    if not count:  # NumPy would refuse ends that lie too far before the start
+        start = end = 0
     whole = all(isinstance(number, int) for number in (start, end, step))
     return as_operands(
         (np.arange(start, end, step).astype(dtype_of(op, "int64" if whole else "float32"), copy=False),)

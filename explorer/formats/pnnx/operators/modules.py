@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.types import normalize_axis
 from explorer.formats.pnnx.operators.arguments import tensor_or_none
@@ -83,5 +84,9 @@ def identity(op: OperatorContext) -> Expr:
 @file_operator("pnnx.Attribute")
 def attribute(op: OperatorContext) -> Expr:
     """A constant of the file."""
+    if len(op.definition.weights) != 1:
+        raise OperandError(
+            f"{len(op.definition.weights)} weights are declared", rule="pnnx.Attribute is one weight: @name=(…)dtype"
+        )
     (name,) = op.definition.weights
     return op.weight(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.budget import claim_operators
+from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.registry import function
@@ -125,7 +125,7 @@ def chunk(op: OperatorContext) -> tuple[Expr, ...]:
 def _steps(length: int, step: int) -> list[int]:
     if step < 1:
         raise OperandError(f"parts of size {step}", rule="a part has a size of 1 or more")
-    claim_operators("split", -(-length // step))
+    claim_steps("split", -(-length // step))
     return [length - start if start + step > length else step for start in range(0, length, step)]
 
 

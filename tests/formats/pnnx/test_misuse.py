@@ -1,0 +1,71 @@
+"""Operators with other operands, arguments or weights than they read: refused with a rule, by the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+from explorer.net.context import OperatorContext
+
+LINES = {
+    "aten::add op 1 1 x y": "1 operands are given: x\n  rule: aten::add must have 2 to 3 operands",
+    "aten::sub op 0 1 y": "0 operands are given: none",
+    "aten::Int op 0 1 y": "aten::Int must have 1 operands",
+    "aten::mul op 1 1 x y": "aten::mul must have 2 operands",
+    "aten::abs op 2 1 x x y": "aten::abs must have 1 operands",
+    "prim::ListUnpack op 2 1 x x y": "prim::ListUnpack must have 1 operands",
+    "aten::size op 3 1 x x x y": "aten::size must have 1 to 2 operands",
+    "pnnx.Attribute op 0 1 y": "0 weights are declared",
+    "pnnx.Attribute op 0 1 y @a=(1)f32 @b=(1)f32": "2 weights are declared",
+    "torch.slice_scatter op 2 1 x x y dim=0 start=0.5 end=1 step=1": "start=0.5",
+    "torch.slice_scatter op 2 1 x x y dim=0 start=0 end=1 step=0": "step=0",
+    "torch.arange op 0 1 y start=0 end=9223372036854775808 step=1": "must be of 64 bits, int64",
+    "torch.chunk op 1 1 x y chunks=0 dim=0": "chunks=0",
+    "torch.split op 1 1 x y split_size=(1.5,2.5) dim=0": "a list of whole numbers",
+    "torch.split op 1 1 x y split_size=(5,-1) dim=0": "a part has a size of 0 or more",
+}
+
+
+def read(folder: Path, line: str) -> Net:
+    words = line.split()
+    written = int(words[3])
+    path = folder / "m.param"
+    path.write_text(f"7767517\n3 {1 + written}\npnnx.Input in 0 1 x #x=(4)f32\n{line}\npnnx.Output out 1 0 y\n")
+    return ex.open(path)
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize("line", LINES)
+def test_misuse_is_refused_with_its_rule(tmp_path: Path, line: str) -> None:
+    """An operator that has not what its reader reads is listed with the rule; nothing is a defect of the reader."""
+    (problem,) = read(tmp_path, line).problems().values()
+    assert LINES[line] in str(problem)
+    assert "m.param, line 4: operator 'op'" in str(problem)
+    assert not isinstance(problem.__cause__, ex.ReaderError)
+
+
+def test_a_range_that_ends_before_it_begins_is_empty(tmp_path: Path) -> None:
+    net = read(tmp_path, "torch.arange op 0 1 y start=1e20 end=3.0 step=1 dtype=torch.float")
+    assert net.run([0.0] * 4).shape == (0,)
+
+
+def test_a_defect_of_a_reader_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What explorer's own reader did not foresee is a finding with the operator's name, and its cause is kept."""
+
+    def broken(op: OperatorContext) -> None:
+        raise IndexError("tuple index out of range")
+
+    broken.__module__ = "explorer.formats.pnnx.operators.modules"
+    monkeypatch.setitem(TABLE._builders, "nn.ReLU", broken)
+    net = read(tmp_path, "nn.ReLU op 1 1 x y")
+    (finding,) = net.check()
+    assert "operator 'op' (nn.ReLU): a defect of explorer's reader of nn.ReLU: IndexError: tuple index" in finding
+    assert net.look().recording is not None
+    with pytest.raises(ex.FileError, match="a defect of explorer's reader") as caught:
+        net.run([0.0] * 4)
+    assert isinstance(caught.value.__cause__, ex.ReaderError)
+    assert isinstance(caught.value.__cause__.__cause__, IndexError)
