@@ -191,7 +191,7 @@ def _move_outside(model: ModelProto, files: dict[str, bytes | None], chance: ran
 
 def _constant(model: ModelProto, chance: random.Random) -> None:
     """Let an operand be a constant of hostile numbers: many operators take shapes and sizes so."""
-    read = sorted({name for node in model.graph.node for name in node.input if name})
+    read = sorted({name for node in model.graph.node for name in node.input if name and isinstance(name, str)})
     if not read:
         return
     name = chance.choice(read)

@@ -40,6 +40,9 @@ def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
         net = ex.open(path)
         repr(net)
         net.check()
+        for problem in net.problems().values():
+            if isinstance(problem.__cause__, ex.ReaderError) and problem.__cause__.__cause__ is not None:
+                raise problem.__cause__.__cause__
         plan = net.look()  # refused for a net of nothing but plain values, or where the file notes no shape at all
     except ex.ExplorerError as error:
         if not str(error).strip():
