@@ -77,6 +77,12 @@ def explore(what: Any, **options: Any) -> Any:
     return showing.explore(what, **options)
 
 
+def _check_view(**options: Any) -> None:
+    from explorer import showing
+
+    showing.check_options(options)
+
+
 def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
     from explorer import showing
 
@@ -130,6 +136,7 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
 
 _hooks.open, _hooks.save = open, _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
+_hooks.check_view = _check_view
 _hooks.compare, _hooks.to_graphviz, _hooks.follower = _compare, _to_graphviz, _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 

@@ -28,6 +28,19 @@ _REFUSALS = 3
 """refusals about an expression for which it is told what would make them fall, at most"""
 
 
+_VIEW = ("theme", "position", "height", "selected", "open_boxes", "layout")
+"""options of a view"""
+_PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
+"""options of what is planned for the view"""
+
+
+def check_options(options: Mapping[str, Any], *further: str) -> None:
+    """Raise UnknownNameError, with the names that are near, for an option that no view has."""
+    for name in options:
+        if name not in _VIEW:
+            raise UnknownNameError(name, kind="option of explore", known=(*_VIEW, *further))
+
+
 class ExpressionView(GraphView):
     """A view of a plan whose nodes are expressions: selections work in both directions."""
 
@@ -84,11 +97,22 @@ def explore(
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
     every value.
     """
+    if isinstance(what, Layer):
+        return explore_layer(what, run=run, record=record, plan=plan, **options)
+    if isinstance(what, (Net, Recording, EvalPlan)):
+        changed = [
+            name for name, value in (("run", run), ("record", record), ("plan", plan)) if value != _PLANNED[name]
+        ]
+        if changed:
+            raise OperandError(
+                f"explore of a {type(what).__name__} with {changed[0]}=…",
+                rule="what is planned already, or plans by itself, keeps its own options",
+                fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
+            )
     if isinstance(what, Net):
         view: GraphView = what.explore(**options)
         return view
-    if isinstance(what, Layer):
-        return explore_layer(what, run=run, record=record, plan=plan, **options)
+    check_options(options, *_PLANNED)
     if isinstance(what, Recording):
         return GraphView(what, **options)
     if isinstance(what, EvalPlan):
@@ -97,7 +121,8 @@ def explore(
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
         raise OperandError(
             f"explore of a {type(what).__name__}",
-            rule="expressions, containers of them, layers, plans and recordings can be explored",
+            rule="what is explored is an expression, a container of expressions, a layer, a net, a plan or a recording",
+            fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
         )
     made = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
@@ -121,6 +146,7 @@ def explore_layer(
 
     ``inputs`` are types or values by port. A layer for inference whose inputs and parameters have values is run.
     """
+    check_options(options, *_PLANNED, "inputs")
     written = write_out(layer, inputs)
     made = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
     for root in (*written.outputs.values(), *written.gradients.values()):

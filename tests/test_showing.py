@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer import layers
 from explorer.core.hooks import hooks
 from explorer.showing import ExpressionView, node_id
 
@@ -163,3 +164,73 @@ def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
     assert "cluster" not in recorded.source
     with pytest.raises(ex.UnknownNameError, match="fuse"):
         plan.to_graphviz("fused")
+
+
+def explored() -> dict[str, Any]:
+    """Everything that has explore, by name."""
+    x = ex.tensor(np.ones((2, 3)), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x))
+    net = ex.open(ASSETS / "digits.pnnx.param")
+    images = np.ones((1, 1, 8, 8), np.float32)
+    layer = layers.Linear("linear", 2, 3)
+    return {
+        "ex": lambda **options: ex.explore(ex.tanh(x), **options),
+        "expression": ex.tanh(x).explore,
+        "plan": plan.explore,
+        "recording": lambda **options: ex.explore(plan.prepare().recording, **options),
+        "net": lambda **options: net.explore(images, **options),
+        "ex of a net": lambda **options: ex.explore(net, **options),
+        "layer": layer.explore,
+        "ex of a layer": lambda **options: ex.explore(layer, **options),
+    }
+
+
+@pytest.mark.spec("V-21")
+@pytest.mark.parametrize("wrong", ["heigth", "withuot", "thema", "input"])
+@pytest.mark.parametrize("name", explored())
+def test_a_misspelt_option_of_explore_is_refused_with_near_names(
+    name: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every explore refuses an option that it does not know, before anything is planned or computed."""
+    monkeypatch.setattr(ex.EvalPlan, "eval", lambda plan: pytest.fail("it was evaluated"))
+    with pytest.raises(ex.UnknownNameError) as told:
+        explored()[name](**{wrong: 300})
+    near = {"heigth": "height", "thema": "theme"}.get(wrong)
+    assert repr(wrong) in str(told.value)
+    assert "near are none" not in str(told.value)
+    if near:
+        assert told.value.rule.startswith(f"known: {near}")
+
+
+@pytest.mark.spec("V-21")
+def test_what_is_planned_already_takes_no_options_of_a_plan() -> None:
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(ex.tensor([1.0])))
+    for what in (plan, plan.prepare().recording):
+        for option in ({"record": "off"}, {"run": False}, {"plan": {}}):
+            with pytest.raises(ex.OperandError, match=next(iter(option))):
+                ex.explore(what, **option)
+
+
+@pytest.mark.spec("V-21")
+@pytest.mark.parametrize("what", [np.ones(3), [np.ones(3)], 3, "x", None, {}])
+def test_what_cannot_be_explored_is_named_with_what_can(what: Any) -> None:
+    with pytest.raises(ex.OperandError, match=rf"explore of a {type(what).__name__}\n  rule: .*\n  fix: "):
+        ex.explore(what)
+
+
+@pytest.mark.spec("V-21")
+def test_a_name_that_no_scope_has_is_told_with_what_there_is() -> None:
+    """Where nothing is near, the first names are told; where there are none, that."""
+    plain, scoped = ex.EvalPlan(), ex.EvalPlan()
+    plain.register(ex.tanh(ex.tensor([1.0])))
+    with ex.scope("encoder"):
+        scoped.register(ex.tanh(ex.tensor([1.0])))
+    for plan, name, said in (
+        (plain, "foo", "has none"),
+        (scoped, "foo", "the first are encoder"),
+        (scoped, "encodr", "near is 'encoder'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            plan.prepare().explore().focus(name)

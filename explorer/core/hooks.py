@@ -21,6 +21,8 @@ class Hooks:
     """expression → handle in the thread's default plan"""
     explore: Callable[..., Any] = _empty
     """expression(s), plan or recording → widget"""
+    check_view: Callable[..., Any] = _empty
+    """options of a view, by name: UnknownNameError for one that is none, before anything is computed for it"""
     explain: Callable[..., Any] = _empty
     """plan, expression or None → text"""
     to_graphviz: Callable[..., Any] = _empty

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import threading
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
 from weakref import WeakValueDictionary
@@ -18,9 +17,9 @@ import numpy as np
 from explorer.core import registry
 from explorer.core.declaration import check_facets, enter, extend
 from explorer.core.device import cpu
-from explorer.core.errors import DeclarationError, OperandError
-from explorer.core.exact import exact
+from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, record
+from explorer.core.interning import Interning
 from explorer.core.kernels import kernel_of, on_device, type_on_elements
 from explorer.core.policy import Items, Policies
 from explorer.core.types import AnyType, Array, TensorType, TupleType
@@ -33,41 +32,8 @@ Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
 
 
-_interning = threading.RLock()
-
-
-class _Interning(type):
-    """Makes one instance for each set of attributes."""
-
-    _instances: WeakValueDictionary[Any, Any]
-
-    attribute_names: tuple[str, ...]
-
-    def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        if len(arguments) == len(cls.attribute_names):
-            found = cls._instances.get(cls._key(arguments))
-            if found is not None:
-                return found
-        made = super().__call__(*arguments, **named)
-        key = cls._key(tuple([getattr(made, name) for name in cls.attribute_names]))
-        with _interning:
-            return cls._instances.setdefault(key, made)
-
-    def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-        key = tuple([exact(value) for value in attributes])
-        try:
-            hash(key)
-        except TypeError:
-            raise DeclarationError(
-                f"{cls.__name__} with the attributes {attributes}",
-                rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
-                fix="pass arrays as operands: ex.tensor(array)",
-            ) from None
-        return key
-
-
 @dataclass_transform(frozen_default=True, eq_default=False)
-class Operation(metaclass=_Interning):
+class Operation(metaclass=Interning):
     """The base of all operations; subclass ``Elementwise`` and its like where they fit.
 
     ``infer`` gives the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient`` gives

@@ -209,6 +209,7 @@ class Net(BuildableNet):
 
         An input that is a shape, as ``plan`` takes it, has no values: nothing is run then.
         """
+        hooks.check_view(**options)
         if x is None:
             return hooks.explore(self.look(), **options)
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))

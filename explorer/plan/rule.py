@@ -67,13 +67,7 @@ class Link(ABC):
                 rule="a link says at a node whether the structure is there",
                 fix="def match(self, node, graph); or class X(ex.Link, abstract=True) for a base of links",
             )
-        roots = getattr(cls, "roots", ())
-        if not roots or not all(isinstance(root, type) and issubclass(root, Operation) for root in roots):
-            raise DeclarationError(
-                f"link {cls.__name__} without roots",
-                rule="a link names the operations that it looks at",
-                fix="roots = (Log,)",
-            )
+        _check_roots(cls)
         if not (cls.__doc__ or "").strip():
             raise DeclarationError(
                 f"link {cls.__name__} without a docstring", rule="a link says in one line what it does"
@@ -114,6 +108,31 @@ class Link(ABC):
     def name(self) -> str:
         """The class's name."""
         return type(self).__name__
+
+
+def _check_roots(kind: type[Link]) -> None:
+    """Raise DeclarationError where a link names no operations, or something else than their classes."""
+    roots = getattr(kind, "roots", ())
+    if not roots:
+        raise DeclarationError(
+            f"link {kind.__name__} without roots",
+            rule="a link names the operations that it looks at",
+            fix='roots = (ex.operation("log"),)',
+        )
+    if isinstance(roots, type) and issubclass(roots, Operation):
+        raise DeclarationError(
+            f"link {kind.__name__} with roots = {roots.__name__}",
+            rule="roots is a tuple of classes of operations",
+            fix=f"roots = ({roots.__name__},)",
+        )
+    for root in roots if isinstance(roots, tuple) else (roots,):
+        if not (isinstance(root, type) and issubclass(root, Operation)):
+            name = root.name if isinstance(root, Operation) else root if isinstance(root, str) else "log"
+            raise DeclarationError(
+                f"link {kind.__name__} with {root!r} in roots",
+                rule="roots is a tuple of classes of operations",
+                fix=f'roots = (ex.operation("{name}"),)',
+            )
 
 
 _locations: dict[type, str] = {}

@@ -294,6 +294,7 @@ class EvalPlan:
 
     def explore(self, **options: Any) -> Any:
         """The plan as a widget to step through; after eval() the same widget shows what was measured."""
+        hooks.check_view(**options)
         if self._planned is None or (self._handles and not self._fresh):
             self.prepare()
         view = hooks.explore(self, **options)

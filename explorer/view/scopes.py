@@ -32,6 +32,8 @@ def nodes_named(recording: Recording, name: str) -> list[int]:
     ]
     if not found:
         known = list(dict.fromkeys(part for path in paths for part in path))
-        near = get_close_matches(name, known, 5, 0.5) or known[:5]
-        raise ValueError(f"no operator, layer or scope is called {name!r}; near are {', '.join(near) or 'none'}")
+        near = get_close_matches(name, known, 5, 0.5)
+        hint = f"near is {near[0]!r}" if len(near) == 1 else f"near are {', '.join(near)}" if near else ""
+        first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
+        raise ValueError(f"no operator, layer or scope is called {name!r}; {hint or first}")
     return found

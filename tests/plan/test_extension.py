@@ -144,3 +144,32 @@ def test_a_link_that_breaks_the_rules_is_named(answer: Any, message: str) -> Non
     answering(answer)
     with pytest.raises(ex.DeclarationError, match=message):
         plan([ex.tanh(x)])
+
+
+@pytest.mark.spec("P-9")
+def test_roots_that_are_no_classes_of_operations_are_told_as_they_are() -> None:
+    """An operation, a name, a class without a tuple: the error repeats it, and the fix is a class in a tuple."""
+    subtract: Any = ex.operation("subtract")
+    for roots, given in (
+        ((ex.subtract,), "subtract()"),
+        (("subtract",), "'subtract'"),
+        (subtract, "Subtract"),
+        ((), "without"),
+    ):
+        with pytest.raises(ex.DeclarationError) as told:
+            type("Wrong", (ex.Link,), {"__doc__": "Wrong.", "roots": roots, "match": lambda self, node, graph: None})
+        assert given in told.value.given
+        assert ("without roots" in told.value.given) is (not roots)
+        if roots:
+            (fixed,) = eval(told.value.fix.removeprefix("roots = "), {"ex": ex, "Subtract": subtract})
+            assert fixed is subtract
+
+
+@pytest.mark.spec("M-O4")
+def test_a_class_of_operations_that_is_called_with_operands_says_how_it_is_called() -> None:
+    """Attributes go to the class, operands to the operation: the error says so, and the fix names the attributes."""
+    x = ex.tensor(np.ones((2, 3)))
+    for name, given, fix in (("subtract", (x, x), "Subtract()(x, …)"), ("sum", (x,), "Sum(axes=…, keepdims=…)(x, …)")):
+        with pytest.raises(ex.DeclarationError) as told:
+            ex.operation(name)(*given)
+        assert told.value.fix == fix

@@ -1,0 +1,63 @@
+"""Interning: operations with equal attributes are one instance."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from weakref import WeakValueDictionary
+
+from explorer.core.errors import DeclarationError
+from explorer.core.exact import exact
+from explorer.core.expr import Expr
+
+_interning = threading.RLock()
+
+
+class Interning(type):
+    """Makes one instance for each set of attributes."""
+
+    _instances: WeakValueDictionary[Any, Any]
+
+    attribute_names: tuple[str, ...]
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        """Return the instance with these attributes."""
+        if len(arguments) == len(cls.attribute_names):
+            found = cls._instances.get(cls._key(arguments))
+            if found is not None:
+                return found
+        try:
+            made = super().__call__(*arguments, **named)
+        except TypeError:
+            cls._check_attributes((*arguments, *named.values()))
+            raise
+        key = cls._key(tuple([getattr(made, name) for name in cls.attribute_names]))
+        with _interning:
+            found = cls._instances.setdefault(key, made)
+        if found is made:
+            cls._check_attributes(tuple([getattr(made, name) for name in cls.attribute_names]))
+        return found
+
+    def _check_attributes(cls, given: tuple[Any, ...]) -> None:
+        """Raise DeclarationError where what a class is called with are operands."""
+        operands = [value for value in given if isinstance(value, Expr) or hasattr(value, "__array__")]
+        if operands:
+            names = ", ".join(cls.attribute_names)
+            raise DeclarationError(
+                f"{cls.__name__}(…) with {len(operands)} of {len(given)} arguments that are operands",
+                rule=f"a class of operations is called with its attributes ({names or 'it has none'}), "
+                "and the operation that this gives with operands",
+                fix=f"{cls.__name__}({', '.join(f'{name}=…' for name in cls.attribute_names)})(x, …)",
+            )
+
+    def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = tuple([exact(value) for value in attributes])
+        try:
+            hash(key)
+        except TypeError:
+            raise DeclarationError(
+                f"{cls.__name__} with the attributes {attributes}",
+                rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
+                fix="pass arrays as operands: ex.tensor(array)",
+            ) from None
+        return key
