@@ -42,6 +42,7 @@ def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
                 _check_size(image, name)
                 upright = ImageOps.exif_transpose(image)
                 upright.load()
+                return _plain(upright, name).convert(MODES[channels])
     except Image.DecompressionBombError as error:
         raise _too_large(f"{error}", name) from None
     except FileError:
@@ -55,7 +56,6 @@ def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
             f"the picture is broken: {type(error).__name__}: {error}", path=name, rule="a picture is decoded whole",
             fix="save it anew",
         ) from error  # fmt: skip
-    return _plain(upright, name).convert(MODES[channels])
 
 
 def _check_size(image: Image.Image, name: str) -> None:
@@ -80,6 +80,11 @@ def _plain(image: Image.Image, name: str) -> Image.Image:
         raise FileError(
             f"pixels of mode {image.mode}", path=name, rule="a pixel's range is known: 8 or 16 bits",
             fix="read it with NumPy, scale it, and give the array",
+        )  # fmt: skip
+    if image.mode == "LAB":
+        raise FileError(
+            "pixels of mode LAB", path=name, rule="a pixel must be grey, or be told in RGB, CMYK, YCbCr or HSV",
+            fix="convert it to RGB, with its colour profile",
         )  # fmt: skip
     if not image.has_transparency_data:
         return image

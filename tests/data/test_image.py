@@ -164,6 +164,9 @@ def test_broken_files_are_told_by_name(tmp_path: Path) -> None:
     Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "float.tiff")
     with pytest.raises(ex.FileError, match="pixels of mode F"):
         decode(tmp_path / "float.tiff")
+    Image.new("LAB", (4, 4)).save(tmp_path / "lab.tiff")
+    with pytest.raises(ex.FileError, match="pixels of mode LAB"):
+        decode(tmp_path / "lab.tiff")
     Image.fromarray(np.zeros((1, 4000), np.uint8)).save(tmp_path / "strip.png")
     with pytest.raises(ex.OperandError, match="64 times"):
         ex.load_image(tmp_path / "strip.png", 8)
