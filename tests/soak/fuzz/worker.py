@@ -138,7 +138,7 @@ def attempt(found: Case, folder: Path) -> dict[str, Any]:
 def is_memory(error: BaseException | None) -> bool:
     """Whether an error comes of memory that was not there."""
     while error is not None:
-        if isinstance(error, MemoryError):
+        if isinstance(error, MemoryError) and not isinstance(error, ex.ExplorerError):
             return True
         error = error.__cause__ or error.__context__
     return False

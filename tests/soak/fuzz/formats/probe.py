@@ -14,6 +14,7 @@ import numpy as np
 
 import explorer as ex
 from explorer.cli.main import main
+from explorer.core.errors import ReaderError
 from explorer.net import Net
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
@@ -45,11 +46,14 @@ def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
                 raise problem.__cause__.__cause__
         plan = net.look()  # refused for a net of nothing but plain values, or where the file notes no shape at all
     except ex.ExplorerError as error:
-        if not str(error).strip():
-            raise BrokenPromiseError("an error without a message") from error
+        _foreseen(error)
         return "clean"
-    with contextlib.suppress(ex.ExplorerError):
+    for problem in net.problems().values():
+        _foreseen(problem)
+    try:
         net.build()
+    except ex.ExplorerError as error:
+        _foreseen(error)
     draw(plan.recording, chance, whole)
     if whole or chance.random() < 0.3:
         plan.explain()
@@ -94,6 +98,15 @@ def command(arguments: list[str]) -> None:
         raise BrokenPromiseError(f"explorer {arguments[0]} prints {wrong[0]!r}")
 
 
+def _foreseen(error: ex.ExplorerError) -> None:
+    """Raise an error that is explorer's by its class alone: what nobody foresaw, or memory that was not there."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(error, ReaderError) or (isinstance(cause, MemoryError) and not isinstance(cause, ex.ExplorerError)):
+        raise cause or error
+    if not str(error).strip():
+        raise BrokenPromiseError("an error without a message") from error
+
+
 def _run(net: Net, plan: EvalPlan) -> None:
     """Run a net on zeros of the shapes that it was looked at with, where that asks for little."""
     schedule = plan.recording.schedule
@@ -107,8 +120,11 @@ def _run(net: Net, plan: EvalPlan) -> None:
         if np.prod([float(length) for length in shapes[name]]) > ENTRIES:
             return
         given[name] = np.zeros(shapes[name], blob.dtype if blob.dtype in np.sctypeDict else "float32")
-    with contextlib.suppress(ex.ExplorerError), np.errstate(all="ignore"):
-        net.run(given)
+    try:
+        with np.errstate(all="ignore"):
+            net.run(given)
+    except ex.ExplorerError as error:
+        _foreseen(error)
 
 
 def _save(net: Net, path: Path) -> None:
@@ -116,7 +132,8 @@ def _save(net: Net, path: Path) -> None:
     saved = path.with_name("saved.json")
     try:
         net.save(saved)
-    except ex.ExplorerError:
+    except ex.ExplorerError as error:
+        _foreseen(error)
         return
     again = ex.open(saved).definition
     if replace(again, name=net.definition.name) != net.definition:
