@@ -28,6 +28,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         for batch in found
     ]
     transient: set[int] = set()
+    contents = _Contents(tree)
     around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in found]
     for numbers in _joined(found, made, around, slots):
         holder = around[numbers[0]]
@@ -43,13 +44,15 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         tree.boxes[box].label = _label(batched)
         tree.boxes[box].batches = tuple([batch.decision for batch in batched])
         inside = [item for item in items if item != Item("box", box)]
-        _move(tree, [*inside, Item("box", box)])
+        contents.take([*inside, Item("box", box)])
         passing = [item for item in inside if item.kind == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
         if 0 < len(passing) < len(items):
             inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
             transient.update([slot for _, slot in passing])
-        tree.hold(box, sorted([*tree.boxes[box].items, *inside], key=lambda item: _last(tree, slots, item)))
-        tree.hold(holder, [*tree.boxes[holder].items, Item("box", box)])
+        held = [*contents.of(box), *inside]
+        contents.put(box, sorted(held, key=lambda item: _last(contents, slots, item)))
+        contents.add(holder, Item("box", box))
+    contents.close()
     if transient:
         slots.edges = [edge for edge in slots.edges if not transient.intersection(edge)]
 
@@ -124,7 +127,48 @@ def _outermost(tree: Tree, slots: set[int]) -> list[Item]:
     return list(found)
 
 
-def _last(tree: Tree, slots: Slots, item: Item) -> int:
+class _Contents:
+    """What boxes hold while items move among them: a move takes as long as what moves, however much stays."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._held: dict[int, dict[Item, None]] = {}
+
+    def of(self, box: int) -> dict[Item, None]:
+        """What a box holds now, in order."""
+        if box not in self._held:
+            self._held[box] = dict.fromkeys(self._tree.boxes[box].items)
+        return self._held[box]
+
+    def put(self, box: int, items: list[Item]) -> None:
+        """Make items the contents of a box."""
+        self._tree.hold(box, items)
+        self._held[box] = dict.fromkeys(items)
+
+    def add(self, box: int, inner: Item) -> None:
+        """Put a box into another one, behind what that holds."""
+        self.of(box)[inner] = None
+        self._tree.boxes[inner.number].parent = box
+
+    def take(self, items: list[Item]) -> None:
+        """Take items out of the boxes that hold them, and boxes that are empty then out of theirs."""
+        tree = self._tree
+        holders = [tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
+        for item, box in zip(items, holders, strict=True):
+            self.of(box).pop(item, None)  # a new box is nowhere yet
+        for box in dict.fromkeys(holders):
+            while not self.of(box) and tree.boxes[box].parent >= 0:
+                outer = tree.boxes[box].parent
+                self.of(outer).pop(Item("box", box), None)
+                box = outer
+
+    def close(self) -> None:
+        """Write what boxes hold into the tree."""
+        for box, held in self._held.items():
+            self._tree.boxes[box].items = list(held)
+
+
+def _last(contents: _Contents, slots: Slots, item: Item) -> int:
     """The last node that stands in a slot, or in a box: nodes are made in topological order."""
     last, inside = -1, [item]
     while inside:
@@ -132,17 +176,5 @@ def _last(tree: Tree, slots: Slots, item: Item) -> int:
         if kind == "slot":
             last = max(last, slots.nodes[index][-1])
         else:
-            inside += tree.boxes[index].items
+            inside += contents.of(index)
     return last
-
-
-def _move(tree: Tree, items: list[Item]) -> None:
-    """Take items out of the boxes that hold them, and boxes that are empty then out of theirs."""
-    gone = set(items)
-    holders = [tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
-    for box in dict.fromkeys(holders):
-        tree.boxes[box].items = [item for item in tree.boxes[box].items if item not in gone]
-        while not tree.boxes[box].items and tree.boxes[box].parent >= 0:
-            outer = tree.boxes[box].parent
-            tree.boxes[outer].items.remove(Item("box", box))
-            box = outer

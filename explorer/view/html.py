@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from explorer.record import Recording
+from explorer.record.uncollected import uncollected
 from explorer.view.bundle import script, stylesheet
 from explorer.view.drawing import draw
 from explorer.view.markup import Markup, element
@@ -28,10 +29,11 @@ _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !imp
 
 def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
-    drawing = draw(recording)
-    held = payload(recording, theme=theme, position=position, drawing=drawing)
-    picture = Markup(svg(recording, theme=theme, drawing=drawing))
-    return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
+    with uncollected():
+        drawing = draw(recording)
+        held = payload(recording, theme=theme, position=position, drawing=drawing)
+        picture = Markup(svg(recording, theme=theme, drawing=drawing))
+        return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
 
 
 def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:

@@ -28,7 +28,7 @@ def _order(rows: list[list[int]], graph: Graph) -> None:
     above: list[list[int]] = [[] for _ in graph.sizes]
     below: list[list[int]] = [[] for _ in graph.sizes]
     for tail, head in graph.edges:
-        if min(tail, head) >= 0:
+        if tail >= 0 and head >= 0:
             above[head].append(tail)
             below[tail].append(head)
     place = [0.0] * len(graph.sizes)

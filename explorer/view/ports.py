@@ -47,7 +47,7 @@ def find_ports(tree: Tree, slots: Slots) -> Ports:
         segments = list(paths.segments(producer, consumer))
         leaving = [segment for segment in segments if segment[2] < 0]
         entering = [segment for segment in segments if segment[1] < 0]
-        shared = [segment for segment in segments if min(segment[1:]) >= 0]
+        shared = [segment for segment in segments if segment[1] >= 0 and segment[2] >= 0]
         for (box, tail, head), (inner, _, end) in pairwise([*leaving, *shared, *reversed(entering)]):
             if head < 0:
                 crossings.setdefault((box, 1), {})[tail, _outside(end)] = None

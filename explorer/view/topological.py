@@ -11,7 +11,7 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
     readers: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for tail, head in edges:
-        if min(tail, head) >= 0:
+        if tail >= 0 and head >= 0:
             readers[tail].append(head)
             missing[head] += 1
     level = [0 if missing[index] == 0 else -1 for index in range(count)]

@@ -14,7 +14,9 @@ import pytest
 import explorer as ex
 from explorer.formats.pnnx.param import parse
 from explorer.plan import plan
+from explorer.view.html import html
 from tests.bench.contest import table
+from tests.bench.test_view import flat
 
 pytestmark = pytest.mark.bench
 
@@ -33,9 +35,9 @@ def micros(work: Callable[[], Any], count: int) -> float:
     """The least of three times, in µs for each of ``count``."""
     spent = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         work()
-        spent.append(time.perf_counter() - began)
+        spent.append(time.process_time() - began)
     return min(spent) / count * 1e6
 
 
@@ -77,3 +79,25 @@ def test_unknown_operator_types_cost_what_operators_do(tmp_path: Path) -> None:
         row.append(f"{micros(lambda path=path: ex.open(path).check(), size):.2f}")
     print(table("checking a .param, µs an operator", ["file", *map(str, SIZES)], [["unknown types", *row]], ["numpy"]))
     assert len(row) == len(SIZES)
+
+
+def test_a_page_costs_what_its_nodes_do() -> None:
+    """Reach for equal figures in a row: 10⁵ nodes side by side, in many batches, are a page as 10³ are."""
+    shapes: dict[str, Callable[[int], list[ex.Expr]]] = {
+        "random": flat,
+        "one reader of all": lambda size: [ex.add_n(*[ex.tanh(ex.tensor(np.ones(2))) for _ in range(size // 2)])],
+        "all roots": lambda size: [ex.tanh(ex.tensor(np.ones(2)) * float(index)) for index in range(size // 2)],
+        "a chain": lambda size: [reduce(lambda x, _: ex.tanh(x), range(size), ex.tensor(np.ones(2)))],
+    }
+    rows = []
+    for name, build in shapes.items():
+        row = []
+        for size in SIZES:
+            made = ex.EvalPlan(record="off")
+            for root in build(size):
+                made.register(root)
+            recording = made.prepare().recording
+            row.append(micros(lambda recording=recording: html(recording), size))
+        rows.append([name, *[f"{figure:.1f}" for figure in row]])
+    print(table("a page, µs a node", ["program", *[f"{size:,}" for size in SIZES]], rows, ["numpy"]))
+    assert len(rows) == len(shapes)
