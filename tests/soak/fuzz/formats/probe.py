@@ -14,7 +14,6 @@ import numpy as np
 
 import explorer as ex
 from explorer.cli.main import main
-from explorer.core.errors import ReaderError
 from explorer.net import Net
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
@@ -41,9 +40,6 @@ def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
         net = ex.open(path)
         repr(net)
         net.check()
-        for problem in net.problems().values():
-            if isinstance(problem.__cause__, ex.ReaderError) and problem.__cause__.__cause__ is not None:
-                raise problem.__cause__.__cause__
         plan = net.look()  # refused for a net of nothing but plain values, or where the file notes no shape at all
     except ex.ExplorerError as error:
         _foreseen(error)
@@ -100,11 +96,19 @@ def command(arguments: list[str]) -> None:
 
 def _foreseen(error: ex.ExplorerError) -> None:
     """Raise an error that is explorer's by its class alone: what nobody foresaw, or memory that was not there."""
-    cause = error.__cause__ or error.__context__
-    if isinstance(error, ReaderError) or (isinstance(cause, MemoryError) and not isinstance(cause, ex.ExplorerError)):
-        raise cause or error
+    found: BaseException | None = error
+    while found is not None:
+        cause = found.__cause__ or found.__context__
+        if isinstance(found, ex.ReaderError) or _is_lack(cause):
+            raise cause or found
+        found = cause
     if not str(error).strip():
         raise BrokenPromiseError("an error without a message") from error
+
+
+def _is_lack(error: BaseException | None) -> bool:
+    """Tell whether memory was not there: a claim above the budget is refused before that."""
+    return isinstance(error, MemoryError) and not isinstance(error, ex.ExplorerError)
 
 
 def _run(net: Net, plan: EvalPlan) -> None:
