@@ -75,6 +75,10 @@ class Held:
         """The values of a graph's tensors for those that it was planned for, until they are given back."""
         self.program.lend(zip(self._places, tensors, strict=True))
 
+    def give_back(self) -> None:
+        """Hold no graph's values."""
+        self.program.give_back(self._places)
+
 
 class PlanCache:
     """Programs by structure; who takes one out has it alone until it is put back."""
@@ -95,7 +99,7 @@ class PlanCache:
 
     def put(self, key: Hashable, held: Held) -> None:
         """Keep a program; those that were not used for longest go."""
-        held.program.give_back()
+        held.give_back()
         if held.nbytes > _BYTES // 2:
             return
         with self._lock:

@@ -94,10 +94,11 @@ class Program:
         for slot, run in self._views:
             values[slot] = run(values)
 
-    def give_back(self) -> None:
-        """Hold no leaf's value."""
-        for slot in range(len(self.planned.schedule.leaves)):  # leaves come first in the table
-            self.values[slot] = None
+    def give_back(self, slots: Iterable[int | None]) -> None:
+        """Hold no value that was lent, nor a view of one; tensors that rules of the plan brought in stay."""
+        for slot in (*slots, *[slot for slot, _ in self._views]):
+            if slot is not None:
+                self.values[slot] = None
 
     def _drop_elsewhere(self) -> None:
         """Values on other devices, and views of them, go when they were read last: no arena holds them."""

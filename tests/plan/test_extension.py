@@ -66,6 +66,35 @@ def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
     assert not [choice for choice in plan([ex.tanh(x)]).graph.choices if choice.link == "ProductOfThree"]
 
 
+@pytest.mark.spec("P-9", "M-D4")
+def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
+    """A link may put in what was recorded before and is not in the graph: the tensor that a user's data stores, say.
+
+    It is told in the recording, and a program that is kept for the next such graph still has it.
+    """
+    stored = ex.tensor(np.array([1.0, 10.0]))
+    scales = (stored * 2.0).reshape(2, 1)
+
+    class Scaled(ex.Link):
+        """tanh is something else here."""
+
+        roots = (Tanh,)
+
+        def match(self, node: Any, graph: Any) -> Any:
+            return ex.Applied(scales * graph.operand(node, 0), "scaled", {}, "scaled")
+
+    for factor in (1.0, 2.0, 3.0):  # the second and third time the plan is taken from the cache
+        y = ex.tanh(ex.tensor(factor * x.array))
+        plan = ex.EvalPlan()
+        handle = plan.register(y)
+        plan.eval()
+        np.testing.assert_array_equal(handle.data(), factor * x.array * [[2.0], [20.0]])
+        nodes = plan.recording.nodes
+        (decision,) = [each for each in plan.recording.decisions if each.code == "scaled"]
+        assert nodes.label[decision.produced[0]] == "multiply"
+        np.testing.assert_array_equal(ex.evaluate(y), factor * x.array * [[2.0], [20.0]])
+
+
 @pytest.mark.spec("P-9", "M-O4")
 def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
     body = ex.function(lambda v, w: ex.tanh(cube(v) @ w))

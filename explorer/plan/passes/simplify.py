@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError
-from explorer.core.expr import Expr, next_uid, state
+from explorer.core.expr import Expr, state
 from explorer.core.function import Call
 from explorer.core.graph import reachable
 from explorer.core.kernels import runs_on
@@ -99,7 +99,6 @@ class Simplify:
     def _ask(self, node: Expr, links: _Asked, graph: Graph) -> list[Expr]:
         """The nodes that the first link that applies made, in topological order."""
         state.scope, state.origin = node.scope, (node.code, node.instruction)
-        before = next_uid()
         graph.asking = node
         for index, link in links:
             try:
@@ -126,8 +125,8 @@ class Simplify:
                     fix="return one of them",
                 )
             new = graph.resolve(answer.new)
-            fresh = [n for n in reachable([new], stop=lambda n: n.uid < before) if n.uid >= before]
-            fresh = [n for n in fresh if n.uid not in graph.known]
+            # a link may also read what was recorded before, outside of the graph
+            fresh = [n for n in reachable([new], stop=lambda n: n.uid in graph.known) if n.uid not in graph.known]
             _check(link, node, new, fresh, graph)
             missing = [made for made in fresh if not runs_on(made.operation, made.type.device)]
             if missing:
