@@ -124,6 +124,17 @@ def numbers_of(array: Array) -> Array:
     return array if element is None else element.read(array)
 
 
+def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
+    """Raise OverflowError where numbers have no place in an integer dtype; NumPy would wrap them around."""
+    if dtype.kind not in "iu" or value.dtype.kind not in "iuf" or not value.size:
+        return
+    limits = np.iinfo(dtype)
+    smallest, largest = value.min(), value.max()
+    for number in (smallest, largest):
+        if not (limits.min <= (int(number) if np.isfinite(number) else np.inf) <= limits.max):
+            raise OverflowError(f"{number} is not in {limits.min} … {limits.max}")
+
+
 def converted(value: Any, dtype: np.dtype[Any]) -> Array:
     """An array of numbers, or of elements of any type, in another dtype."""
     source = getattr(value, "dtype", None)

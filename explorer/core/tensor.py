@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.device import Device, cpu
-from explorer.core.elements import converted, element_of, is_element, numbers_of
+from explorer.core.elements import converted, element_of, is_element, numbers_of, refuse_beyond
 from explorer.core.errors import OperandError, StateError
 from explorer.core.example import Example
 from explorer.core.expr import Expr, enter
@@ -108,6 +108,7 @@ class Tensor(Expr):
             if not is_element(found.dtype) or (found.dtype.kind == "c" and kind.dtype.kind != "c"):
                 raise TypeError(f"{found.dtype} does not convert to {kind.dtype}")
             storage.version += 1
+            refuse_beyond(found, kind.dtype)
             host.flags.writeable = True
             if element is not None:
                 given = element.array(numbers_of(found))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.device import Device, cpu
-from explorer.core.elements import converted, element_of, numbers_of
+from explorer.core.elements import converted, element_of, numbers_of, refuse_beyond
 from explorer.core.errors import OperandError
 from explorer.core.example import Example
 from explorer.core.expr import Expr, record
@@ -144,6 +144,8 @@ def one_hot_vector(
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
     try:
+        if isinstance(value, np.generic):  # a Python int beyond a dtype raises by itself
+            refuse_beyond(np.asarray(value), dtype)
         with np.errstate(over="ignore"):  # a number beyond a floating dtype is infinite there
             number: Number = numbers_of(converted(value, dtype)).item()
     except (OverflowError, TypeError, ValueError) as error:

@@ -101,3 +101,27 @@ def test_tensors_of_one_storage_are_one_value() -> None:
     assert first.storage.token == second.storage.token
     assert Storage(np.ones(3)).token != storage.token
     assert first is not second
+
+
+@pytest.mark.spec("M-D8", "M-D11")
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_what_does_not_fit_an_integer_is_not_written(dtype: str) -> None:
+    """A number that the dtype does not hold is refused, be it Python's, NumPy's, or among an array's."""
+    limits = np.iinfo(dtype)
+    above: Any = np.float64(2.0) ** (limits.bits + 1)
+    wide = [np.uint64(limits.max + 1)] if limits.max + 1 < 2**64 else []
+    narrow = [np.int64(limits.min - 1)] if limits.min - 1 >= -(2**63) else []
+    wrong = [limits.max + 1, limits.min - 1, above, -above, np.nan, np.inf, np.array([1, np.nan, 2]), *wide, *narrow]
+    tensor = ex.tensor(np.full(3, 7, dtype))
+    for value in wrong:
+        with pytest.raises(ex.OperandError, match="writing"):
+            tensor[:] = value
+        with pytest.raises(ex.OperandError, match="writing"):
+            tensor[0] = value if np.ndim(value) == 0 else value[1]
+        if isinstance(value, np.generic):
+            with pytest.raises(ex.OperandError, match="as an element of dtype"):
+                ex.TrivialTensor(value, (2,), np.dtype(dtype))
+    np.testing.assert_array_equal(tensor.array, [7, 7, 7])
+    for value in (limits.max, np.float64(5), np.int8(3), np.array([1, 2, 3]), [], True):
+        tensor[: np.size(value)] = value
+        np.testing.assert_array_equal(tensor.array[: np.size(value)], np.atleast_1d(value).astype(dtype))
