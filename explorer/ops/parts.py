@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, cast
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.example import Example, real
 from explorer.core.expr import Expr
-from explorer.core.registry import public
+from explorer.core.operators import Operators
+from explorer.core.registry import function, public
 from explorer.core.types import Array, Shape, TensorType
 from explorer.ops.movement import Movement, Reshape
 
@@ -103,8 +105,10 @@ def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @public
 def getitem(x: Expr, index: Any) -> Expr:
-    """The part of ``x`` at ints, slices, None and Ellipsis, as NumPy indexes."""
+    """The part of ``x`` at ints, slices, None, Ellipsis and arrays of whole numbers, as NumPy indexes."""
     entries = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(entry, (list, np.ndarray, Operators)) for entry in entries):
+        return _at_arrays(x, entries)
     given = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if sum(entry is Ellipsis for entry in entries) > 1 or given > x.ndim:
         raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis")
@@ -132,11 +136,79 @@ def getitem(x: Expr, index: Any) -> Expr:
         else:
             raise OperandError(
                 f"index {entry!r} of {x.type}",
-                rule="an expression is indexed by ints, slices, None and Ellipsis",
+                rule="an index must be an int, a slice, None, Ellipsis, or an array of whole numbers",
                 fix="use ex.where to choose by a condition",
             )
     part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Part(tuple(spans))(x)
     return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
+
+
+def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
+    """The elements at arrays of whole numbers, which are broadcast together: their shape replaces their axes.
+
+    It stands where the first of these axes is; in front where others lie between them, as NumPy has it.
+    """
+    dots = [place for place, entry in enumerate(entries) if entry is Ellipsis]
+    consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
+    if len(dots) > 1 or consumed > x.ndim:
+        raise OperandError(
+            f"index {entries!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis"
+        )
+    place = dots[0] if dots else len(entries)
+    entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
+    picked = [place for place, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
+    x = getitem(x, tuple([slice(None) if place in picked else entry for place, entry in enumerate(entries)]))
+    places = [_places(entries[place], x, place) for place in picked]
+    front = picked[0]
+    sizes = tuple([x.shape[place] for place in picked])
+    if picked[-1] - front >= len(picked):
+        front, rest = 0, [axis for axis in range(x.ndim) if axis not in picked]
+        x = function("transpose")(x, (*picked, *rest))
+    take = function("take")
+    if len(places) == 1:
+        return cast("Expr", take(x, places[0], front))
+    known = [numbers for numbers in places if isinstance(numbers, np.ndarray)]
+    if len(known) < len(places):
+        raise OperandError(
+            f"index {entries!r} of {x.type}",
+            rule="an expression must be the only index that chooses places: others beside it are known arrays only",
+            fix="take in two steps, x[:, 0][numbers], or ex.take_along_axis(x, numbers, axis)",
+        )
+    try:
+        together = np.broadcast_arrays(*known)
+    except ValueError as error:
+        raise OperandError(
+            f"index {entries!r} of {x.type}: {error}", rule="arrays of places must have shapes that broadcast together"
+        ) from None
+    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    linear = sum([numbers * stride for numbers, stride in zip(together, strides, strict=True)], np.intp(0))
+    joined = Reshape((*x.shape[:front], math.prod(sizes), *x.shape[front + len(sizes) :]))(x)
+    return cast("Expr", take(joined, np.asarray(linear), front))
+
+
+def _places(entry: Any, x: Expr, axis: int) -> Any:
+    """Whole numbers that choose along an axis, counted from the front where they are known; an expression as it is."""
+    numbers = entry if isinstance(entry, Operators) else np.asarray(entry)
+    if isinstance(numbers, np.ndarray) and isinstance(entry, list) and not numbers.size:
+        numbers = numbers.astype(np.intp)
+    kind: Any = numbers
+    if kind.dtype.kind not in "iu":
+        raise OperandError(
+            f"index of dtype {kind.dtype} at axis {axis} of {x.type}",
+            rule="an array that indexes must hold whole numbers: how many elements a mask picks is not known yet",
+            fix="use ex.where(mask, x, 0) to choose by a condition",
+        )
+    if not isinstance(numbers, np.ndarray):
+        return numbers
+    size = x.shape[axis]
+    if numbers.size and not (-size <= int(numbers.min()) and int(numbers.max()) < size):
+        wrong = int(numbers.min()) if int(numbers.min()) < -size else int(numbers.max())
+        raise OperandError(
+            f"index {wrong} of axis {axis} of {x.type}",
+            rule=f"an index must lie in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
+        )
+    numbers = numbers.astype(np.intp)
+    return np.where(numbers < 0, numbers + size, numbers)
 
 
 def _position(index: int, x: Expr, axis: int) -> int:

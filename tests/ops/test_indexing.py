@@ -1,0 +1,62 @@
+"""Expressions are indexed by arrays of whole numbers as NumPy's arrays are; gradients are added to where they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+
+VALUES = np.random.default_rng(0).normal(size=(4, 5, 3))
+R, J, S = np.array([-1, 0, 2]), np.array([[1], [0]]), slice(None)
+INDICES: tuple[Any, ...] = (
+    *(R, [1, 2], [], np.array(1), (R, S, 1), (S, R), (S, R, R), (R, R), (R, J), (R, S, J), (0, S, R), (0, R)),
+    *((S, 0, R), (S, R, 0), (None, R), (R, None, R), (..., R), (R, ..., 0), (np.array(1), R), (R, slice(1, 3))),
+    *((J, S, slice(None, None, -1)), (np.int64(1), R), (J, J, J), (S, None, R, S), (None, 0, None, R)),
+    *(np.array([0, 2], np.uint8), (R, R, 0), (R, 0, R), (slice(0, 0), R)),
+)
+
+
+@pytest.mark.spec("M-O1", "M-D8")
+@pytest.mark.parametrize("index", INDICES, ids=repr)
+def test_arrays_of_whole_numbers_index_as_in_numpy(index: Any) -> None:
+    """x[numbers], beside slices, ints, None and Ellipsis; what is taken twice has both gradients."""
+    x = ex.tensor(VALUES)
+    expected = VALUES[index]
+    y = x[index]
+    assert y.shape == expected.shape
+    np.testing.assert_array_equal(ex.evaluate(y), expected)
+    gradient = np.zeros_like(VALUES)
+    np.add.at(gradient, index, 2 * expected)
+    np.testing.assert_allclose(ex.evaluate(ex.grad((y * y).sum(), x)), gradient, rtol=1e-14)
+
+
+@pytest.mark.spec("M-O1")
+def test_an_expression_of_whole_numbers_indexes() -> None:
+    x, numbers = ex.tensor(VALUES), ex.tensor(R) * 1
+    np.testing.assert_array_equal(ex.evaluate(x[numbers]), VALUES[R])
+    np.testing.assert_array_equal(ex.evaluate(x[1:, numbers, ::-1]), VALUES[1:, R, ::-1])
+    with pytest.raises(ex.OperandError, match="must be the only index that chooses places"):
+        x[numbers, 0]
+
+
+@pytest.mark.spec("M-O2")
+@pytest.mark.parametrize(
+    ("index", "rule"),
+    [
+        (VALUES > 0, "must hold whole numbers"),
+        ([True, False, True, True], "must hold whole numbers"),
+        ([0.5], "must hold whole numbers"),
+        ([4], "must lie in -4 … 3"),
+        ((S, [-6]), "must lie in -5 … 4"),
+        ((R, R[:2]), "broadcast together"),
+        ((R, R, R, R), "at most 3 indices"),
+        ((..., ..., R), "one Ellipsis"),
+    ],
+    ids=repr,
+)
+def test_wrong_indices_are_refused_when_they_are_written(index: Any, rule: str) -> None:
+    with pytest.raises(ex.OperandError, match=rule):
+        ex.tensor(VALUES)[index]
