@@ -16,10 +16,11 @@ from explorer.ops.reduce import max
 
 
 @public
-def adaptive_max_pool(x: Any, output: tuple[int, ...]) -> Expr:
+def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
     """The largest elements of ``output`` windows along the last axes; window i reaches from ⌊i·L/l⌋ to ⌈(i+1)·L/l⌉."""
     (x,) = as_operands((x,))
-    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in output]
+    sizes = output if isinstance(output, (tuple, list)) else (output,)
+    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(
             f"adaptive_max_pool: {counts} windows of {x.type}",

@@ -201,15 +201,21 @@ def _far(t: Array, a: float) -> Array:
     return far
 
 
+def _step(step: Any) -> float:
+    if not isinstance(step, (int, float, np.integer, np.floating)):
+        raise OperandError(f"resize: the step {step!r}", rule="a step must be a number", fix="steps=2.0")
+    return float(step)
+
+
 @public
 def resize(
     x: Any,
-    size: tuple[int, ...],
-    axes: tuple[int, ...] | None = None,
+    size: int | tuple[int, ...],
+    axes: int | tuple[int, ...] | None = None,
     *,
     method: str = "linear",
     coordinates: str = "half_pixel",
-    steps: tuple[float, ...] | None = None,
+    steps: float | tuple[float, ...] | None = None,
     coefficient: float = -0.75,
 ) -> Expr:
     """``x`` with other lengths of axes, of the last ones for None: see ``Resample`` for the methods.
@@ -219,14 +225,17 @@ def resize(
     (x,) = as_operands((x,))
     given = size if isinstance(size, (tuple, list)) else (size,)
     sizes = [whole(length, "resize: a size") for length in given]
-    places = tuple(range(x.ndim - len(sizes), x.ndim)) if axes is None else tuple(axes)
+    places: tuple[int, ...] = tuple(range(x.ndim - len(sizes), x.ndim))
+    if axes is not None:
+        places = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
     if len(places) != len(sizes) or len(sizes) > x.ndim or len(normalize_axes(places, x.ndim, "resize")) != len(sizes):
         raise OperandError(f"resize: {x.type} to {size!r} along {axes!r}", rule="there is one size for each axis")
-    distances = steps if steps is not None else [None] * len(sizes)
+    distances: Any = [None] * len(sizes) if steps is None else steps
+    distances = distances if isinstance(distances, (tuple, list)) else [distances]
     if len(distances) != len(sizes):
         raise OperandError(f"resize: steps {steps!r} for the sizes {size!r}", rule="there is one step for each axis")
     jobs = [
-        (axis % x.ndim, length, x.shape[axis] / max(length, 1) if step is None else float(step))
+        (axis % x.ndim, length, x.shape[axis] / max(length, 1) if step is None else _step(step))
         for axis, length, step in zip(places, sizes, distances, strict=True)
     ]
     y: Expr = x

@@ -29,7 +29,7 @@ from explorer.ops.transcendental import rsqrt
 def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
     """The variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
     (x,) = as_operands((x,))
-    axes = normalize_axes(axis, x.ndim, "var")
+    axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
     squares = _squares(x - mean(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)
@@ -82,11 +82,16 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12) -
     return y
 
 
+def _last(x: Expr, count: int) -> tuple[int, ...]:
+    """The last axes, as many as are asked for."""
+    return tuple(range(x.ndim - whole(count, "axes: how many of the last ones"), x.ndim))
+
+
 @public
 def layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5) -> Expr:
     """(x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their shape."""
     (x,) = as_operands((x,))
-    last = tuple(range(x.ndim - axes, x.ndim))
+    last = _last(x, axes)
     centred = x - mean(x, last, keepdims=True)
     y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
     y = y if scale is None else y * scale
@@ -97,7 +102,7 @@ def layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, e
 def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None) -> Expr:
     """x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's own (that of 1) for None."""
     (x,) = as_operands((x,))
-    last = tuple(range(x.ndim - axes, x.ndim))
+    last = _last(x, axes)
     epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
     y: Expr = x * rsqrt(mean(square(x), last, keepdims=True) + epsilon)
     return y if scale is None else y * scale

@@ -17,7 +17,7 @@ from explorer.ops.conv import Conv2dImageGradient, conv2d
 from explorer.ops.movement import expand_dims, transpose
 from explorer.ops.padding import pad
 from explorer.ops.parts import getitem
-from explorer.ops.window import Padding, Pair, both_sides, pair
+from explorer.ops.window import Padding, Pair, both_sides, for_each, pair
 
 _PHASE = 16
 """operators that a phase of a transposed convolution counts for: it is a convolution of its own, in pieces"""
@@ -123,14 +123,15 @@ def conv3d(
     filters: Any,
     bias: Any = None,
     *,
-    strides: tuple[int, int, int] = (1, 1, 1),
-    padding: tuple[Any, ...] = (0, 0, 0),
-    dilation: tuple[int, int, int] = (1, 1, 1),
+    strides: int | tuple[int, int, int] = 1,
+    padding: int | tuple[Any, ...] = 0,
+    dilation: int | tuple[int, int, int] = 1,
     groups: int = 1,
 ) -> Expr:
     """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d.
 
-    Padding is one number for each axis, or a pair (before, after).
+    Strides, padding and dilation are one number for all three axes, or one for each; padding also a pair (before,
+    after) for each.
     """
     x, filters = as_operands((x, filters))
     if x.ndim != 5 or filters.ndim != 5:
@@ -138,29 +139,30 @@ def conv3d(
             f"conv3d: given {x.type} and {filters.type}",
             rule="volumes are (N, C, D, H, W), filters (O, C / groups, d, h, w)",
         )
-    if any(len(given) != 3 for given in (strides, padding, dilation)) or strides[0] < 1 or dilation[0] < 1:
+    steps = [whole(step, "strides") for step in for_each(strides, 3, "strides")]
+    spread = [whole(step, "dilation") for step in for_each(dilation, 3, "dilation")]
+    sides = [pair(given, "padding") for given in for_each(padding, 3, "padding")]
+    if min(*steps, *spread) < 1 or min(map(min, sides)) < 0:
         raise OperandError(
             f"conv3d: strides {strides}, padding {padding}, dilation {dilation}",
-            rule="each has three whole numbers ≥ 1 or, padding, ≥ 0",
+            rule="strides and dilation must be at least 1, padding at least 0",
+            fix="strides=1, padding=0, dilation=1",
         )
-    sides = [pair(given, "padding") for given in padding]
     deep = pad(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
-    count = (deep.shape[2] - dilation[0] * (filters.shape[2] - 1) - 1) // strides[0] + 1
+    count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
     if count < 1 or not filters.shape[2]:
         raise OperandError(f"conv3d: given {x.type} and {filters.type}", rule="the filter fits into the padded volume")
 
     def plane(depth: int) -> Expr:
-        first = depth * dilation[0]
-        layers = getitem(
-            deep, (slice(None), slice(None), slice(first, first + (count - 1) * strides[0] + 1, strides[0]))
-        )
+        first = depth * spread[0]
+        layers = getitem(deep, (slice(None), slice(None), slice(first, first + (count - 1) * steps[0] + 1, steps[0])))
         images = transpose(layers, (0, 2, 1, 3, 4))
         y = conv2d(
             reshape(images, (images.shape[0] * count, *images.shape[2:])),
             getitem(filters, (slice(None), slice(None), depth)),
-            strides=strides[1:],
+            strides=(steps[1], steps[2]),
             padding=(sides[1], sides[2]),
-            dilation=dilation[1:],
+            dilation=(spread[1], spread[2]),
             groups=groups,
         )
         return reshape(y, (x.shape[0], count, *y.shape[1:]))

@@ -56,11 +56,20 @@ class Window(NamedTuple):
 
 def pair(value: int | tuple[int, ...] | list[int], what: str) -> Pair:
     """One number for both axes, or one for each."""
-    given = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
-    found = tuple([whole(number, what) for number in given])
-    if len(found) != 2:
-        raise OperandError(f"{what} {value!r}", rule="there is one number for rows and columns, or one for each")
-    return found[0], found[1]
+    rows, columns = for_each(value, 2, what)
+    return whole(rows, what), whole(columns, what)
+
+
+def for_each(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    """What is given for each of ``count`` axes, or once for all of them."""
+    found = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    if len(found) != count:
+        raise OperandError(
+            f"{what} {value!r}",
+            rule=f"there must be one number for all {count} axes, or one for each",
+            fix=f"{what}=1, or {what}={(1,) * count}",
+        )
+    return found
 
 
 def both_sides(value: int | tuple[Any, ...] | list[Any]) -> Padding:

@@ -1,0 +1,110 @@
+"""Whole numbers and tuples of them, as arguments of every function that records: one number may stand for a tuple."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.core.errors import ExplorerError
+
+RANDOM = np.random.default_rng(0)
+
+
+def real(*shape: int) -> Any:
+    return ex.tensor(RANDOM.uniform(0.2, 0.8, shape))
+
+
+def whole(*shape: int) -> Any:
+    return ex.tensor(RANDOM.integers(0, 2, shape))
+
+
+GIVEN = (1, 0, -1, 2, (1,), (1, 1), (1, 1, 1), (1, 2, 3, 4, 5, 6), (), [1], ((1, 1), (0, 0)), 1.5, "a", None)
+MORE = ((1.5, 1), np.int64(1), (np.int64(1), 1))
+OPERANDS: dict[str, tuple[Any, ...]] = {
+    "conv1d": (real(1, 2, 5), real(2, 2, 3)),
+    "conv2d": (real(1, 2, 5, 5), real(2, 2, 3, 3)),
+    "conv3d": (real(1, 2, 4, 4, 4), real(2, 2, 3, 3, 3)),
+    "conv_transpose1d": (real(1, 2, 5), real(2, 2, 3)),
+    "conv_transpose2d": (real(1, 2, 5, 5), real(2, 2, 3, 3)),
+    **dict.fromkeys(
+        ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool", "resize", "pixel_shuffle"),
+        (real(1, 4, 6, 6),),
+    ),
+    **dict.fromkeys(
+        ("pixel_unshuffle", "channel_shuffle", "group_norm", "instance_norm", "local_response_norm"),
+        (real(1, 4, 6, 6),),
+    ),
+    "attention": (real(2, 3, 4), real(2, 3, 4), real(2, 3, 4)),
+    "batch_norm": (real(2, 3, 4), real(3), real(3)),
+    "concatenate": ([real(2, 3), real(2, 3)],),
+    "stack": ([real(2, 3), real(2, 3)],),
+    "one_hot": (whole(4),),
+    "take": (real(3, 4), whole(2)),
+    "take_along_axis": (real(3, 4), whole(3, 4)),
+    "tensordot": (real(2, 3), real(3, 2)),
+    "softmax_gradient": (real(2, 3), real(2, 3)),
+    "where": (ex.tensor([True, False]), real(2), real(2)),
+}
+"""function → its operands, where they are not one matrix"""
+NO_OPERANDS = {"as_expr", "dynamic", "einsum", "getitem", "grad", "tensor"}
+"""functions whose first argument is something else, or that are tested apart"""
+
+
+def recording() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]]:
+    """Each function with operands, and the names of its arguments that are numbers or tuples."""
+    found = {}
+    for name, call in sorted(registry.functions.items()):
+        if not inspect.isfunction(call) or not call.__module__.startswith("explorer.ops") or name in NO_OPERANDS:
+            continue
+        operands = OPERANDS.get(name, (real(2, 3),))
+        others = [
+            key
+            for key, value in [*inspect.signature(call).parameters.items()][len(operands) :]
+            if any(word in str(value.annotation) for word in ("int", "tuple", "Pair", "Padding", "Shape"))
+        ]
+        if others:
+            found[name] = (call, operands, others)
+    return found
+
+
+RECORDING = recording()
+
+
+@pytest.mark.spec("M-O2")
+@pytest.mark.parametrize("name", RECORDING)
+def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
+    """Whatever stands for a number or a tuple, the call records or raises an ExplorerError: nothing foreign escapes."""
+    call, operands, others = RECORDING[name]
+    required = [key for key, value in inspect.signature(call).parameters.items() if value.default is value.empty]
+    lacking = required[len(operands) :]
+    for key in others:
+        for given in (*GIVEN, *MORE):
+            for rest in (1, (1, 1)) if [each for each in lacking if each != key] else (1,):
+                arguments = {**dict.fromkeys(lacking, rest), key: given}
+                try:
+                    call(*operands, **arguments)
+                except ExplorerError:
+                    continue
+                except Exception as error:
+                    raise AssertionError(f"{name}({arguments}): {error!r}") from error
+
+
+@pytest.mark.spec("M-O2", "I-6")
+def test_one_number_stands_for_every_axis() -> None:
+    """strides=1, padding=1 of every convolution and pool is what one number for each axis is."""
+    for name, key, rank in (
+        *[("conv3d", key, 3) for key in ("strides", "padding", "dilation")],
+        *[("conv2d", key, 2) for key in ("strides", "padding", "dilation")],
+        *[("conv_transpose2d", key, 2) for key in ("strides", "padding", "dilation")],
+        *[("max_pool2d", "size", 2), ("avg_pool2d", "size", 2), ("adaptive_avg_pool2d", "output", 2)],
+    ):
+        operands = OPERANDS[name]
+        once = getattr(ex, name)(*operands, **{key: 1})
+        each = getattr(ex, name)(*operands, **{key: (1,) * rank})
+        np.testing.assert_array_equal(ex.evaluate(once), ex.evaluate(each), err_msg=f"{name} {key}")
