@@ -21,7 +21,13 @@ REDUCTIONS: Mapping[str, str] = {
 }
 """ufunc → the operation that its ``reduce`` records"""
 
-UFUNCS: Mapping[str, str] = {"rint": "round_half_even", "matmul": "matmul"}
+UFUNCS: Mapping[str, str] = {
+    "degrees": "rad2deg",
+    "divmod": "divmod",
+    "matmul": "matmul",
+    "radians": "deg2rad",
+    "rint": "round_half_even",
+}
 """ufunc → the operation, where its name is another one, or where its kernel is more than the ufunc"""
 
 

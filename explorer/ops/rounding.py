@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from explorer.core.example import Example, integers, real
 from explorer.core.expr import Expr
+from explorer.core.registry import public
 from explorer.ops.base import Ufunc
 
 _STEPS = "constant wherever it has a derivative"
@@ -50,6 +53,12 @@ class FloorDivide(Ufunc):
     """⌊a / b⌋."""
 
     ufunc, nondifferentiable, weight, examples = np.floor_divide, _STEPS, 4, _QUOTIENTS
+
+
+@public
+def divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """⌊a / b⌋, and what is left of a."""
+    return floor_divide(a, b), remainder(a, b)
 
 
 class Fmod(Ufunc):

@@ -114,6 +114,66 @@ class Log10(Ufunc):
         return (g / (x * math.log(10)),)
 
 
+class Log2(Ufunc):
+    """The logarithm to base 2; −∞ at 0, NaN below."""
+
+    ufunc, monotone, weight, examples = np.log2, True, EXPENSIVE, _POSITIVE
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g / (x * math.log(2)),)
+
+
+class Exp2(Ufunc):
+    """2 to the power x."""
+
+    ufunc, range, monotone, weight, examples = np.exp2, "positive", True, EXPENSIVE, _ANY
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * (y * math.log(2)),)
+
+
+class Cbrt(Ufunc):
+    """The cube root, of negative numbers too."""
+
+    ufunc, monotone, weight, examples = np.cbrt, True, EXPENSIVE, _POSITIVE
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g / (3 * square(y)),)
+
+
+class Deg2rad(Ufunc):
+    """An angle in radians, given in degrees."""
+
+    ufunc, linear, monotone, examples = np.deg2rad, True, True, _ANY
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * (math.pi / 180),)
+
+
+class Rad2deg(Ufunc):
+    """An angle in degrees, given in radians."""
+
+    ufunc, linear, monotone, examples = np.rad2deg, True, True, _ANY
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * (180 / math.pi),)
+
+
+class Logaddexp2(Ufunc):
+    """log₂(2ᵃ + 2ᵇ), without overflow."""
+
+    ufunc, commutative, associative, weight = np.logaddexp2, True, True, 2 * EXPENSIVE
+    examples = (Example(real(2, 3), real(3)),)
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        sigmoid, scaled = function("sigmoid"), (a - b) * math.log(2)
+        return g * sigmoid(scaled), g * sigmoid(-scaled)
+
+
 class Logaddexp(Ufunc):
     """log(eᵃ + eᵇ), without overflow."""
 
@@ -142,3 +202,4 @@ class Rsqrt(Elementwise):
 
 arcsin, arccos, arctan, arctan2, sinh, cosh = Arcsin(), Arccos(), Arctan(), Arctan2(), Sinh(), Cosh()
 arcsinh, arccosh, arctanh, log10, logaddexp, rsqrt = Arcsinh(), Arccosh(), Arctanh(), Log10(), Logaddexp(), Rsqrt()
+log2, exp2, cbrt, deg2rad, rad2deg, logaddexp2 = Log2(), Exp2(), Cbrt(), Deg2rad(), Rad2deg(), Logaddexp2()

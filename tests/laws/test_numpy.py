@@ -263,8 +263,8 @@ def test_a_ufuncs_reduce_is_numpys(name: str) -> None:
 def test_an_operation_of_a_ufuncs_name_alone_is_not_recorded_for_it() -> None:
     """A user's operation called as a ufunc is recorded for it only where it declares the ufunc as its own."""
 
-    class Heaviside(ex.Elementwise):
-        """Another function under the name of np.heaviside."""
+    class Nextafter(ex.Elementwise):
+        """Another function under the name of np.nextafter."""
 
         examples = (ex.Example(ex.real(3), ex.real(3)),)
         nondifferentiable = "it is a test"
@@ -274,6 +274,6 @@ def test_an_operation_of_a_ufuncs_name_alone_is_not_recorded_for_it() -> None:
 
     try:
         with pytest.raises(ex.UnknownNameError):
-            np.heaviside(ex.tensor([1.0]), 2.0)
+            np.nextafter(ex.tensor([1.0]), 2.0)
     finally:
-        del registry.operations["heaviside"], registry.functions["heaviside"]
+        del registry.operations["nextafter"], registry.functions["nextafter"]
