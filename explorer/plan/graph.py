@@ -46,6 +46,8 @@ class Graph:
         """uids of the live nodes that are computed once for all runs"""
         self.rows: dict[int, tuple[Expr, int]] = {}
         """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
+        self.notes: dict[type, object] = {}
+        """what links remember of the graph, by its class"""
         self.asking: Expr | None = None
         """the node at which a link is asked"""
         self.counting: set[int] = set()

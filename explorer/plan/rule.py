@@ -54,6 +54,8 @@ class Link(ABC):
     over: ClassVar[tuple[type[Operation], ...]] = ()
     """operations of which one makes an operand wherever the structure is, at a node of one or two operands; none named:
     whatever makes the operands"""
+    among: ClassVar[tuple[type[Operation], ...]] = ()
+    """operations of which a graph holds one wherever the structure is in it; none named: any graph may hold it"""
     concrete: ClassVar[bool] = False
     """the link looks at the concrete types of operands: where dynamic data hides one, that is told as its refusal"""
 

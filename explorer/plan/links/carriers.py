@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
+from explorer.core.types import Shape
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
 from explorer.ops.base import reshape
 from explorer.ops.elementwise import Exp, Negative, Reciprocal, Sigmoid, SigmoidGradient, Sqrt, Square, tanh
@@ -17,12 +18,10 @@ from explorer.ops.reduce import Mean, Sum
 from explorer.ops.transcendental import Cosh, Rsqrt, Sinh
 from explorer.plan.links.exponents import Atom, added, axes_of, moved_all, one_plus
 from explorer.plan.links.exponents import scaled as times_exponent
+from explorer.plan.links.mantissas import Mantissa
 from explorer.plan.links.match import constant
 from explorer.plan.links.places import groups
 from explorer.plan.links.scaled import Rule, Scaled, Term, Terms
-
-_TERMS = 12
-"""terms of an addition that are looked at"""
 
 
 def _exp(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -47,7 +46,7 @@ def _cosh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
 
 def _sinh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     (power,) = _cosh(terms, node, operands)
-    return [replace(power, mantissa=tanh(operands[0]))]
+    return [replace(power, mantissa=Mantissa.of(tanh(operands[0])))]
 
 
 def _negative(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -92,8 +91,6 @@ def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
 
 
 def _add(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
-    if len(operands) > _TERMS:
-        return None
     found = terms.of(operands[0])
     for operand in operands[1:]:
         found = terms.plus(found, terms.of(operand))
@@ -124,10 +121,12 @@ def _moved(term: Term, places: dict[int, int]) -> Term:
     return replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, places))
 
 
-def placed(mantissa: Expr, places: dict[int, int]) -> Expr:
+def placed(mantissa: Mantissa, places: dict[int, int]) -> Mantissa:
     """A mantissa whose axes that are not of size 1 stand elsewhere, in the same order."""
-    sizes = {places[axis - mantissa.ndim]: size for axis, size in enumerate(mantissa.shape) if size != 1}
-    return reshape(mantissa, tuple([sizes.get(place, 1) for place in range(min(sizes, default=0), 0)]))
+    rank = len(mantissa.shape)
+    sizes = {places[axis - rank]: size for axis, size in enumerate(mantissa.shape) if size != 1}
+    shape = tuple([sizes.get(place, 1) for place in range(min(sizes, default=0), 0)])
+    return mantissa if shape == mantissa.shape else Mantissa(shape, lambda: reshape(mantissa.value(), shape))
 
 
 def _broadcast(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -141,9 +140,19 @@ def _transpose(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     for term in terms.of(operands[0]):
         mantissa = term.mantissa
         if mantissa is not None:
-            mantissa = Transpose(axes)(reshape(mantissa, (1,) * (node.ndim - mantissa.ndim) + mantissa.shape))
+            mantissa = _transposed(mantissa, axes)
         found.append(replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, to)))
     return found
+
+
+def _reshaped(mantissa: Mantissa, before: Shape, after: Shape) -> Mantissa:
+    return Mantissa(after, lambda: reshape(broadcast_to(mantissa.value(), before), after))
+
+
+def _transposed(mantissa: Mantissa, axes: tuple[int, ...]) -> Mantissa:
+    whole = (1,) * (len(axes) - len(mantissa.shape)) + mantissa.shape
+    shape = tuple([whole[axis] for axis in axes])
+    return Mantissa(shape, lambda: Transpose(axes)(reshape(mantissa.value(), whole)))
 
 
 def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -161,8 +170,8 @@ def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     for term in terms.of(x):
         mantissa, exponent = term.mantissa, dict[Atom, float]()
         if mantissa is not None:
-            own = {axis - mantissa.ndim for axis, size in enumerate(mantissa.shape) if size != 1}
-            mantissa = placed(mantissa, to) if stays(own) else again(mantissa)
+            own = {axis - len(mantissa.shape) for axis, size in enumerate(mantissa.shape) if size != 1}
+            mantissa = placed(mantissa, to) if stays(own) else _reshaped(mantissa, x.shape, node.shape)
         for atom, times in term.exponent.items():
             whole = {atom: 1.0}
             spread = (
@@ -194,7 +203,8 @@ def _softmax_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> 
 
 def _nll_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
     g, truth, prediction = operands
-    return terms.over([Term(-1.0, truth * (g / truth.sum()), {})], terms.of(prediction))
+    share = Mantissa(truth.shape, lambda: truth * (g / truth.sum()))
+    return terms.over([Term(-1.0, share, {})], terms.of(prediction))
 
 
 def _matmul(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
@@ -246,6 +256,8 @@ _RULES: dict[type[Operation], Rule] = {
     Matmul: _matmul,
 }
 Scaled.rules.update(_RULES)
-Scaled.sources.update((Exp, Softmax, Sigmoid, Cosh, Sinh))
+SOURCES = (Exp, Softmax, Sigmoid, Cosh, Sinh)
+"""operations whose results overflow, or are rounded to 0, though they are positive"""
+Scaled.sources.update(SOURCES)
 CARRIERS = tuple(_RULES)
 """operations through which powers are followed"""

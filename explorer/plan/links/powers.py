@@ -51,6 +51,7 @@ class Powers:
         self._values: list[Expr] = []
         self._parts: dict[int, Exponent] = {}
         """of a variable that was made of several atoms, these, in the places of its axes"""
+        self._found: dict[frozenset[tuple[Atom, float]], list[Share] | None] = {}
 
     # -- from expressions ------------------------------------------------------------------------------------------
 
@@ -126,7 +127,10 @@ class Powers:
 
     def shares(self, exponent: Exponent) -> list[Share] | None:
         """The softmaxes and sigmoids whose product is the power of an exponent; None where it is no such product."""
-        return self._shares(exponent, [_TRIES])
+        key = frozenset(exponent.items())
+        if key not in self._found:
+            self._found[key] = self._shares(exponent, [_TRIES])
+        return self._found[key]
 
     def _shares(self, exponent: Exponent, left: list[int]) -> list[Share] | None:
         if not exponent:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract
@@ -13,20 +12,18 @@ from explorer.ops.elementwise import Log, Log1p, Reciprocal, SigmoidGradient, lo
 from explorer.ops.loss import SoftmaxGradient
 from explorer.ops.transcendental import Log10
 from explorer.plan.graph import Graph
-from explorer.plan.links.carriers import CARRIERS
-from explorer.plan.links.match import is_real
+from explorer.plan.links.carriers import CARRIERS, SOURCES
 from explorer.plan.links.scaled import Scaled, Term, Terms
 from explorer.plan.links.stable import as_node
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
-_known: weakref.WeakKeyDictionary[Graph, Scaled] = weakref.WeakKeyDictionary()
-
 
 def scaled_values(graph: Graph) -> Scaled:
     """The terms of the values of a graph, remembered while the graph lives."""
-    found = _known.get(graph)
+    found = graph.notes.get(Scaled)
     if found is None:
-        found = _known[graph] = Scaled(graph)
+        found = graph.notes[Scaled] = Scaled(graph)
+    assert isinstance(found, Scaled)
     return found
 
 
@@ -35,10 +32,9 @@ class PowersThatCancel(Link):
 
     roots = (Multiply, Divide, Reciprocal, Add, AddN, Subtract, SoftmaxGradient, SigmoidGradient)
     over = CARRIERS
+    among = SOURCES
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        if not is_real(node):
-            return None
         values = scaled_values(graph)
         terms = values.terms(node) or values.cancelled(node)
         if terms is None or not self._is_mended(node, terms, values, graph):
@@ -70,10 +66,9 @@ class LogOfPowers(Link):
 
     roots = (Log, Log1p, Log10)
     over = CARRIERS
+    among = SOURCES
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        if not is_real(node):
-            return None
         values = scaled_values(graph)
         (y,) = graph.operands(node)
         terms = values.terms(y) or values.cancelled(y)
@@ -93,7 +88,7 @@ class LogOfPowers(Link):
         if term.number != 1:
             value = value + math.log(term.number)
         if term.mantissa is not None:
-            value = value + log(term.mantissa)
+            value = value + log(term.mantissa.value())
         if isinstance(node.operation, Log10):
             value = value * (1 / math.log(10))
         return Applied(

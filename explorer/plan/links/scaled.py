@@ -12,7 +12,7 @@ from explorer.core.operation import Operation
 from explorer.core.types import Shape
 from explorer.ops.arithmetic import Multiply, add_n
 from explorer.ops.base import reshape
-from explorer.ops.elementwise import Negative, exp, reciprocal, tanh
+from explorer.ops.elementwise import Negative, exp, tanh
 from explorer.ops.loss import Softmax
 from explorer.ops.movement import broadcast_to
 from explorer.ops.reduce import Sum
@@ -20,6 +20,7 @@ from explorer.ops.structured import full
 from explorer.plan.graph import Graph
 from explorer.plan.links.exponents import Exponent, added, axes_of, one_plus
 from explorer.plan.links.exponents import scaled as times_exponent
+from explorer.plan.links.mantissas import Mantissa, over, times
 from explorer.plan.links.match import constant
 from explorer.plan.links.powers import Powers, Share
 
@@ -32,7 +33,7 @@ class Term:
     """Number · mantissa · eˣ; no mantissa is 1."""
 
     number: float
-    mantissa: Expr | None
+    mantissa: Mantissa | None
     exponent: Exponent
     weighted: bool = False
     """the mantissa is a sum of shares, of which small ones are lost: it may only be multiplied by shares again"""
@@ -63,38 +64,40 @@ class Scaled:
 
     def terms(self, node: Expr) -> Terms | None:
         """The terms of a value; None where no power is in it that this module knows."""
+        found, rules, sources = self._terms, self.rules, self.sources
         node = self.graph.resolve(node)
-        pending, found = [node], self._terms
+        pending = [node]
         while pending:
             current = pending[-1]
-            if current.uid in found:
-                pending.pop()
-                continue
-            rule = self.rules.get(type(current.operation))
-            if rule is None or current.dtype.kind != "f" or not current.size:
-                found[current.uid] = None
-                pending.pop()
-                continue
+            kind = type(current.operation)
             operands = self.graph.operands(current)
-            if type(current.operation) not in self.sources:
-                waiting = [operand for operand in operands[: _TERMS + 1] if operand.uid not in found]
-                if waiting:
-                    pending.extend(waiting)
-                    continue
-                if all(found[operand.uid] is None for operand in operands[: _TERMS + 1]):
-                    found[current.uid] = None
-                    pending.pop()
-                    continue
-            pending.pop()
-            fits = all(operand.size and operand.dtype == current.dtype for operand in operands)
-            terms = rule(self, current, operands) if fits else None
-            if terms is not None and len(terms) > _TERMS:
-                terms = None
-            if terms is not None and not any(term.exponent for term in terms):
-                self._cancelled[current.uid] = terms
-                terms = None
-            found[current.uid] = terms
+            if current.uid in found or kind not in rules or len(operands) > _TERMS:
+                found.setdefault(current.uid, None)
+                pending.pop()
+                continue
+            known, reached = len(pending), kind in sources
+            if not reached:
+                for operand in operands:
+                    if operand.uid in found:
+                        reached = reached or found[operand.uid] is not None
+                    elif type(operand.operation) in rules:
+                        pending.append(operand)
+            if len(pending) == known:
+                pending.pop()
+                found[current.uid] = self._carried(current, operands) if reached else None
         return found[node.uid]
+
+    def _carried(self, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
+        """The terms of a value that may have powers, from those of its operands."""
+        if node.dtype.kind != "f" or not all(operand.size and operand.dtype == node.dtype for operand in operands):
+            return None
+        terms = self.rules[type(node.operation)](self, node, operands)
+        if terms is None or len(terms) > _TERMS:
+            return None
+        if not any(term.exponent for term in terms):
+            self._cancelled[node.uid] = terms
+            return None
+        return terms
 
     def cancelled(self, node: Expr) -> Terms | None:
         """The terms of a value in which all powers cancel."""
@@ -114,9 +117,8 @@ class Scaled:
         if isinstance(node.operation, Multiply):
             first, second = self.graph.operands(node)
             if constant(second, self.graph) == 0:  # what cancelled: a power times it does not overflow
-                return [Term(0.0, first, {})]
-        negatives = sum([isinstance(factor.operation, Negative) for factor in self._factors(node)])
-        return [Term(-1.0, -node, {})] if negatives % 2 else [Term(1.0, node, {})]
+                return [Term(0.0, Mantissa.of(first), {})]
+        return [Term(1.0, Mantissa.of(node), {})]
 
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -135,55 +137,50 @@ class Scaled:
         found = [product(term, inverse) for term in a]
         if divisor.mantissa is None:
             return found
-        return [replace(t, mantissa=quotient(t.mantissa, divisor.mantissa)) for t in found]
+        return [replace(t, mantissa=over(t.mantissa, divisor.mantissa)) for t in found]
 
     def merged(self, terms: Terms) -> Terms:
         """Terms of one mantissa together: those of one exponent, and what 1 − σ(x) is taken of."""
-        found: dict[Any, Terms] = {}
+        if len(terms) == 1:
+            return terms
+        found: dict[Any, list[tuple[Term, int]]] = {}
         for term in terms:
-            own = found.setdefault((self._key(term.mantissa), term.weighted), [])
-            for place, other in enumerate(own):
+            key, sign = self._key(term.mantissa)
+            own = found.setdefault((key, term.weighted), [])
+            for place, (other, of_other) in enumerate(own):
+                number = term.number * sign * of_other
                 if other.exponent == term.exponent:
-                    own[place] = replace(other, number=other.number + term.number)
+                    own[place] = replace(other, number=other.number + number), of_other
                     break
-                if other.number * term.number < 0:
-                    first, second = (other, term) if other.number > 0 else (term, other)
+                if other.number * number < 0:
+                    same = replace(term, number=number, mantissa=other.mantissa)
+                    first, second = (other, same) if other.number > 0 else (same, other)
                     both = self._complement(first, second) or self._complement(second, first)
                     if both is not None:
-                        own[place] = both
+                        own[place] = both, of_other
                         break
             else:
-                own.append(term)
-        every = [term for own in found.values() for term in own]
+                own.append((term, sign))
+        every = [term for own in found.values() for term, _ in own]
         return [term for term in every if term.number != 0] or [replace(every[0], exponent={})]
 
-    def _factors(self, mantissa: Expr | None) -> list[Expr]:
-        """The factors of a mantissa, some of them with another sign."""
-        pending: list[Expr] = [] if mantissa is None else [mantissa]
-        found: list[Expr] = []
+    def _key(self, mantissa: Mantissa | None) -> tuple[tuple[int, ...], int]:
+        """The numbers of a mantissa's factors, in order, and its sign."""
+        pending: list[Expr] = []
+        if mantissa is not None:
+            pending = [factor.value() for factor in mantissa.factors or (mantissa,)]
+        numbers: list[int] = []
+        sign = 1
         while pending:
             node = self.graph.resolve(pending.pop())
-            inner = node
-            while isinstance(inner.operation, Negative):
-                (inner,) = self.graph.operands(inner)
-            if isinstance(inner.operation, Multiply) and len(pending) + len(found) < _TERMS:
-                pending += self.graph.operands(inner)
-                if node is not inner:
-                    found.append(node)
+            if isinstance(node.operation, Negative):
+                sign = -sign
+                pending += self.graph.operands(node)
+            elif isinstance(node.operation, Multiply) and len(pending) + len(numbers) < _TERMS:
+                pending += self.graph.operands(node)
             else:
-                found.append(node)
-        return found
-
-    def _key(self, mantissa: Expr | None) -> tuple[int, ...]:
-        """What a mantissa without its sign is known again by."""
-        keys = []
-        for factor in self._factors(mantissa):
-            inner = factor
-            while isinstance(inner.operation, Negative):
-                (inner,) = self.graph.operands(inner)
-            if inner is factor or not isinstance(inner.operation, Multiply):
-                keys.append(self.exponents.number(inner))
-        return tuple(sorted(keys))
+                numbers.append(self.exponents.number(node))
+        return tuple(sorted(numbers)), sign
 
     def _complement(self, larger: Term, smaller: Term) -> Term | None:
         """n·eᵃ − n·eᵃ·σ(x) as n·eᵃ·σ(−x)."""
@@ -217,7 +214,7 @@ class Scaled:
             return None
         number, power = one_plus(ratio, 1.0)
         half = self.exponents.log(times_exponent(ratio, -0.5))
-        return Term(larger.number * number, tanh(half), added(larger.exponent, power))
+        return Term(larger.number * number, Mantissa.of(tanh(half)), added(larger.exponent, power))
 
     def summed(self, term: Term, axes: tuple[int, ...], shape: Shape) -> Term:
         """A term summed over axes of a value of a shape, which are kept."""
@@ -225,21 +222,28 @@ class Scaled:
         varying = {atom: times for atom, times in term.exponent.items() if axes_of(atom) & places}
         rest = {atom: times for atom, times in term.exponent.items() if atom not in varying}
         count = math.prod([shape[axis] for axis in axes])
+        kept = tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
+        mantissa = term.mantissa
         if not varying:
-            if term.mantissa is None:
+            if mantissa is None:
                 return replace(term, number=term.number * count)
-            return replace(term, mantissa=Sum(axes, True)(broadcast_to(term.mantissa, shape)))
-        if not term.pure and self.exponents.shares(term.exponent) is not None:
-            value = broadcast_to(self.value(replace(term, number=1.0)), shape)
-            return Term(term.number, Sum(axes, True)(value), {})
+            total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(mantissa.value(), shape)))
+            return replace(term, mantissa=total)
+        if not term.pure and self.shares(term) is not None:
+            one = replace(term, number=1.0)
+            total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(self.value(one), shape)))
+            return Term(term.number, total, {})
         x = self.exponents.log(varying)
         x = reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
         inner = tuple([axis for axis in axes if x.shape[axis] > 1])
         exponent = added(rest, self.exponents.total(x, inner))
-        if term.mantissa is None:
+        if mantissa is None:
             return Term(term.number * count / math.prod([x.shape[axis] for axis in inner]), None, exponent)
-        value = broadcast_to(term.mantissa * Softmax(inner)(x), shape)
-        return Term(term.number, Sum(axes, True)(value), exponent, True)
+
+        def weighted() -> Expr:
+            return Sum(axes, True)(broadcast_to(mantissa.value() * Softmax(inner)(x), shape))
+
+        return Term(term.number, Mantissa(kept, weighted), exponent, True)
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -249,7 +253,7 @@ class Scaled:
 
     def value(self, term: Term) -> Expr:
         """A term, computed."""
-        value = term.mantissa
+        value = None if term.mantissa is None else term.mantissa.value()
         shares = self.shares(term)
         powers = [exp(self.exponents.log(term.exponent))] if shares is None else [*map(self.exponents.share, shares)]
         for power in powers:
@@ -270,14 +274,9 @@ class Scaled:
         return values[0] if len(values) == 1 else add_n(*values)
 
 
-def quotient(a: Expr | None, b: Expr) -> Expr:
-    """a / b, 1 / b without an a."""
-    return reciprocal(b) if a is None else a / b
-
-
 def product(a: Term, b: Term) -> Term:
     """The product of two terms."""
-    mantissa = a.mantissa if b.mantissa is None else b.mantissa if a.mantissa is None else a.mantissa * b.mantissa
+    mantissa = times(a.mantissa, b.mantissa)
     number = a.number * b.number
     exponent = added(a.exponent, b.exponent) if number else {}
     return Term(number, mantissa, exponent, a.weighted or b.weighted)

@@ -51,7 +51,7 @@ class Simplify:
         counted. Returns these for the next sweep; None where all nodes are to be asked, since constants below changed.
         """
         graph.counting.clear()
-        chains, folding, inputs = _Chains(), Folding(), graph.inputs
+        chains, folding, inputs = _Chains(graph), Folding(), graph.inputs
         known = folding.known
         outer = state.scope, state.origin
         try:
@@ -154,12 +154,18 @@ _Asked: TypeAlias = list[tuple[int, Link]]
 class _Chains(dict[type, _Asked]):
     """For each kind of operation the links that are asked at it."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph) -> None:
         super().__init__()
         self._over: dict[tuple[type, ...], _Asked] = {}
+        kinds = {type(node.operation) for node in graph.live}
+        self._links = [
+            (index, link)
+            for index, link in enumerate(Link.chain)
+            if not link.among or any(issubclass(kind, link.among) for kind in kinds)
+        ]
 
     def __missing__(self, kind: type) -> _Asked:
-        self[kind] = found = [(index, link) for index, link in enumerate(Link.chain) if link.takes(kind)]
+        self[kind] = found = [(index, link) for index, link in self._links if link.takes(kind)]
         return found
 
     def at(self, kind: type, operands: tuple[Expr, ...]) -> _Asked:
