@@ -55,7 +55,7 @@ class ProductOverFactor(_Cancelling):
     """(n·s) / s is n for such an s, (n·eˣ) / (1 + eˣ) is n·sigmoid(x), (n·eˣ) / Σ eˣ is n·softmax(x)."""
 
     roots = (Divide,)
-    over = (Add, AddN, BroadcastTo, Divide, Multiply, Negative, Reshape, SigmoidGradient, Subtract, Sum)
+    over = (*DIVISORS, AddN, Divide, Negative, SigmoidGradient)
 
 
 @dataclass

@@ -37,10 +37,12 @@ class PowersThatCancel(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         values = scaled_values(graph)
         terms = values.terms(node) or values.cancelled(node)
-        if terms is None or not self._is_mended(node, terms, values, graph):
+        if terms is None or node.uid in values.made or not self._is_mended(node, terms, values, graph):
             return None
+        with values.making():
+            value = as_node(values.total(terms, node), node)
         return Applied(
-            as_node(values.total(terms, node), node),
+            value,
             "powers in {node} may overflow or be rounded to 0 and divide each other: what is left of their exponents"
             " is computed first",
             {"node": node, "terms": len(terms)},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
-from explorer.core.expr import Expr
+from explorer.core.expr import Expr, next_uid
 from explorer.core.operation import Operation
 from explorer.core.types import Shape
 from explorer.ops.arithmetic import Multiply, add_n
@@ -61,6 +62,8 @@ class Scaled:
         self._terms: dict[int, Terms | None] = {}
         """by uid; None for what has no power in it"""
         self._cancelled: dict[int, Terms] = {}
+        self.made: set[int] = set()
+        """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
 
     def terms(self, node: Expr) -> Terms | None:
         """The terms of a value; None where no power is in it that this module knows."""
@@ -98,6 +101,13 @@ class Scaled:
             self._cancelled[node.uid] = terms
             return None
         return terms
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """A context: what is recorded inside stands for powers that cancelled."""
+        first = next_uid()
+        yield
+        self.made.update(range(first, next_uid()))
 
     def cancelled(self, node: Expr) -> Terms | None:
         """The terms of a value in which all powers cancel."""
