@@ -1,5 +1,8 @@
 """Explorer: see what a tensor program is, what a planner does to it, and why, step by step, in Jupyter."""
 
+import explorer.core.interrupts as _interrupts  # noqa: F401  # an interrupt may come while the others are imported
+
+# isort: split
 import difflib
 import os
 import sys

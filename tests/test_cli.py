@@ -196,9 +196,11 @@ def test_what_is_wrong_is_said_in_one_message(
     assert "Traceback" not in caught.err
 
 
-def test_debug_shows_where() -> None:
-    with pytest.raises(ex.FileError):
-        main(["show", "none.param", "--debug"])
+def test_debug_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "none.param", "--debug"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert "explorer: none.param: the file cannot be read" in said
 
 
 def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from explorer.cli import pictures
-from explorer.cli.output import report
+from explorer.cli.terminal import report
 from explorer.core.errors import BudgetError, FileError, OperandError, UnknownNameError
 from explorer.core.types import Array
 from explorer.formats.archive import UNREADABLE
 from explorer.formats.npz import read_arrays
 from explorer.net import Net
+from explorer.record.visible import visible
 
 _PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
 
@@ -74,11 +75,12 @@ def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
     if len(found) == len(names):
         report(f"inputs in order: {', '.join(f'{key} as {name!r}' for key, name in zip(found, names, strict=True))}")
         return dict(zip(names, found.values(), strict=True))
+    keys = [visible(key) for key in found]
     raise FileError(
-        f"{len(found)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(list(found)[:12])}",
+        f"{len(found)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(keys[:12])}",
         path=", ".join(texts),
         rule="there is an array for each input, by its name or in order",
-        fix=f"choose arrays: --input {texts[0]}:{','.join(list(found)[: len(names)]) or 'KEY'}",
+        fix=f"choose arrays: --input {visible(texts[0])}:{','.join(keys[: len(names)]) or 'KEY'}",
     )
 
 

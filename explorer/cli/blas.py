@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from explorer.cli.terminal import say
+
 HELP = "try which of OpenBLAS's kernels multiply fastest here"
 DESCRIPTION = """\
 NumPy's OpenBLAS picks its kernels by the processor, and not always the fastest. Each core that may run here is tried
@@ -25,7 +27,7 @@ def execute(options: argparse.Namespace) -> int:
     trials = run_trials(cores())
     remember(trials)
     own = trials[0]
-    print(f"{processor()}; NumPy multiplies with {own.library or own.wrong}")
+    say(f"{processor()}; NumPy multiplies with {own.library or own.wrong}")
     for trial in trials:
         name = trial.asked or "its own choice"
         if trial.wrong:
@@ -34,10 +36,10 @@ def execute(options: argparse.Namespace) -> int:
             told = f"not there: {trial.core} is used"
         else:
             told = f"{trial.gflops:7.1f} GFLOP/s" + f"  {trial.core}" * (not trial.asked)
-        print(f"  {name:<16}{told}")
+        say(f"  {name:<16}{told}")
     if not own.offers_cores:
-        print("there is nothing to choose: only OpenBLAS has cores that can be asked for")
+        say("there is nothing to choose: only OpenBLAS has cores that can be asked for")
         return 0
     best = fastest(trials)
-    print(f"EXPLORER_BLAS=auto uses {best.asked or 'its own choice: no core is a tenth faster'}")
+    say(f"EXPLORER_BLAS=auto uses {best.asked or 'its own choice: no core is a tenth faster'}")
     return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from explorer.cli.terminal import say, tell
+
 HELP = "list everything that keeps a model from running"
 DESCRIPTION = """\
 List all operators of a model that cannot run (unknown types, with the near known ones; arguments and operands that do
@@ -22,15 +24,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the findings."""
     from explorer.formats import open
-    from explorer.view.visible import visible
 
     net = open(options.file)
     findings = net.check()
     for finding in findings:
-        print("\n".join(visible(line) for line in finding.split("\n")))
+        tell(f"{finding}\n")
     count = len(net.definition.operators)
     if findings:
-        print(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
+        say(f"{net.name}: {len(findings)} finding{'s' * (len(findings) > 1)} in {count} operators")
         return 1
-    print(f"{net.name}: all {count} operators can run")
+    say(f"{net.name}: all {count} operators can run")
     return 0

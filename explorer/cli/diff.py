@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from explorer.cli.output import refuse_inputs, report
+from explorer.cli.output import refuse_inputs
+from explorer.cli.terminal import report, tell
 from explorer.core.errors import FileError
 from explorer.core.opened import content
 from explorer.core.replacing import write_file
@@ -66,7 +66,7 @@ def execute(options: argparse.Namespace) -> int:
             ) from error  # fmt: skip
         text, equal = text + weights.text, equal and not weights.differ
     if output is None:
-        sys.stdout.write(text)
+        tell(text)
     else:
         write_file(output, html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
         report(f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}")

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from explorer.cli.output import report, stem
+from explorer.cli.output import stem
+from explorer.cli.terminal import report
 from explorer.core.errors import ExplorerError
 from explorer.core.replacing import write_file
 

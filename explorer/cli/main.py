@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from explorer import __version__
 from explorer.cli import blas, check, diff, lab, run, show, why
 from explorer.cli.progress import followed
-from explorer.core.errors import ExplorerError
-from explorer.view.visible import visible
+from explorer.cli.terminal import Outlet, complain, terminal
+from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
 _STATUS = """
 exit status:
@@ -25,9 +25,17 @@ No command needs a network, or Graphviz to be installed.
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose messages have no colours, which would be shown as the escapes that they are."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.color = False  # from Python 3.14 on it is true
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="explorer",
         description="See what a model's file holds, what a planner does to it, and why.",
         epilog=_STATUS,
@@ -54,40 +62,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given, handed = list(sys.argv[1:] if arguments is None else arguments), []
     if given[:1] == ["lab"] and "--" in given:
         given, handed = given[: given.index("--")], given[given.index("--") + 1 :]
+    try:
+        with terminal() as errors, raised() as interrupts:
+            return _run(given, handed, errors, interrupts)
+    except KeyboardInterrupt:  # in the moment in which interrupts come to be handled, or no longer are
+        print(LINE, end="", file=sys.stderr)
+        return STATUS
+
+
+def _run(given: Sequence[str], handed: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
     options = parser().parse_args(given, argparse.Namespace(handed=handed))
     try:
-        with followed(sys.stderr):
+        with followed(errors):
             status: int = options.command(options)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print("explorer: interrupted", file=sys.stderr)
-        return 130
-    except (ExplorerError, OSError) as error:
-        if options.debug:
-            raise
-        print(f"explorer: {_shown(_message(error))}", file=sys.stderr)
-        return 2
-    except Exception as error:
-        if options.debug:
-            raise
-        print(
-            f"explorer: unexpected {type(error).__name__}: {_shown(str(error))}\n"
-            "  this is a fault of explorer itself; --debug shows where",
-            file=sys.stderr,
-        )
-        return 2
+    except (Exception, KeyboardInterrupt) as error:
+        # What an interrupt makes of the code that it hits is no fault of its own.
+        if not interrupts.came and not isinstance(error, KeyboardInterrupt):
+            complain(error, debug=options.debug)
+            return 2
+        interrupts.came = True
+    if interrupts.came:
+        print(LINE, end="", file=sys.stderr)
+        return STATUS
     return status
-
-
-def _message(error: ExplorerError | OSError) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
-
-
-def _shown(text: str) -> str:
-    """Text that may come from a file, so that it cannot command a terminal."""
-    return "\n".join(visible(line) for line in text.split("\n"))

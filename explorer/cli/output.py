@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,8 +23,3 @@ def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
                 f"the output is {path.name}, which is read", path=str(output), rule="no input is overwritten",
                 fix="name another file with -o",
             )  # fmt: skip
-
-
-def report(text: str) -> None:
-    """Print a line about what was done, where it does not mix with what was asked for."""
-    print(text, file=sys.stderr)

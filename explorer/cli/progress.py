@@ -5,17 +5,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
 
+from explorer.cli.terminal import Outlet
 from explorer.core.hooks import hooks
 from explorer.core.progress import Follower, Progress, late
-from explorer.view.visible import visible
+from explorer.record.visible import visible
 
 _WIDTH = 24
 
 
 @contextmanager
-def followed(stream: TextIO) -> Iterator[None]:
+def followed(stream: Outlet) -> Iterator[None]:
     """Inside, each piece of work that takes longer than a second is told on ``stream``, where that is a terminal."""
     before = hooks.follower
     hooks.follower = lambda: late(lambda: line(stream)) if stream.isatty() else None
@@ -26,18 +26,16 @@ def followed(stream: TextIO) -> Iterator[None]:
 
 
 @contextmanager
-def line(stream: TextIO) -> Iterator[Follower]:
+def line(stream: Outlet) -> Iterator[Follower]:
     """Draw on a terminal what is told, one over the other; nothing is left in the end."""
 
     def draw(progress: Progress) -> None:
-        stream.write(f"\r\x1b[K{said(progress)[: shutil.get_terminal_size().columns - 1]}")
-        stream.flush()
+        stream.draw_over(said(progress)[: shutil.get_terminal_size().columns - 1])
 
     try:
         yield draw
     finally:
-        stream.write("\r\x1b[K")
-        stream.flush()
+        stream.draw_over("")
 
 
 def said(progress: Progress) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from explorer.core.errors import FileError
 from explorer.core.opened import content
 from explorer.core.types import Array
-from explorer.view.visible import visible
+from explorer.record.visible import visible
 
 SOFTMAX = ("auto", "yes", "no")
 _EXACT = 1e-3

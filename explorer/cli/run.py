@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from explorer.cli import memory, pictures
-from explorer.cli.output import refuse_inputs, report
+from explorer.cli.output import refuse_inputs
+from explorer.cli.terminal import report, say, tell
 from explorer.core.errors import FileError
 from explorer.core.replacing import write_file
-from explorer.view.visible import visible
 
 HELP = "run a model on arrays or pictures"
 DESCRIPTION = """\
@@ -88,17 +87,17 @@ def execute(options: argparse.Namespace) -> int:
     if options.plan:
         from explorer.view.text import text
 
-        sys.stdout.write(text(net.plan({name: tuple(array.shape) for name, array in given.items()}).recording))
+        tell(text(net.plan({name: tuple(array.shape) for name, array in given.items()}).recording))
     rows = options.input if pictures.is_picture(options.input[0]) else []
     for name, array in results.items():
-        print(f"{visible(name)}: {array.dtype.name} {array.shape}{_range(array)}")
+        say(f"{name}: {array.dtype.name} {array.shape}{_range(array)}")
         if options.top:
             if labels:
                 check_labels(labels, options.labels, name, array.shape)
             ranked, done = probabilities(array, options.softmax)
             if done:
-                print(f"  {done}")
-            print("\n".join(ranking(ranked, options.top, labels, rows)))
+                say(f"  {done}")
+            tell("".join(f"{line}\n" for line in ranking(ranked, options.top, labels, rows)))
     if output is not None:
         write_file(output, npz(results))
         report(f"wrote {output}")

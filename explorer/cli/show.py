@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from explorer.cli import memory, pictures
-from explorer.cli.output import refuse_inputs, report, stem
+from explorer.cli.output import refuse_inputs, stem
+from explorer.cli.terminal import report, say, tell
 from explorer.core.errors import FileError
 from explorer.core.replacing import write_file
 from explorer.record import Recording
 from explorer.record.reason import bytes_text
-from explorer.view.visible import visible
 
 HELP = "show a model's graph and how it is planned"
 DESCRIPTION = """\
@@ -108,12 +107,12 @@ def execute(options: argparse.Namespace) -> int:
     else:
         recording = net.look().recording
     if options.output == "-":
-        sys.stdout.write(_text(recording, options.theme))
+        tell(_text(recording, options.theme))
         return 0
     write_file(output, WRITERS[output.suffix.lower()](recording, options.theme))
     for unknown in net.unknown():
         report(f"cannot run: {unknown}")
-    print(_summary(output, recording, len(net.definition.operators)))
+    say(_summary(output, recording, len(net.definition.operators)))
     return 0
 
 
@@ -128,6 +127,4 @@ def _summary(output: Path, recording: Recording, operators: int) -> str:
         )
     ]
     fate = "; open it in a browser" if output.suffix.lower() == ".html" else ""
-    return (
-        f"wrote {output} ({bytes_text(output.stat().st_size)}): {visible(recording.title)}, {', '.join(counts)}{fate}"
-    )
+    return f"wrote {output} ({bytes_text(output.stat().st_size)}): {recording.title}, {', '.join(counts)}{fate}"

@@ -10,7 +10,7 @@ import numpy as np
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor
 from explorer.record.comparison import Comparison
-from explorer.view.visible import visible
+from explorer.record.visible import visible
 
 _LISTED = 40
 """weights with other values that are listed at most"""

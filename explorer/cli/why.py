@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
+
+from explorer.cli.terminal import say, tell
 
 HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
@@ -34,6 +35,6 @@ def execute(options: argparse.Namespace) -> int:
         why(plan.recording, number) for number, node in enumerate(expressions(plan.planned)) if node.uid in found
     ]
     if not stories:
-        print(f"{options.node}: no node; its value is a plain number, or nothing reads it")
-    sys.stdout.write("\n".join(stories))
+        say(f"{options.node}: no node; its value is a plain number, or nothing reads it")
+    tell("\n".join(stories))
     return 0

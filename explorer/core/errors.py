@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from explorer.record.visible import visible
+
 
 class ExplorerError(Exception):
     """The base of all errors that explorer raises on purpose.
@@ -15,7 +17,9 @@ class ExplorerError(Exception):
     def __init__(self, given: str, *, rule: str = "", fix: str = "") -> None:
         self.given, self.rule, self.fix = given, rule, fix
         parts = [given, f"rule: {rule}" if rule else "", f"fix: {fix}" if fix else ""]
-        super().__init__("\n  ".join(part for part in parts if part))
+        # Names and text of files are in it, and tracebacks show it on terminals.
+        lines = "\n  ".join(part for part in parts if part).split("\n")
+        super().__init__("\n".join(map(visible, lines)))
 
 
 class OperandError(ExplorerError, ValueError):
@@ -54,7 +58,9 @@ class UnknownNameError(ExplorerError, LookupError):
         if len(names) <= _FEW:
             near += [name for name in names if name not in near]
         more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
-        listed = f"known: {', '.join(near)}{more}" if near else f"none of the {len(names)} known names is near"
+        listed = (
+            f"known: {', '.join(map(visible, near))}{more}" if near else f"none of the {len(names)} known names is near"
+        )
         super().__init__(f"unknown {kind} {given!r}", rule=listed if names else "known: none are defined", fix=fix)
 
 
@@ -82,5 +88,5 @@ class FileError(ExplorerError, ValueError):
 
     def __init__(self, given: str, *, path: str, line: int | None = None, rule: str = "", fix: str = "") -> None:
         self.path, self.line = path, line
-        place = f"{path}, line {line}" if line is not None else path
+        place = visible(path) if line is None else f"{visible(path)}, line {line}"
         super().__init__(f"{place}: {given}", rule=rule, fix=fix)

@@ -23,6 +23,7 @@ from explorer.core.numpy_protocol import NumpyProtocol
 from explorer.core.operators import Operators
 from explorer.core.origin import INTERNAL, Place, place_of
 from explorer.core.types import AnyType, Array, Shape, TensorType
+from explorer.record.visible import visible
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -47,7 +48,7 @@ class Scope:
         """of a layer the uids of the values at its input and output ports, by name"""
 
     def __repr__(self) -> str:
-        return f"{self.parent!r}/{self.name}" if self.parent is not None else self.name
+        return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
 
 
 class _State(threading.local):
@@ -208,7 +209,7 @@ class Expr(NumpyProtocol, Operators):
             )
 
     def __repr__(self) -> str:
-        return f"<{self.operation.label} #{self.uid}: {self.type}>"
+        return visible(f"<{self.operation.label} #{self.uid}: {self.type}>")
 
     def __str__(self) -> str:
         return nested(self)

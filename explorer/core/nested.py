@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer.core.elements import dtype_name
 from explorer.core.types import AnyType, TensorType
+from explorer.record.visible import visible
 
 if TYPE_CHECKING:
     from explorer.core.expr import Expr
@@ -41,7 +42,7 @@ def nested(root: Expr) -> str:
         if readers[node.uid] > 1 and node.operands:
             numbers[node.uid] = len(numbers) + 1
             name = f"%{numbers[node.uid]} = "
-        lines.append(f"{indent}{name}{_called(node)}: {_kind(node.type)}")
+        lines.append(f"{indent}{name}{visible(_called(node))}: {_kind(node.type)}")
         pending.extend([(operand, depth + 1) for operand in reversed(node.operands)])
     if pending:
         hidden = len(readers) - len(written)

@@ -25,24 +25,26 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     """
     given = Path(path)
     stored = given.with_suffix(".npz") if weights is None else Path(weights)
-    try:
-        pair = read_pair(given, stored) if weights is None else Pair(content(given, _FIX))
-        text = pair.text.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FileError(f"this is no text: {error.reason}", path=str(given), rule="JSON is written in UTF-8") from None
-    try:
-        definition = loads(text, source=str(given))
-    except FileError:
-        raise
-    except ExplorerError as error:
-        raise FileError(error.given, path=str(given), rule=error.rule, fix=error.fix) from None
-    declared = [weight for operator in definition.operators for weight in operator.weights.values()]
-    if not declared:
-        return definition
-    archive = pair.weights()
+    with read_pair(given, stored) if weights is None else Pair(content(given, _FIX)) as pair:
+        definition = _parse(pair.text, str(given))
+        declared = [weight for operator in definition.operators for weight in operator.weights.values()]
+        if not declared:
+            return definition
+        archive = pair.weights()
     if archive is None and not os.path.exists(stored):
         return replace(definition, weights=AbsentNpz(stored, declared))
     return replace(definition, weights=NpzWeights(stored, declared, archive))
+
+
+def _parse(data: bytes, path: str) -> NetDefinition:
+    try:
+        return loads(data.decode("utf-8"), source=path)
+    except UnicodeDecodeError as error:
+        raise FileError(f"this is no text: {error.reason}", path=path, rule="JSON is written in UTF-8") from None
+    except FileError:
+        raise
+    except ExplorerError as error:
+        raise FileError(error.given, path=path, rule=error.rule, fix=error.fix) from None
 
 
 def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Self
 
 from explorer.core.errors import FileError
 from explorer.core.locking import alone
@@ -24,20 +24,30 @@ _MARK = b"explorer: saved with the text of sha256 "
 _COMMENT = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})")
 
 
-class Pair(NamedTuple):
-    """A model's two files as they were at one moment."""
+class Pair:
+    """A model's two files at one moment; after the block the zip is open only if its weights were taken."""
 
-    text: bytes
-    archive: Archive | None = None
-    """the zip of weights, open; None where there is none, or none that can be read"""
-    mixed: FileError | None = None
-    """what is wrong where the two are not of one save"""
+    def __init__(self, text: bytes, archive: Archive | None = None, mixed: FileError | None = None) -> None:
+        self.text = text
+        self._archive = archive
+        """the zip of weights, open; None where there is none, or none that can be read"""
+        self._mixed = mixed
+        """what is wrong where the two are not of one save"""
+        self._taken = False
 
     def weights(self) -> Archive | None:
         """The zip of weights, for a text that has some; raises FileError where it is another text's."""
-        if self.mixed is not None:
-            raise self.mixed
-        return self.archive
+        if self._mixed is not None:
+            raise self._mixed
+        self._taken = True
+        return self._archive
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive is not None and not self._taken:
+            self._archive.close()
 
 
 def save_pair(text: bytes, path: Path, beside: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:

@@ -15,6 +15,7 @@ from explorer.net.definition import NetDefinition, OperatorDefinition
 from explorer.net.opaque import Opaque
 from explorer.net.shapes import disagreement
 from explorer.net.table import OperatorTable
+from explorer.record.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class UnknownType:
         listed = ", ".join(f"{operator.place}" for operator in self.operators[:8])
         more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
         near = f"; near known types: {', '.join(self.near)}" if self.near else ""
-        return f"{self.type}: {listed}{more}{near}"
+        return visible(f"{self.type}: {listed}{more}{near}")
 
 
 def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[UnknownType]:
@@ -131,7 +132,7 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
 
 
 def _first(names: list[str], count: int = 3) -> str:
-    return (", ".join(names[:count]) + ", …" * (len(names) > count)) or "none"
+    return (", ".join(map(visible, names[:count])) + ", …" * (len(names) > count)) or "none"
 
 
 def _is_inside(scope: Scope | None, box: Scope) -> bool:

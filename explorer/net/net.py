@@ -28,6 +28,7 @@ from explorer.plan.planner import Options, Planned, plan
 from explorer.plan.rule import Link
 from explorer.record import Recording
 from explorer.record.uncollected import uncollected
+from explorer.record.visible import visible
 from explorer.run.evalplan import EvalPlan
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
@@ -237,4 +238,4 @@ class Net(BuildableNet):
         reads = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.inputs.items())
         writes = ", ".join(f"{name} {shape_text(blob.shape)}" for name, blob in self.outputs.items())
         count = len(self.definition.operators)
-        return f"<net {self.name!r}: {count} operators, {reads or 'nothing'} → {writes}, {self.state.value}>"
+        return visible(f"<net {self.name!r}: {count} operators, {reads or 'nothing'} → {writes}, {self.state.value}>")

@@ -12,6 +12,7 @@ from explorer.net.arguments import Arguments
 from explorer.net.definition import NetDefinition, OperatorDefinition
 from explorer.net.table import OperatorTable
 from explorer.net.weights import NetWeights
+from explorer.record.visible import visible
 
 
 class OperatorWeights(Mapping[str, Tensor]):
@@ -138,4 +139,4 @@ class NetOperator:
 
     def __repr__(self) -> str:
         reads, writes = ", ".join(self.inputs), ", ".join(self.outputs)
-        return f"<{self.type} {self.name!r}: {reads or 'nothing'} → {writes or 'nothing'}>"
+        return visible(f"<{self.type} {self.name!r}: {reads or 'nothing'} → {writes or 'nothing'}>")

@@ -9,6 +9,7 @@ expressions that it records.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +18,7 @@ from explorer.net.context import OperatorContext
 from explorer.net.near import NearTypes
 from explorer.net.parts import OperatorDefinition
 from explorer.net.schema import Count, OperatorSchema
+from explorer.record.visible import visible
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
 """records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
@@ -133,7 +135,7 @@ class OperatorTable:
     def registration(self, type: str) -> str:
         """The line that registers a type."""
         format = "" if self.format == "pnnx" else f', format="{self.format}"'
-        return f'@ex.file_operator("{type}"{format})'
+        return f"@ex.file_operator({visible(json.dumps(type, ensure_ascii=False))}{format})"
 
     def types(self) -> list[str]:
         """All known operator types, sorted."""

@@ -6,11 +6,11 @@ from collections import Counter
 
 from explorer.record import Recording
 from explorer.record.comparison import Comparison, Regrouped
+from explorer.record.visible import visible
 from explorer.view.counted import Count, counted
 from explorer.view.lines import source_text
 from explorer.view.paired import option_text, title
 from explorer.view.text import decision_line, folded
-from explorer.view.visible import visible
 
 _LISTED = 40
 """rows of one kind that are listed at most"""

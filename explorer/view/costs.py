@@ -5,8 +5,8 @@ from __future__ import annotations
 from explorer.record import Decision, Recording
 from explorer.record.batch import Batch, batches, together
 from explorer.record.reason import count_text, micros_text
+from explorer.record.visible import visible
 from explorer.view.text import NOT_RUN
-from explorer.view.visible import visible
 
 _LISTED = 20
 """refusals that are listed at most"""

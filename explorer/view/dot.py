@@ -5,9 +5,9 @@ from __future__ import annotations
 import graphviz  # type: ignore[import-untyped]
 
 from explorer.record import Recording
+from explorer.record.visible import visible
 from explorer.view.slots import build_slots, source
 from explorer.view.state import state_at
-from explorer.view.visible import visible
 
 _LEAF = {"shape": "box", "style": "rounded,filled", "fillcolor": "#eef1f6", "color": "#d9deea"}
 _OPERATION = {"shape": "box", "style": "rounded", "color": "#8f9aad"}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from explorer.record import Recording
+from explorer.record.visible import visible
 from explorer.view import font
-from explorer.view.visible import visible
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
 """font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups, names of ports"""

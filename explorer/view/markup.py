@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from explorer.view.visible import visible
+from explorer.record.visible import visible
 
 
 class Markup(str):

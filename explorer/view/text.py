@@ -10,9 +10,9 @@ from typing import TypeVar
 from explorer.record import Decision, Kernel, Recording
 from explorer.record.layer import layer_lines
 from explorer.record.reason import bytes_text, count_text, fact_text
+from explorer.record.visible import visible
 from explorer.view.boxes import scope_name
 from explorer.view.totals import of_scopes
-from explorer.view.visible import visible
 
 _MARK = {"applied": "✓", "declined": "✗"}
 _NODES = 60

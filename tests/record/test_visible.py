@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from explorer.record.visible import visible
 from explorer.view.font import shorten, width
-from explorer.view.visible import visible
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Interrupts of the command line: Ctrl-C ends it at any moment with one line and exit status 130.
+
+Imported first, before all that takes long to import. While modules are imported, and when the work is over, nothing
+is half done, and the process ends at once; during the work the interrupt is a KeyboardInterrupt, and files and
+terminal are left in order. Outside the command line nothing is changed.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+STATUS = 130
+LINE = "explorer: interrupted\n"
+_AGAIN = 0.002
+
+
+def _is_command_line() -> bool:
+    """Whether this process is the program ``explorer``, or ``python -m explorer``, whose modules are imported now."""
+    program = sys.argv[0] if getattr(sys, "argv", None) else ""
+    if program == "-m":
+        return "explorer" in sys.orig_argv
+    return os.path.basename(program) in ("explorer", "explorer.exe")
+
+
+def leave(number: int = 0, frame: FrameType | None = None) -> None:
+    """End the process at once; nothing is half done."""
+    with contextlib.suppress(OSError):
+        os.write(2, LINE.encode())
+    os._exit(STATUS)
+
+
+class Interrupts:
+    """Whether an interrupt came, also where code that ran then has swallowed its KeyboardInterrupt."""
+
+    came = False
+
+    def raise_interrupt(self, number: int, frame: FrameType | None) -> None:
+        """Note an interrupt, and raise it where the main thread is."""
+        self.came = True
+        raise KeyboardInterrupt
+
+    def deliver_again(self, unraisable: Any) -> None:
+        """Send an interrupt again that came where nothing can be raised, as in the end of an object's life."""
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            _thread.start_new_thread(_send, ())
+        else:
+            sys.__unraisablehook__(unraisable)
+
+
+def _send() -> None:
+    time.sleep(_AGAIN)  # until the main thread has left the place where nothing can be raised
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@contextmanager
+def raised() -> Iterator[Interrupts]:
+    """Inside, an interrupt is a KeyboardInterrupt that is not lost; unless the program handles interrupts itself."""
+    found = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield found
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before not in (signal.default_int_handler, leave):
+        yield found
+        return
+    hook = sys.unraisablehook
+    sys.unraisablehook = found.deliver_again
+    signal.signal(signal.SIGINT, found.raise_interrupt)
+    try:
+        yield found
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.unraisablehook = hook
+
+
+if (
+    _is_command_line()
+    and threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+):
+    signal.signal(signal.SIGINT, leave)

@@ -1,0 +1,119 @@
+"""Ctrl-C at any moment of a command, while its modules are imported too: one line, and status 130."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from explorer.core import interrupts
+
+MODEL = str(Path(__file__).parents[2] / "assets" / "models" / "resnet18.pnnx.param")
+IMPORTED = "explorer.core.interrupts"
+SOAK = int(os.environ.get("EXPLORER_SOAK_INTERRUPTS", "150"))
+# A command that goes on for longer than any delay here; an interrupt is its only end.
+_ENDLESS = """
+import sys
+import explorer.core.interrupts
+import explorer.cli.show as show
+work = show.execute
+def again(options):
+    while True:
+        work(options)
+show.execute = again
+from explorer.cli import main
+sys.exit(main())
+"""
+
+
+def interrupted_after(delay: float, folder: Path) -> tuple[int, list[str]]:
+    """The status and the lines on standard error of a command interrupted some seconds after its first import."""
+    program = folder / "explorer"
+    program.write_text(_ENDLESS)
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", str(program), "show", MODEL, "-o", "out.txt"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.rstrip().endswith(IMPORTED):
+            break
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    return process.returncode, [line for line in said.splitlines() if not line.startswith("import time:")]
+
+
+def check(delays: list[float], folder: Path) -> None:
+    for delay in delays:
+        status, said = interrupted_after(delay, folder)
+        assert (status, said) == (130, ["explorer: interrupted"]), f"after {delay} s: {said}"
+        assert set(os.listdir(folder)) <= {"explorer", "out.txt"}
+
+
+@pytest.mark.spec("V-20")
+def test_an_interrupt_at_any_moment_ends_with_one_line(tmp_path: Path) -> None:
+    """Ctrl-C during imports and during work, at a dozen moments: status 130, one line, and nothing left behind."""
+    chance = random.Random(0)
+    check([0.0, *(chance.uniform(0, 3) for _ in range(11))], tmp_path)
+
+
+@pytest.mark.soak
+def test_interrupts_at_many_moments(tmp_path: Path) -> None:
+    """Ctrl-C at many moments; EXPLORER_SOAK_INTERRUPTS says how many."""
+    chance = random.Random(1)
+    check([chance.uniform(0, 4) for _ in range(SOAK)], tmp_path)
+
+
+def test_an_interrupt_that_cannot_be_raised_comes_again() -> None:
+    """An interrupt that falls into the end of an object's life is ignored by Python; it is delivered again."""
+
+    class Last:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0)
+
+    def work() -> None:
+        Last()
+        time.sleep(60)
+
+    with interrupts.raised() as found:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert found.came
+
+
+def test_a_program_that_imports_explorer_keeps_its_interrupts() -> None:
+    program = "import signal, explorer; assert signal.getsignal(signal.SIGINT) is signal.default_int_handler"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    before = signal.getsignal(signal.SIGINT)
+    handler = lambda *_: None  # noqa: E731  # a handler of the program's own
+    try:
+        signal.signal(signal.SIGINT, handler)
+        with interrupts.raised():
+            assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_the_command_line_is_known_by_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    for program, given, expected in (
+        ("/usr/bin/explorer", [], True),
+        ("-m", ["python", "-m", "explorer", "show"], True),
+        ("-m", ["python", "-m", "pytest"], False),
+        ("work.py", [], False),
+        ("-c", [], False),
+    ):
+        monkeypatch.setattr(sys, "argv", [program])
+        monkeypatch.setattr(sys, "orig_argv", given)
+        assert interrupts._is_command_line() is expected
