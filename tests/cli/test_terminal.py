@@ -94,9 +94,8 @@ def test_no_command_passes_a_control_character_on(command: list[str], capfd: pyt
 def test_what_prints_by_itself_is_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
     from explorer.cli.terminal import terminal
 
-    with terminal(), warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.warn(EVIL, stacklevel=1)
+    with terminal():
+        sys.stderr.write(warnings.formatwarning(EVIL, UserWarning, EVIL, 1))
         print(EVIL)
     said = capfd.readouterr()
     assert "\x1b" not in said.out + said.err
