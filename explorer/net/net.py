@@ -91,7 +91,7 @@ class Net(BuildableNet):
         return self._look().problems
 
     def check(self) -> list[str]:
-        """Everything that keeps the net from running, and types that the file notes otherwise; reads all weights."""
+        """Everything that keeps the net from running, and types that the file notes otherwise; verifies all weights."""
         return find(self._look(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:

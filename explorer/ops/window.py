@@ -9,6 +9,8 @@ from explorer.core.types import whole
 
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+_FAR, _FARTHEST = 2**31 - 1, 2**53
+"""beyond these, places of pixels are no numbers that NumPy can compute with"""
 
 
 class Window(NamedTuple):
@@ -25,6 +27,8 @@ class Window(NamedTuple):
         """The rule that the window breaks, empty where it breaks none."""
         if min(*self.size, *self.strides, *self.dilation) < 1:
             return "a window's size, strides and dilation are at least 1"
+        if max(*self.size, *self.strides, *self.dilation) > _FAR or max(map(max, self.padding)) > _FARTHEST:
+            return f"a window's size, strides and dilation are at most {_FAR}, its padding at most {_FARTHEST}"
         return "padding is not negative" if min(map(min, self.padding)) < 0 else ""
 
     def output(self, height: int, width: int) -> Pair:

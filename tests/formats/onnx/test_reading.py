@@ -9,6 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import explorer as ex
+from explorer.formats.onnx.functions import PlacedNode
+from explorer.formats.onnx.names import Names
 from explorer.formats.onnx.operators import TABLE
 from explorer.net import OperatorContext
 from explorer.net.boxes import box_paths
@@ -283,3 +285,12 @@ def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path
     assert net.check() == []
     assert net.example_shapes() == {"x": (1, 1, 224, 224)}
     assert "(? = 224)" in text(net.look().recording)
+
+
+def test_many_nodes_of_one_name_have_names_of_their_own() -> None:
+    """Numbers behind a name go on from the last one: 50,000 nodes of one name are named one after the other."""
+    names = Names()
+    placed = PlacedNode(node("Relu", ["x"], ["y"], "same"), (), {})
+    found = [names.name(placed, number) for number in range(50_000)]
+    assert len(set(found)) == len(found)
+    assert found[-1] == "same (50000)"

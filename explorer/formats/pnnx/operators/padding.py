@@ -32,6 +32,8 @@ def padded(op: OperatorContext, mode: str, sides: tuple[int, ...], value: Any = 
 def pad_(op: OperatorContext) -> Expr:
     """Elements before and after those of the last axes."""
     value = op.argument("value", None)
+    if not isinstance(value, (bool, int, float, complex, type(None))):
+        raise OperandError(f"value={value!r}", rule="F.pad fills with a number")
     return padded(op, op.argument("mode", "constant"), op.integers("pad"), 0 if value is None else value)
 
 
