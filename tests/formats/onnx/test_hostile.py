@@ -192,6 +192,15 @@ def test_numbers_that_would_take_all_memory_are_refused(
         net.run(x)
 
 
+@pytest.mark.parametrize("type", ["MaxPool", "AveragePool", "Conv"])
+@pytest.mark.parametrize("shape", [[], [3], [2, 3], [1] * 5])
+def test_windows_over_no_image(tmp_path: Path, type: str, shape: list[int]) -> None:
+    """Windows over what is neither a signal nor an image are refused with the rule."""
+    made = model([node(type, ["x", "x"][: 1 + (type == "Conv")], ["y"])], {"x": (FLOAT, shape)}, ["y"])
+    (finding,) = opened(made, tmp_path).check()
+    assert "signals (N, C, L) and images" in finding
+
+
 @pytest.mark.spec("I-9")
 def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
     """Lengths of 2⁴⁰ that a file declares are drawn and planned without a list of their parts."""

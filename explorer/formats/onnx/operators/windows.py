@@ -14,12 +14,16 @@ _AUTO = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
 def as_image(op: OperatorContext, x: Expr) -> Expr:
     """A signal as an image of one row, an image as it is; raises OperandError for volumes."""
+    _check(op, x)
+    return x if x.ndim == 4 else reshape(x, (*x.shape[:2], 1, x.shape[2]))
+
+
+def _check(op: OperatorContext, x: Expr) -> None:
     if x.ndim not in (3, 4):
         raise OperandError(
             f"given {x.type}",
             rule=f"{op.definition.type} is computed on signals (N, C, L) and images (N, C, H, W)",
         )
-    return x if x.ndim == 4 else reshape(x, (*x.shape[:2], 1, x.shape[2]))
 
 
 def like(x: Expr, y: Expr) -> Expr:
@@ -29,6 +33,7 @@ def like(x: Expr, y: Expr) -> Expr:
 
 def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
     """An attribute with one number for each spatial axis of x, as rows and columns."""
+    _check(op, x)
     found = op.integers(name, (default,) * (x.ndim - 2))
     if len(found) != x.ndim - 2:
         raise OperandError(f"{name}={found} for {x.type}", rule=f"{name} has one number for each spatial axis")
@@ -37,6 +42,7 @@ def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
 
 def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: Pair) -> Padding:
     """Padding ((top, bottom), (left, right)) of an image or signal, given or found from ``auto_pad``."""
+    _check(op, x)
     auto = word(op, "auto_pad", "NOTSET", _AUTO)
     if auto == "VALID":
         return (0, 0), (0, 0)
