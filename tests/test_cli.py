@@ -215,6 +215,46 @@ def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+def test_lab_takes_no_file_s_name_for_an_option(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notebook of a file is handed to JupyterLab as a path, and this folder holds no module for it."""
+    shutil.copy(MODEL, folder / "--config=x.param")
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "call", lambda command: commands.append(command) or 0)
+    assert main(["lab", "./--config=x.param"]) == 0
+    (command,) = commands
+    assert command[-1] == "./--config=x.explorer.ipynb"
+    assert command[1:4] == ["-P", "-m", "jupyterlab"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show", "PATH"],
+        ["show", MODEL, "-o", "PATH.svg"],
+        ["show", MODEL, "--input", "PATH"],
+        ["show", MODEL, "--input", "PATH.png"],
+        ["run", "PATH", "--input", ARRAYS],
+        ["run", MODEL, "--input", "PATH"],
+        ["run", MODEL, "--input", f"{ARRAYS}:images", "-o", "PATH"],
+        ["run", MODEL, "--input", f"{ARRAYS}:images", "--top", "1", "--labels", "PATH"],
+        ["check", "PATH"],
+        ["why", "PATH", "x"],
+        ["diff", "PATH", MODEL],
+        ["diff", MODEL, "PATH"],
+        ["diff", MODEL, MODEL, "-o", "PATH.txt"],
+        ["lab", "PATH"],
+    ],
+    ids=" ".join,
+)
+def test_paths_that_no_file_can_have_are_told(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A path with a NUL or a lone surrogate, or one too long, gives a clear error in every command."""
+    for path in ("a\0b.param", "a\ud800.param", "a" * 5000 + ".param", "a/" * 2500 + "x.param"):
+        assert main([part.replace("PATH", path) for part in command]) == 2
+        said = capsys.readouterr().err
+        assert "unexpected" not in said, said[-300:]
+        assert said.startswith("explorer: ")
+
+
 @pytest.mark.spec("I-5")
 def test_check_lists_causes_before_their_effects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Findings stand in topological order: what is wrong first comes before what goes wrong because of it."""
@@ -276,7 +316,7 @@ def test_lab_hands_on_what_follows_two_dashes(
     monkeypatch.setattr("subprocess.call", lambda command: called.append(command) or 0)
     assert main(["lab", *arguments]) == 0
     (command,) = called
-    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert command[:4] == [sys.executable, "-P", "-m", "jupyterlab"]
     assert command[len(command) - len(handed) :] == handed
     assert ("--no-browser" in command) == ("--no-browser" in arguments)
 

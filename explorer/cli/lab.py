@@ -38,14 +38,14 @@ def execute(options: argparse.Namespace) -> int:
             rule="explorer lab starts it",
             fix='install it: python -m pip install "explorer-graphs[lab]"',
         )
-    command = [sys.executable, "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
+    command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
     if options.file is None:
         notebooks = Path(__file__).parents[2] / "notebooks"
         command.append(f"--notebook-dir={notebooks if any(notebooks.glob('*.ipynb')) else Path.cwd()}")
     else:
-        command.append(str(notebook_for(options.file)))
+        command.append(os.path.join(os.curdir, notebook_for(options.file)))  # a name may begin with "-"
     return subprocess.call([*command, *options.handed])
 
 

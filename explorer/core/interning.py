@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 from weakref import WeakValueDictionary
@@ -11,6 +12,15 @@ from explorer.core.exact import exact
 from explorer.core.expr import Expr
 
 _interning = threading.RLock()
+
+
+def _renew() -> None:
+    global _interning
+    _interning = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 class Interning(type):

