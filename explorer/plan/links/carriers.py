@@ -108,14 +108,14 @@ def _sum(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     if not operation.keepdims:
         kept = [axis - x.ndim for axis in range(x.ndim) if axis not in operation.axes]
         to = {place: index - len(kept) for index, place in enumerate(kept)}
-        found = [_moved(term, to) for term in found]
+        found = [moved_term(term, to) for term in found]
     if isinstance(operation, Mean):
         count = math.prod([x.shape[axis] for axis in operation.axes])
         found = [replace(term, number=term.number / count) for term in found]
     return terms.merged(found)
 
 
-def _moved(term: Term, places: dict[int, int]) -> Term:
+def moved_term(term: Term, places: dict[int, int]) -> Term:
     """A term whose axes that are not of size 1 stand elsewhere."""
     mantissa = None if term.mantissa is None else placed(term.mantissa, places)
     return replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, places))
@@ -221,9 +221,9 @@ def _matmul(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | No
         if other.ndim == 1:
             kept = [place - x.ndim for place in range(x.ndim) if place != axis]
             to = {place: index - len(kept) for index, place in enumerate(kept)}
-            found = [_moved(term, to) for term in found]
+            found = [moved_term(term, to) for term in found]
         elif x.ndim == 1:
-            found = [_moved(term, {}) for term in found]
+            found = [moved_term(term, {}) for term in found]
         return [replace(term, number=term.number * float(number)) for term in found]
     return None
 

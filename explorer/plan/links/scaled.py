@@ -44,6 +44,13 @@ class Term:
         """Whether it is a positive number times a power."""
         return self.mantissa is None and self.number > 0
 
+    @property
+    def axes(self) -> set[int]:
+        """The axes, counted from the end, along which it varies."""
+        shape = () if self.mantissa is None else self.mantissa.shape
+        own = {axis - len(shape) for axis, size in enumerate(shape) if size != 1}
+        return own.union(*[axes_of(atom) for atom in self.exponent])
+
 
 Terms: TypeAlias = "list[Term]"
 Rule: TypeAlias = "Callable[[Scaled, Expr, tuple[Expr, ...]], Terms | None]"
@@ -274,11 +281,16 @@ class Scaled:
         return -value if term.number < 0 else value
 
     def total(self, terms: Terms, node: Expr) -> Expr:
-        """The sum of terms, computed."""
+        """The sum of terms, computed; a number alone is NaN where an exponent is that cancelled."""
         values = []
         for term in terms:
             if term.mantissa is None and not term.exponent:
-                values.append(full((), term.number, node.dtype, node.type.device))
+                value = full((), term.number, node.dtype, node.type.device)
+                powers = [power for operand in self.graph.operands(node) for power in self.terms(operand) or ()]
+                if len(terms) == 1 and powers and powers[0].exponent:
+                    x = self.exponents.log(powers[0].exponent)
+                    value = x - x + value
+                values.append(value)
             else:
                 values.append(self.value(term))
         return values[0] if len(values) == 1 else add_n(*values)

@@ -70,6 +70,8 @@ VECTORS: dict[str, Form] = {
     "logaddexp of a number": lambda x: log(exp(x) + 0.5),
     "logaddexp of three": lambda x: log(exp(x) + exp(opposite(x)) + exp(x * 0.5)),
     "logaddexp of three, n-ary": lambda x: log(ex.add_n(exp(x), exp(opposite(x)), exp(x * 0.5))),
+    "logaddexp, broadcast": lambda x: log(exp(single(x)) + exp(x)),
+    "logaddexp of one for all": lambda x: log(exp(x) + exp(x[:1])),
     "log(Σ eˣ + 1)": lambda x: log(exp(x).sum() + 1),
     "log(eˣ / (eˣ + eʸ))": lambda x: log(exp(x) / (exp(x) + exp(opposite(x)))),
     "eˣ / (eˣ + eʸ)": lambda x: exp(x) / (exp(x) + exp(opposite(x))),
