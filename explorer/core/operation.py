@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
 from weakref import WeakValueDictionary
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
+
+
+_tokens = count()
 
 
 @dataclass_transform(frozen_default=True, eq_default=False)
@@ -117,8 +121,12 @@ class Operation(metaclass=Interning):
         if extends is not None:
             extend(extends if isinstance(extends, type) else type(extends), cls)
 
+    token: int
+    """a number that no other operation of this process has, or had"""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "known_types", {})
+        object.__setattr__(self, "token", next(_tokens))
 
     # -- facets --------------------------------------------------------------------------------------------------
 

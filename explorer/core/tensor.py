@@ -57,7 +57,8 @@ class Stored(Operation):
         return 0
 
 
-_STORED = Stored()
+STORED = Stored()
+"""the operation of all tensors"""
 
 
 class Tensor(Expr):
@@ -147,7 +148,7 @@ def tensor_of(storage: Storage, name: str = "") -> Tensor:
 
 def _made(storage: Storage, kind: TensorType, name: str) -> Tensor:
     self = object.__new__(Tensor)
-    self.operation, self.operands, self.storage, self.name = _STORED, (), storage, name
+    self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
     self.type = kind
     enter(self)
     return self

@@ -16,9 +16,9 @@ from explorer.core.types import Array
 def same(a: Any, b: Any) -> bool:
     """Whether two values are the same without a look at elements; False does not mean that elements differ.
 
-    A copy is the same as its original; results of evaluating these in one plan are the same; so are tensors of one
-    storage, one operation on the same operands, and structured tensors of equal description. Otherwise values are
-    usually not the same.
+    A copy is the same as its original; results of evaluating these are the same, in one plan, and by ``ex.evaluate``
+    while somebody holds the first one; so are tensors of one storage, one operation on the same operands, and
+    structured tensors of equal description. Otherwise values are usually not the same.
     """
     first, second = _value(a), _value(b)
     if isinstance(first, Expr) and isinstance(second, Expr):

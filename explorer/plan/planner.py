@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
 from explorer.core.progress import Progress, follower
-from explorer.core.tensor import Tensor
 from explorer.ops.conv import Conv2d
 from explorer.plan.closed import alone
 from explorer.plan.cost import REFERENCE, Prices
@@ -103,15 +102,15 @@ class Planned:
 
 
 @under({})
-def plan(roots: Sequence[Expr], options: Options | None = None, values: Mapping[int, Tensor] | None = None) -> Planned:
-    """Plan the evaluation of expressions; ``values`` are those that are known already, by uid."""
+def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall | None = None) -> Planned:
+    """Plan the evaluation of expressions; ``recall`` takes values that are known already."""
     options = options or Options()
     started = time.perf_counter()
     graph = Graph(roots)
     graph.chapter("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
     without = options.without
-    if values:
-        _run(Recall(values), graph)
+    if recall is not None:
+        _run(recall, graph)
     first_round = [p for p in (Simplify(), Dedup(), Prune()) if p.name not in without]
     for each in first_round:
         _run(each, graph)

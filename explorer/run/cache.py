@@ -12,10 +12,12 @@ import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from explorer.core.expr import Expr
 from explorer.core.kernels import kernels
+from explorer.core.operation import Operation
 from explorer.core.tensor import Tensor
 from explorer.plan.planner import Options
 from explorer.plan.rule import Link
@@ -26,11 +28,29 @@ _ENTRIES, _BYTES = 64, 1 << 27
 """programs kept, the last used first, and the bytes that their memory and the tensors they were made for may have"""
 
 
+_operation = attrgetter("operation")
+
+
 class Structure(NamedTuple):
     """What a plan depends on, and the tensors that it does not depend on but for which are the same."""
 
     key: Hashable
     tensors: list[Tensor]
+    nodes: list[Expr]
+    """operands before what reads them"""
+    told: bytes
+    """rows of 64-bit integers: by node the token of its operation, by node the number of its operands, their numbers"""
+    ends: tuple[int, ...]
+    """the numbers of the roots"""
+    number: dict[int, int]
+    """uid → number"""
+    context: int
+    """the number of all that values depend on beside the expressions"""
+
+    @property
+    def operations(self) -> set[Operation]:
+        """The operations of all nodes."""
+        return set(map(_operation, self.nodes))
 
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
@@ -45,7 +65,7 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
     uids = sorted(found)  # operands before what reads them
     nodes = [found[uid] for uid in uids]
     number = dict(zip(uids, itertools.count()))  # one of them never ends
-    rows = [id(node.operation) for node in nodes]
+    rows = [node.operation.token for node in nodes]
     rows += [len(node.operands) for node in nodes]
     rows += [number[operand.uid] for node in nodes for operand in node.operands]
     storages: dict[int, int] = {}
@@ -59,7 +79,16 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             return None
     ends = tuple([number[root.uid] for root in roots])
     told = array("q", rows).tobytes()  # hashed and compared faster than a tuple
-    return Structure((told, ends, options, tuple(Link.chain), tuple(kernels.values())), tensors)
+    context = _context(options)
+    return Structure((told, ends, context), tensors, nodes, told, ends, number, context)
+
+
+_contexts: dict[Hashable, int] = {}
+
+
+def _context(options: Options) -> int:
+    """A number for options, the links that there are, and the kernels; equal for equal ones."""
+    return _contexts.setdefault((options, tuple(Link.chain), tuple(kernels.values())), len(_contexts))
 
 
 class Held:

@@ -14,16 +14,17 @@ from explorer.core.hooks import hooks
 from explorer.core.progress import work
 from explorer.core.structure import flatten, unflatten
 from explorer.core.types import Array
+from explorer.plan.passes import Recall
 from explorer.plan.planner import Options, Planned, plan
 from explorer.record import Decision, Recording, Summary
 from explorer.record.uncollected import uncollected
 from explorer.run import recorder, stages
-from explorer.run.cache import Held, cache, structure
+from explorer.run.cache import Held, Structure, cache, structure
 from explorer.run.calibrate import measured
 from explorer.run.executors import EXECUTORS
 from explorer.run.program import Program
 from explorer.run.reproducer import reproducer
-from explorer.run.results import recalled, remember
+from explorer.run.results import recall, remember
 from explorer.run.timing import Timing
 from explorer.run.watch import Watch
 from explorer.run.what_if import WhatIf, what_if
@@ -69,9 +70,10 @@ class EvalPlan:
 
     ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
     ``executor`` says how the schedule is run, "simple" (one kernel after the other) or "dag" (independent ones at a
-    time, on threads); with a ``device`` the plan takes only what lives there; with ``recall`` what such a plan has
-    evaluated before is not evaluated again while somebody holds the result; ``costs`` are those of the reference table,
-    the same on every machine, or "measured" here (ex.calibrate); further options are those of the planner.
+    time, on threads); with a ``device`` the plan takes only what lives there; with ``recall`` values that such a plan
+    of equal options has given before, for this expression or an equal one, are not computed again while somebody holds
+    them; ``costs`` are those of the reference table, the same on every machine, or "measured" here (ex.calibrate);
+    further options are those of the planner.
     """
 
     def __init__(
@@ -110,7 +112,10 @@ class EvalPlan:
         self._fresh = False
         self._bound: dict[Expr, Array] = {}
         self._roots: list[Expr] = []
-        """what was evaluated by a program that was planned for another graph of its structure"""
+        """what was evaluated without being planned, by a program for another graph of its structure or by recall"""
+        self._taken: Recall | None = None
+        """how values were recalled, where all of them were there"""
+        self._running = False
         self._timing: Timing | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
@@ -152,14 +157,23 @@ class EvalPlan:
                 "a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)"
             )
         if planned is None:
-            with uncollected():
-                roots = [handle.expr for handle in self._handles]
-                planned = plan(roots, self.options, recalled(roots) if self.recall else None)
+            planned = self._plan([handle.expr for handle in self._handles])
         self._planned = planned
-        self._roots, self._timing, self._values, self._recording = [], None, {}, None
+        self._roots, self._taken, self._timing, self._values, self._recording = [], None, None, {}, None
         self._views = []  # they keep showing the program that they were made for
         self._fresh = True
         return self
+
+    def _plan(self, roots: list[Expr]) -> Planned:
+        """A plan of expressions, of which those are recalled whose values are there."""
+        before, self._running = self._running, True
+        try:
+            with uncollected():
+                known = structure(roots, self.options) if self.recall else None
+                found = recall(known)
+                return plan(roots, self.options, found.as_pass() if found is not None else None)
+        finally:
+            self._running = before
 
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
         """Give parameters the values that they have at each ``eval()`` that gives them no other."""
@@ -175,42 +189,67 @@ class EvalPlan:
         """
         if not self._handles:
             return self
-        handles = self._handles
+        if self._running:
+            raise StateError(
+                "eval() of a plan that is running",
+                rule="a kernel, or a rule, must not run the plan that runs it",
+                fix="evaluate in a plan of its own: ex.EvalPlan(), or ex.evaluate(x)",
+            )
+        handles, self._running = self._handles, True
         try:
             results, timing = self._run({**self._bound, **(inputs or {})})
             for handle, value in zip(handles, results, strict=True):
-                handle._value = _from_device(handle.expr, value)
-                if self.recall:
-                    remember(handle.expr, handle._value)
+                handle._value = value
             self._timing = timing
         except BaseException as error:
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
         finally:
-            self._handles, self._fresh, self._recording = [], False, None
+            self._handles, self._fresh, self._recording, self._running = [], False, None, False
             if self._planned is not None:
                 for view in self._views:
                     view.update(self.recording)
         return self
 
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
-        """Results and times: of a program for this structure that is there, else of a new one."""
-        known = None
-        if not self._fresh and not self.recall and self.record != "values":
-            roots = [handle.expr for handle in self._handles]
-            known = structure(roots, self.options)
-            held = cache.take(known) if known is not None else None
-            if known is not None and held is not None:
-                try:
-                    timing = EXECUTORS[self.executor].run(held.program, None)
-                except RunError:  # planned anew it fails again, and names this graph's own lines
-                    self.prepare()
-                else:
-                    results = held.program.take()
-                    cache.put(known.key, held)
-                    self._planned, self._roots, self._views, self._values = None, roots, [], {}
-                    return results, timing
+        """Results and times: by recall, of a program for this structure that is there, else of a new one."""
+        roots = [handle.expr for handle in self._handles]
+        cached = not self._fresh and self.record != "values"
+        known = structure(roots, self.options) if cached or self.recall else None
+        found = recall(known) if self.recall else None
+        if found is not None:
+            cached = False
+            values = found.roots(roots)
+            if values is not None and not self._fresh:
+                self._planned, self._roots, self._views, self._values = None, roots, [], {}
+                self._taken = found.as_pass()
+                return [*values], Timing([], [], [])
+        results, timing = self._run_program(known if cached else None, inputs)
+        results = [_from_device(root, value) for root, value in zip(roots, results, strict=True)]
+        if self.recall:
+            there = found.values if found is not None else {}
+            remember(
+                known,
+                [None if root in there else value for root, value in zip(roots, results, strict=True)],
+            )
+            results = [there.get(root, value) for root, value in zip(roots, results, strict=True)]
+        return results, timing
+
+    def _run_program(self, known: Structure | None, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
+        """Results and times of a program that is there for a structure, or of a new one."""
+        held = cache.take(known) if known is not None else None
+        if known is not None and held is not None:
+            try:
+                timing = EXECUTORS[self.executor].run(held.program, None)
+            except RunError:  # planned anew it fails again, and names this graph's own lines
+                self.prepare()
+            else:
+                results = held.program.take()
+                cache.put(known.key, held)
+                self._planned, self._views, self._values, self._taken = None, [], {}, None
+                self._roots = [handle.expr for handle in self._handles]
+                return results, timing
         if not self._fresh:
             self.prepare()
         program = Program(self.planned, lent=known is not None)
@@ -227,13 +266,13 @@ class EvalPlan:
     @property
     def reused(self) -> bool:
         """Whether the last run was that of a program planned before, for a graph of the same structure."""
-        return bool(self._roots)
+        return bool(self._roots) and self._taken is None
 
     @property
     def planned(self) -> Planned:
         """The plan itself: schedule and story; raises StateError before prepare() or eval()."""
         if self._planned is None and self._roots:
-            self._planned = plan(self._roots, self.options)
+            self._planned = plan(self._roots, self.options, self._taken)
         if self._planned is None:
             raise StateError(
                 "a plan that was not made yet", rule="a plan is made by prepare() or eval()", fix="plan.prepare()"
@@ -336,13 +375,32 @@ def eval_register(value: Any) -> Handle:
 def evaluate(value: Any, **options: Any) -> Any:
     """The value of an expression, or of every expression in nested tuples, lists and dicts: read-only arrays.
 
-    All of them are evaluated in one plan; ``options`` are those of EvalPlan. What is no expression stays.
+    All of them are evaluated in the thread's default plan, together with what ``eval_register()`` registered there, and
+    taken again while somebody holds the result (MetaNN: Evaluate). With ``options``, which are those of EvalPlan, they
+    have a plan of their own. What is no expression stays.
     """
     leaves, structure = flatten(value)
-    evaluation = EvalPlan(**{"record": "off", **options})
-    handles = [
-        evaluation.register(leaf) if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__") else leaf
-        for leaf in leaves
-    ]
-    evaluation.eval()
-    return unflatten(structure, [handle.data() if isinstance(handle, Handle) else handle for handle in handles])
+    handles: dict[int, Handle] = {}
+    expressions = {
+        place: leaf.__expr__() if hasattr(type(leaf), "__expr__") else leaf
+        for place, leaf in enumerate(leaves)
+        if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__")
+    }
+    own = EvalPlan(**{"record": "off", **options}) if options else None
+    for device in dict.fromkeys([expr.type.device for expr in expressions.values()]):
+        evaluation = own or _idle_plan(device)
+        for place, expr in expressions.items():
+            if own is not None or expr.type.device is device:
+                handles[place] = evaluation.register(expr)
+        evaluation.eval()
+        if own is not None:
+            break
+    return unflatten(
+        structure, [handles[place].data() if place in handles else leaf for place, leaf in enumerate(leaves)]
+    )
+
+
+def _idle_plan(device: Device) -> EvalPlan:
+    """The thread's default plan; another one for a kernel that evaluates while it runs."""
+    found = default_plan(device)
+    return EvalPlan(device=device, recall=True) if found._running else found

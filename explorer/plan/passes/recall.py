@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from explorer.core.tensor import Tensor
@@ -15,6 +15,8 @@ class Recall:
 
     values: Mapping[int, Tensor]
     """uid of an expression → its value"""
+    equal: Set[int] = frozenset()
+    """uids of those that were not evaluated themselves, but an equal expression"""
     name = "recall"
 
     def run(self, graph: Graph) -> None:
@@ -23,11 +25,17 @@ class Recall:
         if not found:
             return
         tensors = [self.values[node.uid] for node in found]
+        facts = {"count": len(found), "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in found])}
+        reason = "{count:value} evaluated before, and still held, taken as they are"
+        equal = sum([node.uid in self.equal for node in found])
+        if equal:
+            facts["equal"] = equal
+            reason += "; {equal} of them by an equal expression that was written before"
         decision = graph.decide(
             self,
             "recalled",
-            "{count:value} evaluated before, and still held, taken as they are",
-            {"count": len(found), "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in found])},
+            reason,
+            facts,
             found,
             tuple(tensors),
         )
