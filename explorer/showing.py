@@ -8,6 +8,7 @@ from typing import Any
 
 import graphviz  # type: ignore[import-untyped]
 
+from explorer.core.arguments import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.progress import Cancelled, Follower, Progress
@@ -22,6 +23,7 @@ from explorer.run.recorder import expressions
 from explorer.view import dot, text
 from explorer.view.compared import Compared
 from explorer.view.costs import costs, gains
+from explorer.view.payload import THEMES
 from explorer.view.widget import GraphView
 
 _REFUSALS = 3
@@ -35,10 +37,15 @@ _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 
 
 def check_options(options: Mapping[str, Any], *further: str) -> None:
-    """Raise UnknownNameError, with the names that are near, for an option that no view has."""
+    """Raise UnknownNameError, with the names that are near, for an option that no view has, OperandError for its value."""
     for name in options:
         if name not in _VIEW:
             raise UnknownNameError(name, kind="option of explore", known=(*_VIEW, *further))
+    if "theme" in options:
+        check_name(options["theme"], "theme", THEMES)
+    for name in ("height", "position"):
+        if name in options:
+            check_type(options[name], name, int, "a whole number", f"{name}={560 if name == 'height' else 0}")
 
 
 class ExpressionView(GraphView):
@@ -97,6 +104,9 @@ def explore(
     Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
     every value.
     """
+    check_type(run, "run", bool, "True or False", "run=False")
+    if plan is not None:
+        check_type(plan, "plan", Mapping, "options of ex.EvalPlan by name", 'plan={"without": "fuse"}')
     if isinstance(what, Layer):
         return explore_layer(what, run=run, record=record, plan=plan, **options)
     if isinstance(what, (Net, Recording, EvalPlan)):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.core.arguments import check_type
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 _ALIGNMENT = 64
@@ -83,3 +84,8 @@ def device(name: str) -> Device:
         return _devices[name]
     except KeyError:
         raise UnknownNameError(name, kind="device", known=_devices) from None
+
+
+def check_device(device: Any) -> None:
+    """Raise OperandError for an argument that is no device."""
+    check_type(device, "device", Device, "a device, or None", 'device=ex.cpu, or ex.device("name")')

@@ -121,8 +121,7 @@ class Operation(metaclass=Interning):
         if extends is not None:
             extend(extends if isinstance(extends, type) else type(extends), cls)
 
-    token: int
-    """a number that no other operation of this process has, or had"""
+    token: int  # no other operation of this process has it, or had it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "known_types", {})
@@ -257,9 +256,7 @@ class Operation(metaclass=Interning):
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
         """The error for illegal operands."""
-        given = ", ".join(map(repr, types[:6])) or "nothing"
-        if len(types) > 6:
-            given += f", … ({len(types)} in all)"
+        given = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
         return OperandError(f"{self.label}: given {given}", rule=rule, fix=fix)
 
     @property

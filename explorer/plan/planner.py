@@ -10,6 +10,7 @@ from typing import Any
 
 import explorer.plan.links  # noqa: F401  # makes the chain of links
 from explorer.core.adjusted import under
+from explorer.core.arguments import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
@@ -68,11 +69,16 @@ class Options:
     open: Open = field(default_factory=Open)
 
     def __post_init__(self) -> None:
-        if self.order not in RULES:
-            raise UnknownNameError(str(self.order), kind="order", known=RULES)
-        if not isinstance(self.lanes, int) or self.lanes < 1:
+        check_name(self.order, "order", RULES)
+        if type(self.lanes) is not int or self.lanes < 1:
             raise OperandError(f"lanes={self.lanes!r}", rule="one kernel or more runs at a time", fix="lanes=1")
+        check_type(self.prices, "prices", Prices, "a table of prices", 'costs="measured", or prices=ex.calibrate()')
+        check_type(self.group, "group", Group, "the pass that groups", "group=Group(), of explorer.plan.passes")
+        check_type(self.open, "open", Open, "the pass that opens calls", "open=Open(), of explorer.plan.passes")
+        names = f"the names of passes to leave out ({', '.join(PASSES)})"
+        check_type(self.without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
         for name in self.without:
+            check_type(name, "without", str, names, 'without=["fuse", "simplify"]')
             if name not in PASSES:
                 raise UnknownNameError(name, kind="pass", known=PASSES)
             if name in _NEEDED:

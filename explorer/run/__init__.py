@@ -1,5 +1,7 @@
 """Plans at work: registering, running, recording."""
 
-from explorer.run.evalplan import EvalPlan, Handle, default_plan, eval_register, evaluate
+from explorer.run.default import default_plan, eval_register, evaluate
+from explorer.run.evalplan import EvalPlan
+from explorer.run.handle import Handle
 
 __all__ = ["EvalPlan", "Handle", "default_plan", "eval_register", "evaluate"]

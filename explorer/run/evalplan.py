@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from explorer.blas import CHOSEN
-from explorer.core.device import Device, cpu
-from explorer.core.errors import OperandError, RunError, StateError, UnknownNameError
+from explorer.core.arguments import check_name, check_type
+from explorer.core.device import Device, check_device, cpu
+from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
 from explorer.core.progress import work
-from explorer.core.structure import flatten, unflatten
 from explorer.core.types import Array
 from explorer.plan.passes import Recall
 from explorer.plan.planner import Options, Planned, plan
@@ -22,6 +21,7 @@ from explorer.run import recorder, stages
 from explorer.run.cache import Held, Structure, cache, structure
 from explorer.run.calibrate import measured
 from explorer.run.executors import EXECUTORS
+from explorer.run.handle import Handle
 from explorer.run.program import Program
 from explorer.run.reproducer import reproducer
 from explorer.run.results import recall, remember
@@ -31,38 +31,6 @@ from explorer.run.what_if import WhatIf, what_if
 
 COSTS = ("reference", "measured")
 RECORDS = ("times", "values", "off")
-
-
-class Handle:
-    """A promise of a value: ``data()`` gives it once the plan has run."""
-
-    __slots__ = ("_failure", "_value", "expr")
-
-    def __init__(self, expr: Expr) -> None:
-        self.expr = expr
-        self._value: Array | None = None
-        self._failure = ""
-
-    def data(self) -> Array:
-        """The value, read-only, shaped as the expression; raises StateError before eval(), or when it failed."""
-        if self._failure:
-            raise StateError(
-                f"the value of {self.expr!r}, whose run ended with {self._failure}",
-                rule="a run that fails gives no values and empties the registrations",
-                fix="register the expression again: handle = plan.register(expression), then plan.eval()",
-            )
-        if self._value is None:
-            device = self.expr.type.device
-            own = "" if device is cpu else f"; eval_register() registered in ex.default_plan({device.name})"
-            raise StateError(
-                f"the value of {self.expr!r} before its evaluation",
-                rule="a handle has a value once its plan has run",
-                fix=f"call plan.eval() first{own}",
-            )
-        return self._value
-
-    def __repr__(self) -> str:
-        return f"<handle of {self.expr.operation.label}: {'evaluated' if self._value is not None else 'waiting'}>"
 
 
 class EvalPlan:
@@ -88,15 +56,16 @@ class EvalPlan:
         costs: str = "reference",
         **options: Any,
     ) -> None:
-        if record not in RECORDS:
-            raise UnknownNameError(record, kind="record", known=RECORDS)
-        if executor not in EXECUTORS:
-            raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
-        if costs not in COSTS:
-            raise UnknownNameError(costs, kind="costs", known=COSTS)
+        check_name(record, "record", RECORDS)
+        check_name(executor, "executor", EXECUTORS)
+        check_name(costs, "costs", COSTS)
+        check_type(title, "title", str, "a text", f'title="{title}"')
+        check_type(recall, "recall", bool, "True or False", "recall=True")
+        if device is not None:
+            check_device(device)
         if costs == "measured":
             options = {"prices": measured(), **options}
-        self.options = Options(without=(without,) if isinstance(without, str) else tuple(without)).with_(
+        self.options = Options(without=_names(without)).with_(
             "record",
             "executor",
             "title",
@@ -115,7 +84,8 @@ class EvalPlan:
         """what was evaluated without being planned, by a program for another graph of its structure or by recall"""
         self._taken: Recall | None = None
         """how values were recalled, where all of them were there"""
-        self._running = False
+        self.running = False
+        """whether it is planned or run just now"""
         self._timing: Timing | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
@@ -166,17 +136,18 @@ class EvalPlan:
 
     def _plan(self, roots: list[Expr]) -> Planned:
         """A plan of expressions, of which those are recalled whose values are there."""
-        before, self._running = self._running, True
+        before, self.running = self.running, True
         try:
             with uncollected():
                 known = structure(roots, self.options) if self.recall else None
                 found = recall(known)
                 return plan(roots, self.options, found.as_pass() if found is not None else None)
         finally:
-            self._running = before
+            self.running = before
 
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
         """Give parameters the values that they have at each ``eval()`` that gives them no other."""
+        check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
 
@@ -187,15 +158,17 @@ class EvalPlan:
         ``inputs`` gives parameters their values. With nothing registered this does nothing. A failing kernel raises
         RunError; its cause is the kernel's own error.
         """
+        if inputs is not None:
+            check_type(inputs, "inputs", Mapping, "values by parameter", "plan.eval({parameter: value})")
         if not self._handles:
             return self
-        if self._running:
+        if self.running:
             raise StateError(
                 "eval() of a plan that is running",
                 rule="a kernel, or a rule, must not run the plan that runs it",
                 fix="evaluate in a plan of its own: ex.EvalPlan(), or ex.evaluate(x)",
             )
-        handles, self._running = self._handles, True
+        handles, self.running = self._handles, True
         try:
             results, timing = self._run({**self._bound, **(inputs or {})})
             for handle, value in zip(handles, results, strict=True):
@@ -206,7 +179,7 @@ class EvalPlan:
                 handle._failure = type(error).__name__
             raise
         finally:
-            self._handles, self._fresh, self._recording, self._running = [], False, None, False
+            self._handles, self._fresh, self._recording, self.running = [], False, None, False
             if self._planned is not None:
                 for view in self._views:
                     view.update(self.recording)
@@ -341,6 +314,13 @@ class EvalPlan:
         return view
 
 
+def _names(without: Any) -> Any:
+    """One or several names as a tuple; what is neither is left for the planner to refuse."""
+    if isinstance(without, str):
+        return (without,)
+    return tuple(without) if isinstance(without, (list, set, frozenset)) else without
+
+
 def _from_device(expr: Expr, value: Any) -> Any:
     """A value in NumPy's memory, read-only."""
     device = expr.type.device
@@ -349,58 +329,3 @@ def _from_device(expr: Expr, value: Any) -> Any:
     found = device.read(value).view()
     found.flags.writeable = False
     return found
-
-
-class _Default(threading.local):
-    def __init__(self) -> None:
-        self.plans: dict[Device, EvalPlan] = {}
-
-
-_default = _Default()
-
-
-def default_plan(device: Device = cpu) -> EvalPlan:
-    """The thread's own plan of a device, which ``expression.eval_register()`` registers in."""
-    if device not in _default.plans:
-        _default.plans[device] = EvalPlan(device=device, recall=True)
-    return _default.plans[device]
-
-
-def eval_register(value: Any) -> Handle:
-    """Register an expression, or data, in the thread's default plan of its device (MetaNN: EvalRegister)."""
-    expr = value.__expr__() if hasattr(type(value), "__expr__") else value
-    return default_plan(expr.type.device if isinstance(expr, Expr) else cpu).register(expr)
-
-
-def evaluate(value: Any, **options: Any) -> Any:
-    """The value of an expression, or of every expression in nested tuples, lists and dicts: read-only arrays.
-
-    All of them are evaluated in the thread's default plan, together with what ``eval_register()`` registered there, and
-    taken again while somebody holds the result (MetaNN: Evaluate). With ``options``, which are those of EvalPlan, they
-    have a plan of their own. What is no expression stays.
-    """
-    leaves, structure = flatten(value)
-    handles: dict[int, Handle] = {}
-    expressions = {
-        place: leaf.__expr__() if hasattr(type(leaf), "__expr__") else leaf
-        for place, leaf in enumerate(leaves)
-        if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__")
-    }
-    own = EvalPlan(**{"record": "off", **options}) if options else None
-    for device in dict.fromkeys([expr.type.device for expr in expressions.values()]):
-        evaluation = own or _idle_plan(device)
-        for place, expr in expressions.items():
-            if own is not None or expr.type.device is device:
-                handles[place] = evaluation.register(expr)
-        evaluation.eval()
-        if own is not None:
-            break
-    return unflatten(
-        structure, [handles[place].data() if place in handles else leaf for place, leaf in enumerate(leaves)]
-    )
-
-
-def _idle_plan(device: Device) -> EvalPlan:
-    """The thread's default plan; another one for a kernel that evaluates while it runs."""
-    found = default_plan(device)
-    return EvalPlan(device=device, recall=True) if found._running else found

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.core.tensor import Storage, tensor_of
 from explorer.run.cache import PlanCache, cache, structure
 
 RNG = np.random.default_rng(0)
@@ -56,7 +57,7 @@ def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
 
 @pytest.mark.spec("P-10")
 def test_what_a_plan_depends_on_is_part_of_the_structure() -> None:
-    """Other types, operations, attributes, edges, roots, options, and tensors that share a storage are planned anew."""
+    """Other types, operations, attributes, edges, roots and options are planned anew."""
     a, b = ex.tensor(array(3, 3)), ex.tensor(array(3, 3))
     evaluated(a @ b + 1.0)
     for root in (a @ a + 1.0, a @ b + 2.0, a @ b - 1.0, b @ b.T + 1.0, ex.tensor(np.eye(3)) @ b + 1.0):
@@ -64,6 +65,60 @@ def test_what_a_plan_depends_on_is_part_of_the_structure() -> None:
     assert not evaluated(a @ b + 1.0, a @ b)[0].reused
     assert not evaluated(a @ b + 1.0, without=["simplify"])[0].reused
     assert evaluated(ex.tensor(array(3, 3)) @ ex.tensor(array(3, 3)) + 1.0)[0].reused
+
+
+@pytest.mark.spec("P-10")
+@pytest.mark.parametrize("shared_first", [True, False])
+def test_leaves_of_one_storage_and_of_two_have_plans_of_their_own(shared_first: bool) -> None:
+    """Two tensors of one storage are one value to a plan: its program does not run for two storages."""
+
+    def program(p: ex.Tensor, q: ex.Tensor) -> ex.Expr:
+        return ex.tanh(p) @ ex.tanh(q) - ex.sin(p) * ex.sin(q)
+
+    def leaves(shared: bool) -> tuple[ex.Tensor, ex.Tensor]:
+        held = Storage(array(4, 4))
+        return tensor_of(held), tensor_of(held if shared else Storage(array(4, 4)))
+
+    for shared in (shared_first, not shared_first):
+        p, q = leaves(shared)
+        plan, (value,) = evaluated(program(p, q))
+        assert not plan.reused
+        expected = np.tanh(p.array) @ np.tanh(q.array) - np.sin(p.array) * np.sin(q.array)
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+    for shared in (True, False):
+        p, q = leaves(shared)
+        plan, (value,) = evaluated(program(p, q))
+        assert plan.reused
+        expected = np.tanh(p.array) @ np.tanh(q.array) - np.sin(p.array) * np.sin(q.array)
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.spec("P-9", "P-10")
+def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
+    """What was planned before a link was declared is planned anew; without the link, the old plan stands again."""
+
+    def program() -> ex.Expr:
+        return ex.log1p(ex.square(ex.tensor(array(3))))
+
+    evaluated(program())
+    assert evaluated(program())[0].reused
+    chain = list(ex.Link.chain)
+    try:
+
+        class LogOfSquare(ex.Link):
+            """A test's link: the logarithm of one more than a square is taken for nothing."""
+
+            roots = (type(ex.log1p(ex.tensor(1.0)).operation),)
+
+            def match(self, node: ex.Expr, graph: Any) -> Any:
+                return ex.Applied(node.operands[0] * 0.5, "a test", {}, "halved")
+
+        plan, _ = evaluated(program())
+        assert not plan.reused
+        assert "halved" in [decision.code for decision in plan.recording.decisions]
+    finally:
+        ex.Link.chain[:] = chain
+    assert evaluated(program())[0].reused
 
 
 @pytest.mark.spec("P-10", "M-E4")

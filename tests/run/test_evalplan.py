@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -400,3 +401,67 @@ def test_prices_measured_here_are_opted_into_and_told() -> None:
         assert f"costs={costs}" in plans[costs].explain()
     assert plans["measured"].options.prices == prices
     assert plans["reference"].options.prices != prices
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({"device": "nonsense"}, "device must be a device, or None"),
+        ({"device": 3}, "device must be a device"),
+        ({"without": 3}, "without must be the names of passes"),
+        ({"without": [3]}, "without must be the names of passes"),
+        ({"without": None}, "without must be the names of passes"),
+        ({"without": {"fuse": 1}}, "without must be the names of passes"),
+        ({"without": "fusing"}, "known: "),
+        ({"record": None}, "record must be one of the names off, times, values"),
+        ({"record": "value"}, "known: values"),
+        ({"executor": 3}, "executor must be one of the names dag, simple"),
+        ({"costs": None}, "costs must be one of the names measured, reference"),
+        ({"title": 3}, "title must be a text"),
+        ({"recall": "yes"}, "recall must be True or False"),
+        ({"recall": 1}, "recall must be True or False"),
+        ({"lanes": True}, "one kernel or more"),
+        ({"lanes": 2.0}, "one kernel or more"),
+        ({"order": 3}, "order must be one of the names depth_first, earliest"),
+        ({"prices": "reference"}, "prices must be a table of prices"),
+        ({"group": 3}, "group must be the pass that groups"),
+        ({"open": "all"}, "open must be the pass that opens calls"),
+        ({"recording": "values"}, "known: record"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_anything_is_planned(options: dict[str, Any], rule: str) -> None:
+    """Each argument of EvalPlan, be it given to evaluate or explore: what was given, the rule, the fix."""
+    y = ex.tensor(np.zeros(3)) + 1.0
+    handle = y.eval_register()
+    calls: list[Callable[[], object]] = [
+        lambda: ex.EvalPlan(**options),
+        lambda: ex.evaluate(y, **options),
+        lambda: ex.explore(y, plan=options) if "record" not in options else ex.explore(y, **options),
+    ]
+    for call in calls:
+        with pytest.raises(ex.ExplorerError, match=f"rule: .*{rule}") as caught:
+            call()
+        ((name, value),) = options.items()
+        assert name in caught.value.given or str(value) in caught.value.given
+    ex.default_plan().eval()
+    assert handle.data().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        (lambda x: ex.default_plan("cpu"), "device must be a device"),
+        (lambda x: ex.EvalPlan().bind(3), "inputs must be values by parameter"),
+        (lambda x: ex.EvalPlan().eval(3), "inputs must be values by parameter"),
+        (lambda x: ex.explore(x, plan=3), "plan must be options of ex.EvalPlan"),
+        (lambda x: ex.explore(x, run=3), "run must be True or False"),
+        (lambda x: ex.explore(x, width=3), "known: .*height"),
+        (lambda x: ex.explore(x, theme=3), "theme must be one of the names"),
+        (lambda x: ex.explore(x, theme="drak"), "known: dark"),
+        (lambda x: ex.explore(x, height="tall"), "height must be a whole number"),
+        (lambda x: ex.explore(x, position=None), "position must be a whole number"),
+    ],
+)
+def test_wrong_arguments_of_plans_and_views_are_refused(call: Callable[[Any], object], rule: str) -> None:
+    with pytest.raises(ex.ExplorerError, match=f"rule: .*{rule}"):
+        call(ex.tensor(np.zeros(3)) + 1.0)

@@ -212,22 +212,49 @@ def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None
 
 
 @pytest.mark.spec("P-11")
-def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised() -> None:
-    """Two kernels that fail together always give the same error."""
-    meet = meeting()
+@pytest.mark.parametrize("sooner", ["a", "b", ""])
+def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str) -> None:
+    """Two kernels that run together and fail: the same error, whichever fails sooner."""
+    meet, failed = meeting(), threading.Event()
 
-    def fail(text: str) -> Callable[[], None]:
+    def fail(name: str, text: str) -> Callable[[], None]:
         def run() -> None:
             meet()
+            if sooner and name != sooner:
+                failed.wait(30)
+                threading.Event().wait(0.1)  # by now the other failure is noted
+            failed.set()
             raise ValueError(text)
 
         return run
 
-    ACTS["a"], ACTS["b"] = fail("first"), fail("second")
-    for _ in range(5):
+    ACTS["a"], ACTS["b"] = fail("a", "first"), fail("b", "second")
+    for _ in range(1 if sooner else 5):
         made, _ = prepared(acting("a"), acting("b"))
         with pytest.raises(ex.RunError, match="first"):
             made.eval()
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, ex.RunError])
+@pytest.mark.parametrize("run", [run_simple, run_dag])
+def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], error: type[BaseException]) -> None:
+    """After Ctrl-C or a failure a program holds none of the results that it had computed."""
+
+    def fail() -> None:
+        raise error("now")
+
+    ACTS["fail"] = fail
+    first = acting("none", 2.0)
+    program = Program(plan([first, Act("fail")(first)], Options(without=("group", "fuse"))))
+    slot = program.slots[first.uid]
+    assert slot in program.temporary
+    with pytest.raises((error, ex.RunError)):
+        run(program)
+    assert program.values[slot] is None
+    ACTS.clear()
+    run(program)
+    assert [value.tolist() for value in program.take()] == [[2.0] * 3] * 2
 
 
 @pytest.mark.spec("P-11")
