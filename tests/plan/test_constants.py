@@ -77,3 +77,18 @@ def test_constants_are_outside_the_buffers_and_their_views_keep_them() -> None:
     assert facts(planned, "prepared_once")["kept_bytes"] == 48
     assert sum(kernel.constant for kernel in planned.schedule.kernels) == 2
     assert planned.schedule.peak == plan([ex.tanh(ex.sin(x) + x)]).schedule.peak
+
+
+@pytest.mark.spec("P-7", "P-1")
+def test_constants_are_picked_before_what_was_recorded_earlier() -> None:
+    """Of ready kernels a constant comes first, and says so only where something else was ready too."""
+    before = ex.sin(x)
+    constant = ex.softmax(w)
+    planned = plan([ex.matmul(before, ex.transpose(before)).sum() + constant.sum() * x])
+    kernels = planned.schedule.kernels
+    assert [kernel.constant for kernel in kernels] == sorted([kernel.constant for kernel in kernels], reverse=True)
+    first = kernels[0]
+    assert (first.result.operation.name, first.constant, first.why) == ("softmax", True, "constant")
+    alone = plan([x * ex.softmax(w) * ex.softmax(w * 2.0 + 1.0)[::-1].sum()])
+    first = next(kernel for kernel in alone.schedule.kernels if kernel.ready_count > 1)
+    assert (first.constant, first.why) == (True, "earliest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
@@ -325,3 +326,31 @@ def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-2 if narrow else 1e-5, atol=0, equal_nan=True)
         if root.dtype.kind == "f" and found is folded:
             assert np.array_equal(np.signbit(found) & (found == 0), np.signbit(expected) & (expected == 0))
+
+
+@pytest.mark.spec("P-1")
+@pytest.mark.parametrize("value", [-0.0, 0.0, np.inf, -3.0])
+@pytest.mark.parametrize(("shape", "axis"), [((4,), 0), ((2, 3), (0, 1)), ((0,), 0), ((0, 3), 0), ((3, 0), 0)])
+@pytest.mark.parametrize("name", ["sum", "mean"])
+def test_sums_and_means_of_one_number_are_numpys_to_the_bit(name: str, value: float, shape: Any, axis: Any) -> None:
+    """Zeros of either sign add up to 0.0, no numbers to 0.0 and, for a mean, to NaN; folded and computed alike."""
+    root = getattr(number(value, shape), name)(axis=axis)
+    planned = plan([root])
+    assert len(folded(planned)) == 1
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the mean of an empty slice
+        expected = getattr(np.full(shape, value), name)(axis=axis)
+    (found,) = run(planned)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(np.asarray(expected)[expected == 0]))
+
+
+@pytest.mark.spec("P-1")
+@pytest.mark.parametrize("join", [lambda a, b: ex.concatenate([a, b]), lambda a, b: ex.stack([a, b])])
+def test_zeros_of_both_signs_are_not_one_number(join: Callable[[Any, Any], ex.Expr]) -> None:
+    """0.0 == −0.0, but a value of both is no constant of one element."""
+    for first, second in ((0.0, -0.0), (-0.0, 0.0), (0.0, 0.0), (np.nan, np.nan), (1.0, 2.0)):
+        (found,) = run(plan([join(number(first, (2,)), number(second, (2,)))]))
+        expected = np.repeat([first, second], 2).reshape(found.shape)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

@@ -167,3 +167,25 @@ def test_the_operation_that_fails_is_named_in_every_run() -> None:
         with pytest.raises(ex.RunError, match=rf"^{named} of"):
             run(program, np.full(3, value))
     np.testing.assert_array_equal(run(program, np.ones(3))[0], np.ones(3))
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    "turned",
+    [
+        lambda a: ex.transpose(a),
+        lambda a: a[::-1],
+        lambda a: a[:, ::-1],
+        lambda a: ex.transpose(a)[::-1],
+        lambda a: ex.concatenate([a, a])[::2],
+        lambda a: ex.broadcast_to(a[:1], a.shape),
+    ],
+)
+def test_a_chain_over_many_blocks_reads_each_operand_as_it_is_laid(turned: Any) -> None:
+    """Operands of one shape that lie otherwise in memory than the result are not read as one row of it."""
+    a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
+    assert a.type.nbytes > 2 * BLOCK_BYTES
+    b = turned(a)
+    found = ex.evaluate(ex.tanh(a * 2.0 + b) - b, executor="simple")
+    held = ex.evaluate(b, executor="simple")
+    np.testing.assert_allclose(found, np.tanh(a.array * 2.0 + held) - held, rtol=1e-12, atol=1e-15)
