@@ -98,6 +98,23 @@ class Body:
         outputs = {str(name): place for place, (name, _) in enumerate(names)} if kind is dict else {}
         return {name: place for name, place in inputs.items() if name.isidentifier()}, outputs
 
+    @property
+    def flops(self) -> int:
+        """Arithmetic of all nodes, those of the bodies that they call too, which may be nested deep."""
+        pending = [self]
+        while "flops" not in self.derived:
+            inner = [node.operation.body for node in pending[-1].nodes if isinstance(node.operation, Call)]
+            waiting = [body for body in inner if "flops" not in body.derived]
+            if waiting:
+                pending += waiting
+                continue
+            body = pending.pop()
+            body.derived["flops"] = sum(
+                [node.operation.flops(node.type, *[operand.type for operand in node.operands]) for node in body.nodes]
+            )
+        found: int = self.derived["flops"]
+        return found
+
     def __repr__(self) -> str:
         return f"Body({self.name!r}, {len(self.nodes)} nodes)"
 
@@ -148,10 +165,7 @@ class Call(Operation):
         return found
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
-        total = 0
-        for node in self.body.nodes:
-            total += node.operation.flops(node.type, *[operand.type for operand in node.operands])
-        return total
+        return self.body.flops
 
     @property
     def label(self) -> str:

@@ -293,10 +293,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
 
     Numbers alone raise OperandError: they need no expression.
     """
-    for value in values:
-        if not isinstance(value, Expr):
-            break
-    else:
+    if all(isinstance(value, Expr) for value in values):
         return values
     convert = registry.functions["as_expr"]
     if len(values) == 2:

@@ -6,7 +6,6 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from sys import getrecursionlimit
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from explorer.core.function import Body, Call, Parameter, item, make_body
 from explorer.core.graph import reachable
 from explorer.core.operation import as_operands
 from explorer.core.origin import INTERNAL
+from explorer.core.stack import one_deeper
 from explorer.core.structure import flatten, unflatten
 from explorer.core.tensor import Tensor
 from explorer.core.types import AnyType
@@ -29,8 +29,6 @@ _KEPT = 4
 """bodies that are kept for one combination of types: the newest, after variables were bound to other values"""
 _KEYS = 256
 """combinations of types and static values whose bodies are kept: the newest"""
-_DEEP = 20
-"""functions inside one another from which a lack of stack is put down to them"""
 
 
 @dataclass(slots=True)
@@ -123,20 +121,10 @@ class Function(Generic[_Parameters, _Result]):
         state.traces = (*state.traces, start)
         self._active.add(recording)
         try:
-            with scope(self.name, self.kind) as inside:
+            with one_deeper(f"a call of {self.name}"), scope(self.name, self.kind) as inside:
                 parameters = tuple(Parameter(node.type, name)() for node, name in zip(operands, names, strict=True))
                 traced_args, traced_kwargs = _replace((args, kwargs), parameters)
                 result = self._function(*traced_args, **traced_kwargs)
-        except RecursionError:
-            depth = len(state.traces)
-            if depth < _DEEP:  # the body's own recursion
-                raise
-            raise DeclarationError(
-                f"{self.name} is called inside functions that are nested {depth} deep",
-                rule=f"calls inside functions are recorded inside one another, and Python nests {getrecursionlimit():,}"
-                " calls",
-                fix="call one function after the other, in a loop, or raise sys.setrecursionlimit",
-            ) from None
         finally:
             self._active.discard(recording)
             state.traces = state.traces[:-1]

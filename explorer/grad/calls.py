@@ -13,6 +13,7 @@ from explorer.core.adjusted import under
 from explorer.core.expr import Expr, record, record_typed, scope, state, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, item, make_body
 from explorer.core.graph import reachable, rebuild, rescope
+from explorer.core.stack import one_deeper
 from explorer.core.structure import flatten
 from explorer.core.types import TupleType
 from explorer.grad.backward import backward
@@ -42,7 +43,7 @@ def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]
     key = "gradient", seeded, wanted, frozenset(around.values())
     held: Differentiated | None = body.derived.get(key)
     if held is None:
-        with under(around):
+        with under(around), one_deeper(f"a gradient of {body.name}"):
             held = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
     return held
 

@@ -6,6 +6,7 @@ from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr, Scope, derive, record, surrounded
 from explorer.core.function import Body, Call, Item, Parameter, make_body
 from explorer.core.graph import rescope
+from explorer.core.stack import one_deeper
 from explorer.core.types import TensorType, TupleType
 from explorer.ops.movement import broadcast_to
 
@@ -27,7 +28,8 @@ def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     key = ("batch", size, batched)
     held: Body | None = body.derived.get(key)
     if held is None:
-        held = body.derived.setdefault(key, _batch(body, size, batched))
+        with one_deeper(f"a batch of calls of {body.name}"):
+            held = body.derived.setdefault(key, _batch(body, size, batched))
     return held
 
 

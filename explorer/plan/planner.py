@@ -15,6 +15,7 @@ from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
 from explorer.core.progress import Progress, follower
+from explorer.core.stack import one_deeper
 from explorer.ops.conv import Conv2d
 from explorer.plan.closed import alone
 from explorer.plan.cost import REFERENCE, Prices
@@ -174,7 +175,8 @@ def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]
     held: tuple[Planned, tuple[Expr, ...]] | None = body.derived.get(key)
     if held is None:
         inputs, outputs = alone(body)
-        held = body.derived.setdefault(key, (plan(outputs, options), inputs))
+        with one_deeper(f"a plan of {body.name}"):
+            held = body.derived.setdefault(key, (plan(outputs, options), inputs))
     return held
 
 

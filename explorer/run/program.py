@@ -13,6 +13,7 @@ from explorer.core.device import cpu
 from explorer.core.errors import ExplorerError, OperandError, RunError, StateError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
+from explorer.core.stack import one_deeper
 from explorer.core.tensor import Tensor
 from explorer.core.types import Array
 from explorer.plan.constants import is_constant
@@ -233,7 +234,8 @@ class Program:
         key = id(body), kernel.scratch_offset
         inner = self._closed.get(key)
         if inner is None:
-            inner = self._closed[key] = Program(planned, self.memory.scratch(kernel))
+            with one_deeper(f"a program of {body.name}"):
+                inner = self._closed[key] = Program(planned, self.memory.scratch(kernel))
         places = [
             (inner.slots[node.uid], source)
             for node, source in zip(inputs, sources, strict=True)
@@ -247,9 +249,10 @@ class Program:
                 table[place] = values[source]
             at = 0
             try:
-                for runner, slot in inner.runners:
-                    table[slot] = runner(table)
-                    at += 1
+                with one_deeper(f"a run of {body.name}"):
+                    for runner, slot in inner.runners:
+                        table[slot] = runner(table)
+                        at += 1
                 found = inner.take()
             except RunError:
                 raise

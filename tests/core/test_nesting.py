@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.plan.passes import Open
 
 
 def nested(depth: int) -> Callable[[ex.Expr], ex.Expr]:
@@ -24,22 +26,63 @@ def nested(depth: int) -> Callable[[ex.Expr], ex.Expr]:
 
 
 def test_functions_nested_too_deep_are_told() -> None:
-    """Functions nested deeper than Python's stack end in one clear error, and recording goes on afterwards."""
-    x = ex.tensor(np.ones(3))
-    with pytest.raises(ex.DeclarationError, match=r"inside functions that are nested \d+ deep\n  rule: .* 1,000 calls"):
-        nested(1000)(x)
+    """Functions nested deeper than a stack has room for end in one clear error, and recording goes on afterwards."""
+    x, limit = ex.tensor(np.ones(3)), sys.getrecursionlimit()
+    with pytest.raises(
+        ex.DeclarationError, match=r"functions that are nested 2,500 deep\n  rule: .* at most 2,500 deep"
+    ):
+        nested(2_600)(x)
+    assert sys.getrecursionlimit() == limit
     assert ex.evaluate(nested(50)(x)) == pytest.approx(np.e)
 
 
-def test_with_more_stack_functions_nest_deeper() -> None:
-    limit = sys.getrecursionlimit()
-    x = ex.tensor(np.ones(3))
-    sys.setrecursionlimit(10_000)
+@pytest.mark.spec("P-13", "P-5")
+def test_functions_nest_two_thousand_deep() -> None:
+    """Recorded, evaluated by both executors, differentiated, recorded to data, with calls inlined or kept closed."""
+    x, limit = ex.tensor(np.ones(3)), sys.getrecursionlimit()
+    f = nested(2_000)
+    y = f(x)
+    (gradient,) = ex.grad(y.sum(), [x])
+    assert ex.evaluate([y, gradient])[1] == pytest.approx(np.e)
+    assert ex.evaluate(y, executor="dag") == pytest.approx(np.e)
+    assert ex.evaluate(y, open=Open(0)) == pytest.approx(np.e)
+    assert ex.evaluate([f(ex.tensor(np.full(3, float(number)))) for number in range(3)])[2] == pytest.approx(np.e**2)
+    assert len(ex.default_plan().recording.bodies) > 2_000
+    assert sys.getrecursionlimit() == limit
+
+
+def test_a_thread_with_a_small_stack_nests_less_deep() -> None:
+    """Python's limit is raised only where the stack has room for what it lets through."""
+    told: list[str] = []
+
+    def work() -> None:
+        try:
+            nested(2_000)(ex.tensor(np.ones(3)))
+        except ex.DeclarationError as error:
+            told.append(str(error))
+
+    before = threading.stack_size(1 << 20)
     try:
-        y = nested(400)(x)
-        assert ex.evaluate([y, *ex.grad(y.sum(), [x])])[1] == pytest.approx(np.e)
+        thread = threading.Thread(target=work)
+        thread.start()
     finally:
-        sys.setrecursionlimit(limit)
+        threading.stack_size(before)
+    thread.join()
+    (error,) = told
+    assert "threading.stack_size" in error
+
+
+def test_a_recursion_of_a_body_deep_inside_is_found() -> None:
+    """A body far down that calls itself without end meets Python's limit, not the end of the stack."""
+
+    def endless(x: ex.Expr) -> ex.Expr:
+        return endless(x)
+
+    made: Callable[[ex.Expr], ex.Expr] = ex.function(endless)
+    for _ in range(500):
+        made = ex.function(lambda x, inner=made: inner(x))
+    with pytest.raises(ex.DeclarationError, match="nested"):
+        made(ex.tensor(1.0))
 
 
 def test_a_body_that_recurses_by_itself_is_not_taken_for_nesting() -> None:

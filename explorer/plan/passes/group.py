@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from explorer.core.expr import Expr, next_uid, record, surrounded
 from explorer.core.function import Body, Call, Item
 from explorer.core.graph import reachable
+from explorer.core.stack import one_deeper
 from explorer.core.types import TupleType
 from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.buckets import Bucket, buckets_of
@@ -174,8 +175,8 @@ class _Grouping:
         held: float | None = body.derived.get(key)
         if held is None:
             nodes = reachable(body.outputs, stop=lambda node: not node.operands)
-            held = sum([self._node_price(node) for node in nodes])
-            body.derived[key] = held
+            with one_deeper(f"a price of {body.name}"):
+                held = body.derived[key] = sum([self._node_price(node) for node in nodes])
         return held
 
     def _node_price(self, node: Expr) -> float:
