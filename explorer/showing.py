@@ -37,7 +37,7 @@ _PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
 
 
 def check_options(options: Mapping[str, Any], *further: str) -> None:
-    """Raise UnknownNameError, with the names that are near, for an option that no view has, OperandError for its value."""
+    """Raise UnknownNameError, with near names, for an option that no view has, OperandError for a wrong value."""
     for name in options:
         if name not in _VIEW:
             raise UnknownNameError(name, kind="option of explore", known=(*_VIEW, *further))
