@@ -50,7 +50,11 @@ class Interning(type):
 
     def _check_attributes(cls, given: tuple[Any, ...]) -> None:
         """Raise DeclarationError where what a class is called with are operands."""
-        operands = [value for value in given if isinstance(value, Expr) or hasattr(value, "__array__")]
+        operands = [
+            value
+            for value in given
+            if isinstance(value, Expr) or (hasattr(value, "__array__") and not hasattr(type(value), "__expr__"))
+        ]  # data of a user's type is the attribute of its own operation
         if operands:
             names = ", ".join(cls.attribute_names)
             raise DeclarationError(
