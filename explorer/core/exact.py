@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.sizes import Sizes
+
 _PLAIN = frozenset((int, str))
 """types of values that are equal to none of another type"""
 
@@ -20,6 +22,8 @@ def exact(value: Any) -> Any:
     kind = type(value)
     if kind is int or kind is str:
         return kind, value
+    if kind is Sizes:
+        kind, value = tuple, tuple(value)
     if kind is tuple:  # often of many numbers, or of pairs of them
         kinds = {*map(type, value)}
         if kinds == {tuple}:

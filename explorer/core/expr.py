@@ -22,7 +22,8 @@ from explorer.core.nested import nested
 from explorer.core.numpy_protocol import NumpyProtocol
 from explorer.core.operators import Operators
 from explorer.core.origin import INTERNAL, Place, place_of
-from explorer.core.types import AnyType, Array, Shape, TensorType
+from explorer.core.sizes import Sizes
+from explorer.core.types import AnyType, Array, TensorType
 from explorer.record.visible import visible
 
 if TYPE_CHECKING:
@@ -99,9 +100,9 @@ class Expr(NumpyProtocol, Operators):
         return self.type
 
     @property
-    def shape(self) -> Shape:
-        """Sizes of the dimensions."""
-        return self.tensor_type.shape
+    def shape(self) -> Sizes:
+        """Sizes of the dimensions: a tuple that also tells length, rows, columns and channels."""
+        return self.tensor_type.sizes
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 from explorer.core.errors import DeclarationError
 from explorer.core.exact import exact
 from explorer.core.expr import Expr
+from explorer.core.sizes import Sizes
 
 _interning = threading.RLock()
 
@@ -36,6 +37,9 @@ class Interning(type):
             found = cls._instances.get(cls._key(arguments))
             if found is not None:
                 return found
+        if any(type(value) is Sizes for value in (*arguments, *named.values())):  # an attribute is a tuple of its own
+            arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
+            named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
         try:
             made = super().__call__(*arguments, **named)
         except TypeError:

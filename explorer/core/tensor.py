@@ -160,6 +160,12 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be written to (t[i] = v)
     until an expression uses the tensor. Raises OperandError where the value is no regular array of numbers.
     """
+    if isinstance(dtype, (int, np.integer)):
+        raise OperandError(
+            f"ex.tensor({value!r}, {dtype!r}, …)",
+            rule="a tensor of any rank must be made by its value; its second argument is a dtype",
+            fix=f"ex.tensor(np.zeros(({value!r}, {dtype!r}))); ex.Matrix and its like, and ex.ZeroTensor, take sizes",
+        )
     if type(value) is not np.ndarray:
         value = _plain(value)
     try:

@@ -13,23 +13,24 @@ from explorer.core.budget import AXES, BYTES
 from explorer.core.device import Device, cpu
 from explorer.core.elements import dtype_name, is_element
 from explorer.core.errors import OperandError
+from explorer.core.sizes import Sizes, category_of
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = NDArray[Any]
 Number: TypeAlias = bool | int | float | complex
 
-_CATEGORIES = ("scalar", "vector", "matrix", "three-d array")
-
 
 class TensorType:
     """Shape, dtype and device of a tensor; hashed and compared by identity, since equal types are one object."""
 
-    __slots__ = ("device", "dtype", "plain", "shape", "size")
+    __slots__ = ("device", "dtype", "plain", "shape", "size", "sizes")
     shape: Shape
     dtype: np.dtype[Any]
     device: Device
     size: int
     """number of elements"""
+    sizes: Sizes
+    """the shape with names for its sizes: rows, columns …"""
     plain: bool
     """NumPy's own numbers in cpu's memory: kernels may be joined, cut and replaced"""
 
@@ -54,7 +55,7 @@ class TensorType:
             )
         made = object.__new__(cls)
         made.shape, made.dtype, made.device = canonical
-        made.size = math.prod(made.shape)
+        made.size, made.sizes = math.prod(made.shape), Sizes(made.shape)
         made.plain = device is cpu and exact.kind in "biufc"
         return _interned.setdefault(canonical, made)  # another thread may have been first
 
@@ -66,7 +67,7 @@ class TensorType:
     @property
     def category(self) -> str:
         """MetaNN's word for the rank: scalar, vector, matrix, three-d array, then "n-d array"."""
-        return _CATEGORIES[self.rank] if self.rank < len(_CATEGORIES) else f"{self.rank}-d array"
+        return category_of(self.rank)
 
     @property
     def nbytes(self) -> int:

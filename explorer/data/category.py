@@ -9,8 +9,17 @@ from explorer.core.types import TensorType, TupleType
 
 
 def type_of(x: Any) -> TensorType:
-    """The type of an expression, of data of any type, or of an array; raises OperandError for anything else."""
+    """The type of an expression, of data of any type, or of an array; raises OperandError for anything else.
+
+    A class of data that all have one type, a class attribute, has it, too.
+    """
     kind = getattr(x, "type", None)
+    if isinstance(x, type) and not isinstance(kind, TensorType):
+        raise OperandError(
+            f"the category of the class {x.__name__}",
+            rule="a class must have a TensorType as its class attribute `type`; other data has a category one by one",
+            fix=f"ask an instance: category({x.__name__}(…)), or its type",
+        )
     if isinstance(kind, TupleType):
         raise OperandError(
             f"the category of a value with the outputs {kind}",

@@ -11,7 +11,7 @@ from explorer.core.elements import converted
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor, tensor
-from explorer.core.types import Number, Shape, as_dtype, as_shape
+from explorer.core.types import Shape, as_dtype, as_shape
 from explorer.ops.structured import full, one_hot_vector, zeros
 
 
@@ -58,22 +58,63 @@ def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device =
     return _of_rank(3, "ThreeDArray", value, dtype, name, device)
 
 
-def ZeroTensor(shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802
-    """The algebraic zero of a shape: stores nothing; rules drop it from sums and let products vanish.
+def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802
+    """The algebraic zero of a shape, ZeroTensor((5, 10)) or ZeroTensor(5, 10): stores nothing; rules use that.
 
     x + ZeroTensor is x, and x · ZeroTensor is ZeroTensor, whatever x holds: −0.0 keeps its sign, ∞ and NaN vanish. A
     number 0.0 or TrivialTensor(0.0) is IEEE's zero instead: −0.0 + 0.0 is 0.0, and 0.0 · ∞ is NaN, as NumPy has it.
     """
-    return zeros(shape, dtype, device)
+    sizes, dtype, device = _sizes("ZeroTensor", shape, dtype, device)
+    return zeros(sizes, dtype, device)
 
 
-def TrivialTensor(value: Number, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:  # noqa: N802
-    """A tensor whose elements are all ``value``, converted to the element type: stores one number."""
-    return full(shape, value, dtype, device)
+def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = cpu) -> Expr:  # noqa: N802
+    """A tensor whose elements are all ``value``: TrivialTensor(v, (5, 10)) or TrivialTensor(v, 5, 10).
+
+    It stores one number. The element type is that of a Scalar, float32 for a number, and ``dtype`` where it is given.
+    """
+    number, dtype = _number("TrivialTensor", value, dtype)
+    sizes, kind, device = _sizes("TrivialTensor", shape, dtype, device)
+    return full(sizes, number, kind, device)
 
 
 def BiasVector(  # noqa: N802
-    length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device = cpu
+    length: int, position: int, value: Any = 1.0, dtype: Any = None, device: Device = cpu
 ) -> Expr:
-    """A vector of zeros with ``value`` at ``position``, counted from zero: stores three numbers."""
-    return one_hot_vector(length, position, value, dtype, device)
+    """A vector of zeros with ``value`` at ``position``, counted from zero: stores three numbers.
+
+    The element type is that of a Scalar, float32 for a number, and ``dtype`` where it is given.
+    """
+    number, dtype = _number("BiasVector", value, dtype)
+    return one_hot_vector(length, position, number, dtype, device)
+
+
+def _sizes(word: str, given: tuple[Any, ...], dtype: Any, device: Device) -> tuple[Shape, Any, Device]:
+    """The shape, as one tuple or size by size, with the dtype and the device that may follow it by place."""
+    whole = [isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in given]
+    count = whole.index(False) if False in whole else len(given)
+    shape: Any = given[:count]
+    if not count and given and isinstance(given[0], (tuple, list)):
+        shape, count = given[0], 1
+    rest = given[count:]
+    if not count or len(rest) > 2 or (len(rest) == 2 and not isinstance(rest[1], Device)):
+        first = "" if word == "ZeroTensor" else "value, "
+        raise OperandError(
+            f"{word} of {', '.join(map(repr, given)) or 'no sizes'}",
+            rule=f"a {word} must be given a shape, as one tuple or size by size, and then a dtype and a device",
+            fix=f"{word}({first}(5, 10, 20)), or {word}({first}5, 10, 20)",
+        )
+    return as_shape(shape, word), rest[0] if rest else dtype, rest[1] if len(rest) == 2 else device
+
+
+def _number(word: str, value: Any, dtype: Any) -> tuple[Any, Any]:
+    """A number, or that of a scalar tensor, and the element type: the given one, else the scalar's, else float32."""
+    if isinstance(value, Expr):
+        if not isinstance(value, Tensor) or value.ndim:
+            raise OperandError(
+                f"{word} of {value!r}",
+                rule="the value must be a number, or a Scalar, whose value is there",
+                fix=f"use ex.broadcast_to(x, shape) for an expression, or {word}(ex.evaluate(x), …)",
+            )
+        return value.array[()], value.dtype if dtype is None else dtype
+    return value, np.dtype(np.float32) if dtype is None else dtype

@@ -36,7 +36,8 @@ from explorer.core.hooks import hooks
 from explorer.core.numpy_protocol import NumpyProtocol
 from explorer.core.operation import Operation
 from explorer.core.operators import Operators
-from explorer.core.types import AnyType, Array, Shape, TensorType
+from explorer.core.sizes import Sizes
+from explorer.core.types import AnyType, Array, TensorType
 
 
 class Expressed(NumpyProtocol, Operators):
@@ -140,9 +141,9 @@ class Data(Expressed):
         raise NotImplementedError
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Sizes:
         """Sizes of the dimensions."""
-        return self.type.shape
+        return self.type.sizes
 
     @property
     def dtype(self) -> np.dtype[Any]:

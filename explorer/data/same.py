@@ -19,6 +19,9 @@ def same(a: Any, b: Any) -> bool:
     A copy is the same as its original; results of evaluating these are the same, in one plan, and by ``ex.evaluate``
     while somebody holds the first one; so are tensors of one storage, one operation on the same operands, and
     structured tensors of equal description. Otherwise values are usually not the same.
+
+    ``==`` and ``!=`` are no such question: x == y records a comparison of each element with the other's, as NumPy's
+    does, and its truth value is there only for a single element.
     """
     first, second = _value(a), _value(b)
     if isinstance(first, Expr) and isinstance(second, Expr):

@@ -11,6 +11,7 @@ from explorer.core.device import Device, cpu
 from explorer.core.elements import converted
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
+from explorer.core.sizes import Sizes
 from explorer.core.tensor import Storage, Tensor, tensor, tensor_of
 from explorer.core.types import Array, Shape, TensorType, as_dtype, as_shape, whole
 from explorer.data.protocol import Expressed
@@ -42,9 +43,9 @@ class ScalableTensor(Expressed):
         return self._item.with_shape((len(self._members), *self._item.shape))
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Sizes:
         """Sizes of the dimensions; the first is the number of members."""
-        return self.type.shape
+        return self.type.sizes
 
     @property
     def dtype(self) -> np.dtype[Any]:

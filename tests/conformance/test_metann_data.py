@@ -830,3 +830,124 @@ def test_positions_count_from_zero() -> None:
     """BiasVector(100, 37, v) has v at index 37, counted from zero, and its docstring says so."""
     assert np.flatnonzero(ex.evaluate(ex.BiasVector(100, 37, 2.0))).tolist() == [37]
     assert "counted from zero" in (ex.BiasVector.__doc__ or "")
+
+
+# -- M-D2, M-D11, M-D12: sizes -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("M-D2", "M-D11")
+def test_structured_tensors_take_a_shape_or_sizes_one_by_one() -> None:
+    """ZeroTensor(5, 10, 20) is ZeroTensor((5, 10, 20)); a dtype and a device may follow by place, as ever."""
+    for made, shape, dtype in (
+        (ex.ZeroTensor(5, 10, 20), (5, 10, 20), np.float32),
+        (ex.ZeroTensor((5, 10), np.int8), (5, 10), np.int8),
+        (ex.ZeroTensor(5, 10, np.float64, ex.cpu), (5, 10), np.float64),
+        (ex.ZeroTensor(np.int64(2), 1, 1, 1, 3, dtype=bool), (2, 1, 1, 1, 3), np.bool_),
+        (ex.ZeroTensor(()), (), np.float32),
+        (ex.TrivialTensor(4, 10, 20), (10, 20), np.float32),
+        (ex.TrivialTensor(4, (10, 20), np.int16), (10, 20), np.int16),
+        (ex.TrivialTensor(4, [2], dtype=np.int16), (2,), np.int16),
+    ):
+        assert (made.shape, made.dtype) == (shape, dtype)
+        assert ex.evaluate(made).shape == shape
+    for wrong in (
+        lambda: ex.ZeroTensor(),
+        lambda: ex.ZeroTensor(np.float32),
+        lambda: ex.ZeroTensor((2, 3), 4),
+        lambda: ex.ZeroTensor(2, -3),
+        lambda: ex.ZeroTensor(2, np.float32, 3),
+        lambda: ex.TrivialTensor(1.0),
+    ):
+        with pytest.raises(ex.OperandError):
+            wrong()
+    with pytest.raises(ex.OperandError, match="second argument is a dtype"):
+        ex.tensor(10, 20)
+
+
+@pytest.mark.spec("M-D2")
+def test_the_element_type_is_the_given_scalars() -> None:
+    """BiasVector(100, 37, Scalar(3, int32)) is int32; Python's numbers are float32; dtype= says otherwise."""
+    for make in (lambda v, **o: ex.TrivialTensor(v, 2, 3, **o), lambda v, **o: ex.BiasVector(100, 37, v, **o)):
+        for dtype in (np.int32, np.float64, np.uint8, np.complex64):
+            made = make(ex.Scalar(3, dtype=dtype))
+            assert made.dtype == dtype
+            assert ex.evaluate(made).max() == 3
+        assert make(3).dtype == make(0.3).dtype == np.float32
+        assert make(ex.Scalar(0.3, dtype=np.float64), dtype=np.float32).dtype == np.float32
+        with pytest.raises(ex.OperandError, match="a Scalar, whose value is there"):
+            make(ex.Scalar(0.3) + 1)
+        with pytest.raises(ex.OperandError, match="a Scalar, whose value is there"):
+            make(ex.Vector([0.3]))
+
+
+NAMED = {"length": {1: 0}, "rows": {2: 0, 3: 1}, "columns": {2: 1, 3: 2}, "channels": {3: 0}}
+
+
+@pytest.mark.spec("M-D12")
+@pytest.mark.parametrize("rank", range(5))
+def test_a_shape_tells_the_sizes_that_its_category_has(rank: int) -> None:
+    """A matrix has rows and columns, a vector a length, a three-d array channels; elsewhere the error says which."""
+    shape = (5, 6, 7, 8)[:rank]
+    x = ex.tensor(np.ones(shape))
+    for value in (x, x + 1, ex.ZeroTensor(shape)):
+        assert value.shape == shape
+        assert hash(value.shape) == hash(shape)
+        assert repr(value.shape) == repr(shape)
+        for name, places in NAMED.items():
+            if rank in places:
+                assert getattr(value.shape, name) == shape[places[rank]]
+                continue
+            assert not hasattr(value.shape, name)
+            with pytest.raises(ex.OperandError, match=f"the {name} of a {ex.category(value)}"):
+                getattr(value.shape, name)
+
+
+@pytest.mark.spec("M-D12")
+def test_shapes_as_attributes_are_plain_tuples() -> None:
+    """An operation made of an expression's shape is the one made of the tuple, and keeps a tuple."""
+    x = ex.Matrix(3, 4)
+    y = x.reshape(12).reshape(x.shape)
+    assert y.operation is x.reshape(12).reshape((3, 4)).operation
+    assert type(y.operation.attributes["shape"]) is tuple
+    d = Diagonal([1, 2, 3])
+    assert d.shape.rows == 3
+
+
+@pytest.mark.spec("M-D3")
+def test_a_class_has_a_category_where_all_its_data_have_one() -> None:
+    """A class attribute `type` answers; where it is a property, the error says to ask an instance."""
+
+    class Eye(ex.Data):
+        """The unit matrix of 3 × 3."""
+
+        type = ex.TensorType((3, 3), np.float32)
+
+        def evaluate(self) -> Any:
+            return np.eye(3, dtype=np.float32)
+
+    assert ex.is_matrix(Eye)
+    assert ex.is_matrix(Eye())
+    for ask in (ex.is_matrix, ex.is_scalar, ex.is_vector, ex.is_three_d_array, ex.category):
+        for kind in (Diagonal, ex.Data, int, np.ndarray):
+            with pytest.raises(ex.OperandError, match=f"the category of the class {kind.__name__}"):
+                ask(kind)
+    assert ex.is_matrix(Diagonal([1, 2]).type)
+
+
+@pytest.mark.spec("M-D7")
+def test_equality_by_operators_is_elementwise() -> None:
+    """== and != record comparisons of elements, as NumPy's: same() alone asks for identity."""
+    x = ex.tensor([1.0, 2.0, np.nan])
+    assert ex.evaluate(x == copy.copy(x)).tolist() == [True, True, False]
+    assert ex.evaluate(x != copy.copy(x)).tolist() == [False, False, True]
+    assert ex.same(x, copy.copy(x))
+    assert "==" in (ex.same.__doc__ or "")
+
+
+@pytest.mark.spec("M-O7")
+def test_the_nested_form_tells_a_device_that_is_not_cpu() -> None:
+    """print(y) names the device beside shape and dtype where it is another one than cpu."""
+    other = ex.Device("elsewhere")
+    text = str(ex.tensor(np.ones((2, 3)), device=other).to_device(ex.cpu) + 1)
+    assert text.count(" on elsewhere") == 1
+    assert "matrix 2×3 float64 on elsewhere" in text
