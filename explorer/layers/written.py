@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from explorer.core.adjusted import reaching, under
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope, state
 from explorer.core.function import Parameter as Given
@@ -94,7 +95,7 @@ def _gradients(
     wanted = {name: node for name, node in wanted.items() if names[node.uid] == name and has_gradient(node.type)}
     if not wanted:
         return {}
-    with scope("gradient", "gradient"):
+    with scope("gradient", "gradient"), under({**state.policies, **reaching(layer.policies)}):
         seeds = [Given(output.type, f"gradient of {port}")() for port, output in outputs.items()]
         found = backward([*outputs.values()], seeds, [*wanted.values()])
     return {name: node for name, node in zip(wanted, found, strict=True) if node is not None}

@@ -296,6 +296,9 @@ def test_a_layers_policies_reach_its_operations_and_their_gradients() -> None:
     assert "matmul" in found["l/weight/parameter"]
     assert "sum" in found["l/bias/parameter"]
     assert under(linear(WIDE, layers.Sub("weight", ex.PAccumulateIn(None)))(MANY)) == []
+    shown = wide.explore({"input": ex.TensorType((3, 5000), np.dtype(np.float32))}, run=False).recording.nodes
+    told = [shown.label[node] for node, given in shown.attributes.items() if "AccumulationPolicy.dtype" in given]
+    assert {*told} == {"matmul", "sum"}
     weight = wide.save_weights()["l/weight/parameter"].astype(np.float64)
     bias = wide.save_weights()["l/bias/parameter"]
     np.testing.assert_array_equal(ex.evaluate(y), (MANY.astype(np.float64) @ weight).astype(np.float32) + bias)
