@@ -7,6 +7,8 @@ import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from explorer.core.errors import DeclarationError
 from explorer.core.exact import exact
 from explorer.core.expr import Expr
@@ -54,11 +56,7 @@ class Interning(type):
 
     def _check_attributes(cls, given: tuple[Any, ...]) -> None:
         """Raise DeclarationError where what a class is called with are operands."""
-        operands = [
-            value
-            for value in given
-            if isinstance(value, Expr) or (hasattr(value, "__array__") and not hasattr(type(value), "__expr__"))
-        ]  # data of a user's type is the attribute of its own operation
+        operands = [value for value in given if isinstance(value, Expr) or _is_array(value)]
         if operands:
             names = ", ".join(cls.attribute_names)
             raise DeclarationError(
@@ -79,3 +77,8 @@ class Interning(type):
                 fix="pass arrays as operands: ex.tensor(array)",
             ) from None
         return key
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of any library's: a NumPy number is none, nor is data of a user's type."""
+    return hasattr(value, "__array__") and not isinstance(value, np.generic) and not hasattr(type(value), "__expr__")

@@ -80,3 +80,10 @@ def test_a_function_that_no_operation_has_is_named() -> None:
 def test_defaults_given_by_name_are_harmless() -> None:
     assert np.exp(ex.tensor(A), out=None, where=True, dtype=None).operation.name == "exp"
     assert np.sum(ex.tensor(A), axis=0, dtype=None, out=None).shape == (3,)
+
+
+@pytest.mark.spec("M-O6")
+def test_numpy_numbers_are_limits_of_clip() -> None:
+    """A NumPy number is an attribute as Python's is: np.clip(a, np.float32(0), np.float64(1))."""
+    made = np.clip(ex.tensor(A), np.float32(0), np.float64(1))
+    np.testing.assert_array_equal(ex.evaluate(made), np.clip(A, 0, 1))
