@@ -74,7 +74,7 @@ def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])
     if more <= budget.text:
         return ""
-    return f"the entries unpack to {size_text(more)} more than they hold; granted are {size_text(budget.text)}"
+    return f"the entries unpack to {size_text(more)} more than they hold; budget.text grants {size_text(budget.text)}"
 
 
 def blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
