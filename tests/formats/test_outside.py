@@ -208,7 +208,5 @@ def test_entries_that_unpack_to_more_than_is_granted_are_refused(
         "7767517\n3 2\npnnx.Input i 0 1 x #x=(32768)f32\nnn.PReLU p 1 1 x y num_parameters=32768 "
         "@weight=(32768)f32\npnnx.Output o 1 0 y\n"
     )
-    with pytest.raises(
-        ex.FileError, match="the entries unpack to 128 KB more than they hold; budget.text grants 64 KB"
-    ):
+    with pytest.raises(ex.FileError, match=r"unpack to 128 KB more than they hold; budget\.text grants 64 KB"):
         ex.open(tmp_path / "n.pnnx.param")
