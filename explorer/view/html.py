@@ -15,6 +15,7 @@ from explorer.view.drawing import draw
 from explorer.view.markup import Markup, element
 from explorer.view.palette import page_style
 from explorer.view.payload import payload
+from explorer.view.plain import plain
 from explorer.view.svg import svg
 
 _START = """
@@ -22,6 +23,10 @@ const data = JSON.parse(document.getElementById("explorer-data").textContent);
 const page = document.getElementById("explorer");
 mount(page, data);
 page.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
+"""
+
+_CLEAR = """
+document.getElementById("explorer").replaceChildren();
 """
 
 _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important}"
@@ -37,12 +42,13 @@ def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str
 
 
 def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
-    """Return a page of the front end that holds some data, what it does at the start, and what stands without scripts.
+    """Return a page of the front end that holds some data, what it does at the start, and what stands until then.
 
+    That is all there is where nobody runs scripts, or a server's policy blocks them, and styles with them.
     The script finds the data in the element ``explorer-data``, and has the element ``explorer`` for itself.
     """
     data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
-    code = script() + start
+    code = script() + _CLEAR + start
     return "<!doctype html>\n" + element(
         "html",
         element(
@@ -55,8 +61,7 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
         ),
         element(
             "body",
-            Markup('<main id="explorer"></main>'),
-            element("noscript", fallback),
+            element("main", plain(fallback), id="explorer"),
             Markup(f'<script type="application/json" id="explorer-data">{_inline(data)}</script>'),
             Markup(f'<script type="module">{code}</script>'),
         ),

@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -73,3 +74,11 @@ def test_the_page_refers_to_nothing_outside():
 
 def test_the_same_bytes_each_time():
     assert html(sample.transformer()) == html(sample.transformer())
+
+
+def test_plain_attributes_place_texts_as_the_styles_do() -> None:
+    """Without styles every class of text is anchored as its rule says."""
+    from explorer.view import palette, plain
+
+    rules = dict(re.findall(r"\.(\w+)\{[^}]*text-anchor:(\w+)", Path(palette.__file__).read_text(encoding="utf-8")))
+    assert rules == plain._ANCHORS
