@@ -29,10 +29,10 @@ class Frame:
 
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
     """Outline the kernels of a scene; a closed operator stands for its nodes, larger boxes hide theirs."""
-    found = []
+    found, closed = [], closed_around(model, scene)
     for group, members in state.groups:
         slots = tuple(slot for slot in members if slot in scene.slots)
-        hiding = [closed_around(model, scene, slot) for slot in members if slot not in scene.slots]
+        hiding = [closed[model.tree.holder[slot]] for slot in members if slot not in scene.slots]
         boxes = tuple(box for box in dict.fromkeys(hiding) if box >= 0 and model.tree.boxes[box].is_operator)
         if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
@@ -46,12 +46,14 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
     return found
 
 
-def closed_around(model: Model, scene: Scene, slot: int) -> int:
-    """Return the visible closed box that a slot is hidden in, −1 where there is none."""
-    box = model.tree.holder[slot]
-    while box >= 0 and box not in scene.boxes:
-        box = model.tree.boxes[box].parent
-    return box
+def closed_around(model: Model, scene: Scene) -> list[int]:
+    """Return for each box the visible closed box that hides what it holds, −1 where nothing does."""
+    boxes = model.tree.boxes
+    found = [-1] * len(boxes)
+    for box in reversed(model.tree.inside_out()):
+        outer = boxes[box].parent
+        found[box] = box if box in scene.boxes else found[outer] if outer >= 0 else -1
+    return found
 
 
 def around(rects: Iterable[Rect], pad: int = _PAD) -> Rect:

@@ -75,13 +75,14 @@ class Layouts(Sequence[BoxLayout]):
         if isinstance(box, slice):
             return [self[index] for index in range(*box.indices(len(self)))]
         with self._lock:
-            path = [range(len(self))[box]]
-            while (parent := self._model.tree.boxes[path[-1]].parent) >= 0:
-                path.append(parent)
+            found = outer = range(len(self))[box]
+            path = []
+            while outer >= 0 and outer not in self._found:  # what is around a box that is placed, is placed too
+                path.append(outer)
+                outer = self._model.tree.boxes[outer].parent
             for outer in reversed(path):
-                if outer not in self._found:
-                    self._found[outer] = self._place(outer)
-            return self._found[path[0]]
+                self._found[outer] = self._place(outer)
+            return self._found[found]
 
     def at_once(self) -> set[int]:
         """Choose the boxes that are sent before anybody asks: all of a graph that is not large, else the first ones."""

@@ -21,11 +21,14 @@ def settled(recording: Recording, tree: Tree, state: State, position: int, is_op
     members = {*first.values(), *(box for box in is_open if tree.boxes[box].kind == "block")}
     wanted, full = {*is_open, *members}, {*tree.bodies}
     waiting = {box for box in is_open if any(decision >= position for decision in tree.boxes[box].batches)}
+    passed: dict[int, int] = {}
+    """what came through each box: something, what works, a call; around it, it need not be told again"""
     for slot, node in (*state.shown.items(), *state.ghosts.items()):
         works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in rows
         is_call = nodes.kind[node] == "call" and slot in state.shown
-        box = tree.holder[slot]
-        while box >= 0:
+        box, marks = tree.holder[slot], 1 + 2 * works + 4 * is_call
+        while box >= 0 and passed.get(box, 0) & marks != marks:
+            passed[box] = passed.get(box, 0) | marks
             if box in wanted and (works or box not in members):
                 full.add(box)
             if is_call and tree.boxes[box].batches:

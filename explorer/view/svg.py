@@ -190,8 +190,9 @@ class _Picture:
     def _live(self) -> dict[int, list[int]]:
         """Find the slots that stand inside each closed box."""
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
+        closed, holder = closed_around(self.model, self.scene), self.model.tree.holder
         for slot in self.state.shown:
-            box = closed_around(self.model, self.scene, slot)
+            box = closed[holder[slot]]
             if box in live:
                 live[box].append(slot)
         return live

@@ -1,0 +1,84 @@
+"""What a picture takes grows with what is in it: many scopes inside each other, many batches side by side."""
+
+from __future__ import annotations
+
+import random
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.view.boxes import Box, Item, Tree
+from explorer.view.drawing import draw
+from explorer.view.payload import payload
+from explorer.view.svg import svg
+from tests.plan.programs import prepared
+
+SIZES = (400, 1600)
+
+
+class Counting(list[Box]):
+    """Boxes that count how often one is looked up."""
+
+    looked_up = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        self.looked_up += 1
+        return super().__getitem__(index)
+
+
+def nested(depth: int) -> ex.EvalPlan:
+    """Each scope inside the one before, and an operation in each."""
+    y: ex.Expr = ex.tensor(np.ones(2))
+    with ExitStack() as scopes:
+        for index in range(depth):
+            scopes.enter_context(ex.scope(f"s{index}"))
+            y = ex.tanh(y)
+    return prepared(y, record="off")
+
+
+def random_program(count: int) -> ex.EvalPlan:
+    """Equal operations of what was made shortly before: many small batches in one box."""
+    chance = random.Random(7)
+    values: list[ex.Expr] = [ex.tensor(np.full((4, 4), 0.5), name=f"x{index}") for index in range(8)]
+    while len(values) < count:
+        one, other = chance.choice(values[-40:]), chance.choice(values[-40:])
+        values.append(one + other if chance.random() < 0.5 else chance.choice((ex.tanh, ex.sin, ex.relu))(one))
+    return prepared(*values, record="off")
+
+
+def test_scopes_inside_each_other_are_drawn_by_a_walk_over_each_once() -> None:
+    """Four times as deep takes four times as many steps; a walk to the outermost box from each would take sixteen."""
+    steps = []
+    for depth in SIZES:
+        recording = nested(depth).recording
+        drawing = draw(recording)
+        boxes = drawing.model.tree.boxes = Counting(drawing.model.tree.boxes)
+        payload(recording, position=0, drawing=drawing)
+        svg(recording, drawing=drawing)
+        steps.append(boxes.looked_up)
+    assert steps[0] > SIZES[0]
+    assert steps[1] < 5 * steps[0]
+
+
+def test_many_batches_move_the_items_that_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stays in a box is not written again for every batch beside it."""
+    moved = 0
+    hold = Tree.hold
+
+    def counted(self: Tree, box: int, items: list[Item]) -> None:
+        nonlocal moved
+        moved += len(items)
+        hold(self, box, items)
+
+    monkeypatch.setattr(Tree, "hold", counted)
+    counts = []
+    for size in SIZES:
+        recording = random_program(size).recording
+        moved = 0
+        draw(recording)
+        counts.append(moved)
+    assert any(group.kind == "batch" for group in recording.groups)
+    assert counts[1] < 6 * counts[0]
