@@ -1,0 +1,108 @@
+"""Random programs: under every set of options the values are those of NumPy, operation by operation."""
+
+from __future__ import annotations
+
+import os
+import random
+from itertools import chain, combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from tests.plan.programs import prepared, programs
+from tests.plan.reference import reference
+
+pytestmark = pytest.mark.soak
+
+PROGRAMS = int(os.environ.get("EXPLORER_SOAK_PROGRAMS", "600"))
+OPTIONAL = ("simplify", "dedup", "prune", "group", "fuse")
+EXACT = ("simplify", "group")
+"""passes that may round otherwise; without them every bit is NumPy's"""
+SUBSETS = list(chain.from_iterable(combinations(OPTIONAL, size) for size in range(len(OPTIONAL) + 1)))
+many = settings(
+    max_examples=PROGRAMS,
+    deadline=None,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def values(roots: list[ex.Expr], **options: Any) -> list[Any]:
+    plan = prepared(*roots, record="off", **options)
+    handles = [plan.register(root) for root in roots]
+    with np.errstate(all="ignore"):
+        plan.eval()
+    return [handle.data() for handle in handles]
+
+
+@pytest.mark.spec("P-1", "P-2")
+@given(roots=programs(size=40), seed=st.integers(0, 2**16))
+@many
+def test_every_set_of_options_gives_numpys_values(roots: list[ex.Expr], seed: int) -> None:
+    """Bits where no pass that may round takes part, else what a computation of nearly the same numbers gives."""
+    expected = reference(roots)
+    rough = reference(roots, noise=np.random.default_rng(seed))
+    chosen = random.Random(seed).sample(SUBSETS, 4)
+    for without in {(), OPTIONAL, EXACT, *chosen}:
+        executor = "dag" if seed % 2 else "simple"
+        found = values(roots, without=without, executor=executor)
+        for value, wanted, near in zip(found, expected, rough, strict=True):
+            assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
+            if set(EXACT) <= set(without):
+                assert np.array_equal(value, wanted, equal_nan=True), without
+            elif np.isfinite(wanted).all() and np.allclose(wanted, near, rtol=1e-9, atol=1e-9):
+                np.testing.assert_allclose(value, wanted, rtol=1e-7, atol=1e-7, err_msg=str(without))
+
+
+DTYPES = ("float32", "float64", "float16", "int64", "int32", "uint8", "bool", "complex64")
+SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (1, 3), (2, 3), (0, 3))
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.5, 127.0, np.inf, -np.inf, np.nan)
+CALLS = int(os.environ.get("EXPLORER_SOAK_CALLS", "6000"))
+
+
+def operand(chance: np.random.Generator) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(str(chance.choice(DTYPES)))
+    shape = SHAPES[chance.integers(len(SHAPES))]
+    drawn = chance.choice(SPECIAL if dtype.kind in "fc" else (0, 1, 2, 3, 100), shape)
+    return np.asarray(drawn).astype(dtype)
+
+
+def ufuncs() -> list[np.ufunc]:
+    """NumPy's own functions of elements."""
+    found = {name: value for name in sorted(dir(np)) if isinstance(value := getattr(np, name), np.ufunc)}
+    return list({value.__name__: value for value in found.values() if value.signature is None}.values())
+
+
+def test_numpys_functions_of_expressions_give_numpys_values() -> None:
+    """A call that explorer accepts has NumPy's shape, dtype and values; the others are refused by its own family."""
+    chance = np.random.default_rng(0)
+    functions, accepted = ufuncs(), 0
+    for _ in range(CALLS):
+        function = functions[chance.integers(len(functions))]
+        operands = [operand(chance) for _ in range(function.nin)]
+        with np.errstate(all="ignore"):
+            try:
+                wanted: Any = function(*operands)
+            except TypeError:
+                wanted = None
+            except ValueError:
+                wanted = None
+            try:
+                recorded: Any = function(*map(ex.tensor, operands))
+            except ex.ExplorerError:
+                continue
+            told = f"{function.__name__}({', '.join(f'{one.dtype}{one.shape}' for one in operands)})"
+            assert wanted is not None, f"{told}: NumPy refuses it"
+            many_of = recorded if isinstance(recorded, tuple) else (recorded,)
+            wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+            for value, right in zip(values(list(many_of)), wanted, strict=True):
+                assert (value.shape, value.dtype) == (np.shape(right), right.dtype), told
+                eps = float(np.finfo(right.dtype).eps) if right.dtype.kind in "fc" else 0.0
+                np.testing.assert_allclose(value, right, rtol=8 * eps, atol=0, err_msg=f"{told} of {operands}")
+        accepted += 1
+    assert accepted > CALLS // 4
