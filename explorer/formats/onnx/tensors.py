@@ -180,6 +180,10 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         )
     if tensor.data_location == TensorProto.EXTERNAL:
         return StoredTensor(name, shape, dtype, _external(tensor, name, count * itemsize, path))
+    if tensor.HasField("segment"):
+        raise FileError(
+            f"tensor {name!r} is stored in segments", path=str(path), rule="a tensor must be stored whole", fix=_AGAIN
+        )
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
         _check_length(name, shape, dtype, len(raw), count * itemsize, "bytes", path)
