@@ -8,7 +8,7 @@ import math
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
-from explorer.ops.elementwise import Log, Log1p, Reciprocal, SigmoidGradient, log
+from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, SigmoidGradient, log
 from explorer.ops.linalg import Matmul
 from explorer.ops.loss import SoftmaxGradient
 from explorer.ops.movement import broadcast_to
@@ -124,6 +124,8 @@ class LogOfPowers(Link):
     def match(self, node: Expr, graph: Graph) -> Answer:
         values = scaled_values(graph)
         (y,) = graph.operands(node)
+        if isinstance(y.operation, Exp) and isinstance(node.operation, Log):  # a pair of inverses
+            return None
         terms = values.terms(y) or values.cancelled(y)
         if terms is None and isinstance(y.operation, Matmul):
             return self._of_product(y, values, graph)
