@@ -1,4 +1,4 @@
-"""The named mutants: mutants.toml beside this file, a table a package with the tests that stand nearest."""
+"""The named mutants: a file a package in named/, and a table of packages with the tests that stand nearest."""
 
 from __future__ import annotations
 
@@ -21,20 +21,31 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "cli": ("tests/cli", "tests/test_cli.py"),
 }
 """package → the tests that stand nearest to it"""
-CATALOGUE = Path(__file__).with_name("mutants.toml")
+CATALOGUE = Path(__file__).with_name("named")
+"""the folder of the named mutants: ``<package>.toml``"""
 
 
 def named() -> list[Mutant]:
-    """Read the named mutants; those without tests of their own take their package's."""
-    written = tomllib.loads(CATALOGUE.read_text(encoding="utf-8"))
+    """Read the named mutants of all packages; those without tests of their own take their package's."""
+    return [mutant for path in sorted(CATALOGUE.glob("*.toml")) for mutant in named_in(path)]
+
+
+def named_in(path: Path) -> list[Mutant]:
+    """Read the named mutants of one file."""
+    written = tomllib.loads(path.read_text(encoding="utf-8"))
     return [
         Mutant(
             name,
             fields["file"],
             fields["old"],
             fields["new"],
-            tuple(fields.get("tests", PACKAGES[fields["file"].split("/")[1].removesuffix(".py")])),
+            tuple(fields.get("tests", PACKAGES[package_of(fields["file"])])),
             fields.get("survives", ""),
         )
         for name, fields in written.items()
     ]
+
+
+def package_of(file: str) -> str:
+    """Return the package of a file of explorer/."""
+    return file.split("/")[1].removesuffix(".py")

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 
 from tests.mutants.bench import attempts
-from tests.mutants.catalogue import PACKAGES, named
+from tests.mutants.catalogue import PACKAGES, named, package_of
 from tests.mutants.sampling import sample
 
 
@@ -48,11 +48,6 @@ def main() -> int:
         figures = (row.total(), row["killed"], row["survived"], row["answered"], row["broken"])
         sys.stdout.write(f"{package:10}" + "".join(f"{figure:9}" for figure in figures) + "\n")
     return 1 if wrong else 0
-
-
-def package_of(file: str) -> str:
-    """Return the package of a file of explorer/."""
-    return file.split("/")[1].removesuffix(".py")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.mutants.bench import ROOT, attempts
-from tests.mutants.catalogue import named
+from tests.mutants.catalogue import CATALOGUE, named, named_in, package_of
 from tests.mutants.sampling import changes
 
 SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "3"))
@@ -23,6 +23,13 @@ def test_every_named_mutant_stands_in_its_file_once_and_is_code() -> None:
             ast.parse(mutated)
         for path in mutant.tests:
             assert (ROOT / path.partition("::")[0]).exists(), f"{mutant.name}: {path} is not there"
+
+
+def test_named_mutants_stand_in_the_file_of_their_package_under_names_of_their_own() -> None:
+    for path in CATALOGUE.iterdir():
+        assert {package_of(mutant.file) for mutant in named_in(path)} == {path.stem}
+    names = [mutant.name for mutant in named()]
+    assert len(set(names)) == len(names)
 
 
 def test_drawn_changes_are_code_that_differs() -> None:
