@@ -6,6 +6,7 @@ import lzma
 import os
 import struct
 import tokenize
+import weakref
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,8 @@ class Archive(zipfile.ZipFile):
     def __init__(self, path: str | os.PathLike[str], fix: str) -> None:
         """Open it; raises FileError where there is no such file, one of ``UNREADABLE`` where it is no zip."""
         self._opened = opened(path, fix)
+        # The collector may end the parts of a cycle in any order: the file is closed before it ends any of them.
+        weakref.finalize(self, self._opened.close)
         self.size = os.fstat(self._opened.fileno()).st_size
         try:
             super().__init__(self._opened)

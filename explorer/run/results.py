@@ -26,6 +26,7 @@ from explorer.core.tensor import STORED, Storage, tensor_of
 from explorer.core.types import Array
 from explorer.data.protocol import Described
 from explorer.plan.passes import Recall
+from explorer.record.forking import renew_in_children
 from explorer.run.cache import Structure
 
 _Number: TypeAlias = tuple[int, int]
@@ -82,6 +83,21 @@ class _Evaluation:
 
 
 _waiting: deque[_Evaluation] = deque()
+
+
+class _Tables:
+    """The tables above, which a forked process begins anew: a thread of its parent may have been about them."""
+
+    def renew(self) -> None:
+        """Recall nothing that the parent evaluated."""
+        global _lock
+        _lock = threading.RLock()
+        for table in (_by_uid, _by_number, _operations, _waiting):
+            table.clear()
+
+
+_tables = _Tables()
+renew_in_children(_tables)
 
 
 def remember(known: Structure | None, values: Sequence[Any]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import explorer as ex
 from explorer.core import interning
 from explorer.run.cache import cache
-from explorer.run import workers
+from explorer.run import results
 from explorer.view.engine import dot
 from explorer.view.layout import Layouts
 from explorer.view.html import html
@@ -39,7 +39,7 @@ def work():
 expected = work()
 inside, over = threading.Event(), threading.Event()
 def hold():
-    with interning._interning, cache._lock, dot()._lock, net._lock:
+    with interning._interning, cache._lock, results._lock, dot()._lock, net._lock:
         inside.set()
         over.wait()
 thread = threading.Thread(target=hold)
