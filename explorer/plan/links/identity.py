@@ -29,7 +29,7 @@ class NeutralNumber(Link):
     """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; of integers x + 0 is, too.
 
     A floating x + 0.0 is not: where x is −0.0 it is 0.0, which 1 / x tells apart. Nor are products and quotients of
-    complex numbers, whose parts are multiplied by 0, too. See assets/decisions/0009.
+    complex numbers, whose parts are multiplied by 0, too. See assets/decisions/0010.
     """
 
     roots = (Add, Subtract, Multiply, Divide, Power)
