@@ -12,7 +12,7 @@ from explorer.core.types import TensorType, TupleType
 from explorer.ops.conv import Conv2d
 from explorer.ops.elementwise import absolute
 from explorer.ops.movement import broadcast_to, cast
-from explorer.ops.transcendental import cosh
+from explorer.ops.transcendental import exp2
 from explorer.plan.graph import Graph
 from explorer.plan.passes.open import Open
 from explorer.plan.planner import Planned
@@ -99,7 +99,7 @@ def domain(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
     readers = [reader for reader in base.nodes if operand in _reads(base, reader)]
     for text, known in (
         ("not to be negative, as absolute(…) is", absolute),
-        ("to be positive, as cosh(…) is", cosh),
+        ("to be positive, as exp2(…) is", exp2),
     ):
         yield Change(f"{operand.label} known {text}", edges={(r.uid, operand.uid): known for r in readers})
 
