@@ -10,6 +10,7 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation
 from explorer.core.tensor import Tensor
 from explorer.core.types import Number
+from explorer.ops.arithmetic import Add
 from explorer.ops.elementwise import Absolute, Square
 from explorer.ops.movement import BroadcastTo, Reshape
 from explorer.ops.parts import Member, Part
@@ -78,13 +79,22 @@ def is_known_nonnegative(node: Expr) -> bool:
 
 
 def never_minus_zero(node: Expr) -> bool:
-    """Whether no element is −0.0, whatever the operands hold: of what is positive, underflow makes 0.0."""
+    """Whether no element is −0.0, whatever the operands hold: of what is positive, underflow makes 0.0.
+
+    A sum is −0.0 where both of its operands are, and nowhere else.
+    """
+    if isinstance(node.operation, Add) and is_real(node):
+        return any(_gives_no_minus_zero(operand) for operand in node.operands)
+    return _gives_no_minus_zero(node)
+
+
+def _gives_no_minus_zero(node: Expr) -> bool:
     operation = node.operation
     if isinstance(operation, Full):
         return str(operation.value) != "-0.0"
     if node.dtype.kind in "biu":
         return True
-    return is_real(node) and (operation.range == "positive" or isinstance(operation, (Absolute, Square)))
+    return is_real(node) and (operation.range in ("positive", "unit") or isinstance(operation, (Absolute, Square)))
 
 
 def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:

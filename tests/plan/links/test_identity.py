@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,23 @@ def test_a_sum_that_is_an_integer_wider_than_its_zero_is_left() -> None:
 @pytest.mark.parametrize("root", [x + 0, 0.0 + x, x - -0.0, values((1, 3)).sum(axis=0, keepdims=True)], ids=repr)
 def test_a_zero_that_changes_the_sign_of_zeros_stays(root: ex.Expr) -> None:
     assert {code for _, code in declined(simplified(root))} >= {"minus_zero"}
+
+
+@pytest.mark.spec("P-1")
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x: sum([ex.softmax(x), ex.sigmoid(x)]),
+        lambda x: 1 / ((x + 0) + 0),
+        lambda x: 1 / (0 + (x + ex.sigmoid(x))),
+        lambda x: 1 / ((x - 0.0 + 0.0) + 0),
+    ],
+)
+def test_a_zero_is_dropped_beside_what_is_never_minus_zero(form: Callable[[ex.Expr], ex.Expr]) -> None:
+    """Python's ``sum`` starts with 0: beside probabilities, and beside a sum with a 0, nothing is left of it."""
+    root = form(ex.tensor(np.array([0.0, -0.0, 5e-324, -5e-324, -np.inf, np.inf, np.nan])))
+    assert "neutral" in applied(simplified(root))
+    np.testing.assert_array_equal(ex.evaluate(root), ex.evaluate(root, without="simplify"))
 
 
 @pytest.mark.spec("P-1")
