@@ -206,6 +206,7 @@ over("array read as a number", lambda: np.array([2.0, 3.0]), lambda held: float(
 over("array of integers", lambda: np.arange(3), lambda held: held, assign(0, 9))
 over("array of objects", lambda: np.array([2.0, None], object), first, assign(0, 5.0))
 over("array without dimensions", lambda: np.array(2.0), lambda held: held, assign((), 5.0))
+over("array read as another dtype", lambda: np.ones(3), lambda held: held[0], bind("dtype", np.dtype(np.int64)))
 over("array reshaped in place", lambda: np.arange(6.0).reshape(2, 3), lambda held: held[0].sum(), bind("shape", (3, 2)))
 over(
     "array in containers",
@@ -542,6 +543,10 @@ def test_large_arrays_that_nobody_can_write_to_are_captured() -> None:
     held.flags.writeable = True
     with pytest.raises(ex.DeclarationError, match="can be changed in place"):
         f(GIVEN)
+    held = large()[:]
+    held.flags.writeable = False  # what it is a view of can be written to all the same
+    with pytest.raises(ex.DeclarationError, match="can be changed in place"):
+        ex.function(lambda a: a + held.sum())(GIVEN)
     weight = ex.tensor(large())
     assert ex.evaluate(ex.function(lambda a: a + weight.sum())(GIVEN)).tolist() == GIVEN.tolist()
 

@@ -346,6 +346,35 @@ def test_scopes_and_parameters_are_named(x: ex.Tensor) -> None:
     assert node.operation.label == "layer"
 
 
+def test_a_body_inside_another_knows_no_value_of_either(x: ex.Tensor) -> None:
+    """The outer body's values are no more there than the inner one's while both are recorded."""
+
+    @ex.function
+    def outer(a: ex.Expr) -> ex.Expr:
+        total = a.sum()
+
+        @ex.function
+        def inner(b: ex.Expr) -> ex.Expr:
+            return b if float(total) > 0 else -b
+
+        return inner(a)
+
+    with pytest.raises(ex.StateError, match=r"ex\.where"):
+        outer(x)
+
+
+def test_arguments_of_equal_types_in_other_containers_have_bodies_of_their_own(x: ex.Tensor) -> None:
+    @ex.function
+    def f(*args: Any, **named: Any) -> ex.Expr:
+        return x * len(args) + len(args[0]) if isinstance(args[0], tuple) else x * 10 * len(args) + len(named)
+
+    assert value(f((x, x), x)) == [8.0, 12.0]
+    assert value(f((x,), (x, x))) == [7.0, 11.0]
+    assert value(f(x, x, x)) == [90.0, 150.0]
+    assert value(f(x, x, last=x)) == [61.0, 101.0]
+    assert f.traces == 4
+
+
 def test_a_value_that_leaves_its_trace_has_no_value(x: ex.Tensor) -> None:
     leaked = []
 

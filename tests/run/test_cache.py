@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 
 import explorer as ex
 from explorer.core.tensor import Storage, tensor_of
-from explorer.run.cache import PlanCache, cache, structure
+from explorer.plan.planner import plan
+from explorer.run.cache import Held, PlanCache, cache, structure
+from explorer.run.program import Program
 
 RNG = np.random.default_rng(0)
 
@@ -210,3 +214,104 @@ def test_the_cache_is_bounded_and_holds_no_value() -> None:
     assert held.take(known) is None
     evaluated(ex.tensor(np.zeros(1 << 24)) + 1.0)
     assert not evaluated(ex.tensor(np.zeros(1 << 24)) + 1.0)[0].reused
+
+
+X, Y, Z = array(3, 3), array(3, 3), array(3, 3)
+APART: dict[str, tuple[Any, Any]] = {
+    "shapes": (lambda: [ex.exp(ex.tensor(X))], lambda: [ex.exp(ex.tensor(X[:2]))]),
+    "dtypes": (lambda: [ex.exp(ex.tensor(X))], lambda: [ex.exp(ex.tensor(X.astype(np.float64)))]),
+    "second operands": (lambda: third_factor(0), lambda: third_factor(1)),
+    "numbers of operands": (lambda: two_sums(2), lambda: two_sums(1)),
+    "order of roots": (lambda: sum_and_difference(1), lambda: sum_and_difference(-1)),
+    "some of the roots": (lambda: sum_and_difference(1), lambda: sum_and_difference(1)[1:]),
+}
+
+
+def third_factor(place: int) -> list[Any]:
+    operands = ex.tensor(X), ex.tensor(Y)
+    return [(operands[0] - operands[1]) * operands[place]]
+
+
+def two_sums(first: int) -> list[Any]:
+    terms = [ex.tensor(value) for value in (X, Y, Z)]
+    return [ex.add_n(*terms[:first]), ex.add_n(*terms[first:])]
+
+
+def sum_and_difference(step: int) -> list[Any]:
+    a, b = ex.tensor(X), ex.tensor(Y)
+    return [a + b, a - b][::step]
+
+
+@pytest.mark.spec("P-10")
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", APART)
+def test_structures_that_differ_in_one_thing_have_programs_of_their_own(name: str, turned: bool) -> None:
+    """Each gives what it gives where no program is there, whichever of the two came first."""
+    programs = APART[name][::-1] if turned else APART[name]
+    found = []
+    for program in programs:
+        plan, values = evaluated(*program())
+        assert not plan.reused
+        found.append(values)
+    for program, values in zip(programs, found, strict=True):
+        for value, root in zip(values, program(), strict=True):
+            np.testing.assert_array_equal(value, ex.evaluate(root))
+            assert value.dtype == root.dtype
+
+
+@pytest.mark.spec("P-10", "N-13")
+def test_a_value_that_is_given_at_the_run_is_that_of_this_run() -> None:
+    """A graph with parameters is no structure: a program that is there would hold another run's values."""
+
+    def program() -> tuple[ex.Expr, ex.Expr]:
+        x = ex.operation("parameter")(kind=ex.tensor(X).type, title="x")()
+        return x, ex.tanh(x) * 2.0
+
+    for value in (X, Y, Z):
+        parameter, root = program()
+        plan = ex.EvalPlan()
+        handle = plan.register(root)
+        plan.eval({parameter: value})
+        assert not plan.reused
+        np.testing.assert_array_equal(handle.data(), np.tanh(value) * np.float32(2))
+
+
+def test_of_many_programs_those_used_last_are_kept() -> None:
+    def program(length: int) -> ex.Expr:
+        return ex.tensor(np.zeros(length)) + 1.0
+
+    evaluated(program(1))
+    for length in range(2, 100):
+        evaluated(program(length))
+        assert evaluated(program(1))[0].reused
+    assert evaluated(program(99))[0].reused
+    assert not evaluated(program(2))[0].reused
+
+
+def test_a_program_put_in_the_place_of_another_counts_once() -> None:
+    """Two threads may plan one structure at one time: the second program takes the first one's place."""
+    held = PlanCache()
+    for _ in range(8):
+        root = ex.exp(ex.tensor(np.zeros(1 << 22)))
+        known = structure([root], ex.EvalPlan().options)
+        assert known is not None
+        program = Program(plan([root], ex.EvalPlan().options), lent=True)
+        held.put(known.key, Held(program, known.tensors))
+        assert len(held) == 1
+    taken = held.take(known)
+    assert taken is not None
+    assert taken.nbytes >= 1 << 24
+
+
+@pytest.mark.spec("P-10")
+def test_a_program_that_is_kept_holds_no_value_that_was_lent() -> None:
+    """Nor a view of one: the tensors of a later graph are gone when the graph is."""
+    for lent in (False, True, True):
+        tensor = ex.tensor(array(64, 64))
+        gone = weakref.ref(tensor.storage.array)
+        plan, _ = evaluated(ex.exp(tensor.T))
+        assert plan.reused == lent
+        del tensor, plan
+        gc.collect()
+        if lent:
+            assert gone() is None
