@@ -60,7 +60,7 @@ def test_what_would_let_links_apply() -> None:
     """A dtype, a known sign, one reader less and the order of operands make links apply."""
     positive = prepared(ex.exp(ex.log(x)))
     assert flipped(positive, "domain") == "x known to be positive, as exp2(…) is"
-    wide = prepared(x + ex.TrivialTensor(0.0, (3, 4), dtype="float64"))
+    wide = prepared(x * ex.TrivialTensor(1.0, (3, 4), dtype="float64"))
     assert flipped(wide, "type") == "x as 3×4 float64 from the beginning"
     a, b = ex.tensor(np.ones(3)), ex.tensor(np.ones(3))
     assert "in the other order" in flipped(prepared(ex.maximum(a, b) - ex.maximum(b, a)), "order_of_zeros")
