@@ -129,6 +129,9 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     if calls or any(cluster.kind == "batch" for cluster in graph.clusters):
         for each in first_round:
             _run(each, graph, again=True)
+    if recall is not None and recall.has_waiting(graph):
+        for late in (replace(recall, simplified=True), *[each for each in first_round if isinstance(each, Prune)]):
+            _run(late, graph, again=True)
     if "constants" not in without and graph.has_parameters:
         _run(Constants(), graph)
     if "algorithms" not in without and any(isinstance(node.operation, Conv2d) for node in graph.live):

@@ -368,3 +368,42 @@ def test_threads_recall_at_one_time() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@ex.function
+def probabilities(x: Any) -> Any:
+    """A softmax inside of a call."""
+    return ex.softmax(x)
+
+
+@pytest.mark.spec("M-E3", "P-2", "P-12")
+@pytest.mark.parametrize(
+    "power",
+    [ex.softmax, ex.sigmoid, probabilities, lambda x: ex.exp(x) / ex.exp(x).sum(), lambda x: 1 / (1 + ex.exp(-x))],
+    ids=["softmax", "sigmoid", "call", "softmax by hand", "sigmoid by hand"],
+)
+def test_a_held_value_that_was_rounded_to_zero_makes_no_other_one_infinite(power: Callable[[Any], Any]) -> None:
+    """What planning computes from exponents is not computed from a power that was evaluated before."""
+    x = ex.tensor(np.array([1e4, -1e4, 3.0]))
+    total = ex.log(power(x)).sum()
+    roots = [total, ex.grad(total, x)]
+    expected = ex.evaluate(roots, recall=False)
+    held = ex.evaluate(power(x))
+    assert held[1] == 0
+    for root, value in zip(roots, expected, strict=True):
+        assert np.isfinite(value).all()
+        np.testing.assert_array_equal(ex.evaluate(root), value)
+
+
+@pytest.mark.spec("M-E3", "P-2")
+def test_a_held_power_is_taken_where_no_other_form_of_it_is_found() -> None:
+    """Simplify is asked first; where it leaves the power, the value that was evaluated is taken."""
+    x = ex.tensor(np.array([0.5, -1.0, 2.0]))
+    p = ex.exp(x)
+    held = ex.evaluate(p)
+    plan = ex.EvalPlan(recall=True)
+    handle = plan.register(p * x + 1.0)
+    plan.eval()
+    assert [row.name for row in plan.recording.stages].count("recall again") == 1
+    assert "exp" not in [kernel.result.operation.name for kernel in plan.planned.schedule.kernels]
+    np.testing.assert_allclose(handle.data(), held * x.array + 1.0)
