@@ -133,7 +133,6 @@ def test_every_dependency_is_bounded_and_named_with_its_licence() -> None:
         metadata = distribution(need.name).metadata
         licence = metadata["License-Expression"]
         assert licence is None or licence in row, f"{need.name} is under {licence}"
-    assert {dist.name.lower().replace("_", "-") for dist in needs("explorer-graphs")} <= set(tested)
     assert "tree/16.1.0" in notices
 
 
