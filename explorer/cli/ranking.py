@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,14 +60,11 @@ def _sums_to_one(values: Array) -> bool:
 
 def ranking(array: Array, count: int, labels: Sequence[str] = (), rows: Sequence[str] = ()) -> list[str]:
     """A line a row: the ``count`` largest elements, the first of equals first; ``rows`` are the rows' names."""
-    flat = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    flat = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]) if array.ndim else array.reshape(1, 1)
     lines = []
     for number, row in enumerate(flat):
-        largest = (
-            (-row).argsort(kind="stable")[:count]
-            if row.dtype.kind in "fi"
-            else row.argsort(kind="stable")[::-1][:count]
-        )
+        # ~x is -x - 1: it turns the order of whole numbers and truth values, and no dtype is too narrow for it
+        largest = (~row if row.dtype.kind in "iub" else -row).argsort(kind="stable")[:count]
         told = [f"{visible(labels[place]) if labels else place} {row[place]:.4g}" for place in largest]
         lines.append(f"  {visible(rows[number]) if len(rows) == len(flat) else number}: " + "  ".join(told))
     return lines

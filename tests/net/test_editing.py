@@ -258,3 +258,63 @@ def test_what_is_inserted_and_removed_again_leaves_the_program(size: int, seed: 
         net.rewire(output, blob)
         net.remove("inserted")
         assert net.definition == before
+
+
+def two_ends() -> Net:
+    """A net that hands out what one of its operators reads, too."""
+    net = ex.Net("n")
+    net.input("x", (2,))
+    net.Relu("x", "y", name="first")
+    net.Tanh("y", "z", name="second")
+    net.output("y", "z")
+    return net
+
+
+@pytest.mark.spec("I-13")
+def test_where_readers_are_named_the_outputs_of_the_net_stay() -> None:
+    """An operator that is put before one reader, or one reader that is rewired, changes nothing that is handed out."""
+    x = np.array([-1.0, 2.0], np.float32)
+    net = two_ends()
+    net.insert("Sigmoid", "y", readers=["second"])
+    assert list(net.outputs) == ["y", "z"]
+    found = net.run(x)
+    np.testing.assert_array_equal(found["y"], np.maximum(x, 0))
+    np.testing.assert_allclose(found["z"], np.tanh(1 / (1 + np.exp(-np.maximum(x, 0)))), rtol=1e-6)
+    net = two_ends()
+    net.rewire("y", "x", readers=["second"])
+    assert list(net.outputs) == ["y", "z"]
+    np.testing.assert_allclose(net.run(x)["z"], np.tanh(x), rtol=1e-6)
+    net = two_ends()
+    net.rewire("y", "x", readers=[])
+    assert net.definition == two_ends().definition
+    net.rewire("y", "x")
+    assert list(net.outputs) == ["x", "z"]
+
+
+@pytest.mark.spec("I-13", "C-9")
+def test_a_version_that_is_named_is_rewired_and_renamed() -> None:
+    """A reader that names a version follows that version: rewired with it, and renamed with its blob."""
+    net = ex.Net("n")
+    net.input("x", (2,))
+    net.Relu("x@0", "y", name="before")
+    net.Tanh("x", "x", name="over")
+    net.Mul(["x@1", "y"], "z", name="after")
+    net.output("z")
+    net.rename_blob("x", "u")
+    operators = {operator.name: operator.inputs for operator in net.definition.operators}
+    assert operators == {"before": ("u@0",), "over": ("u",), "after": ("u@1", "y")}
+    net.input("w", (2,))
+    net.rewire("u@0", "w")
+    operators = {operator.name: operator.inputs for operator in net.definition.operators}
+    assert operators == {"before": ("w",), "over": ("w",), "after": ("u@1", "y")}
+
+
+@pytest.mark.spec("I-13", "I-15")
+def test_a_replaced_operator_has_its_own_weights() -> None:
+    """What an operator is replaced by comes with its own weights, whatever was assigned to those of the old one."""
+    net = digits()
+    net["fc2"].weight = np.zeros((10, 24), np.float32)
+    weight = np.arange(240, dtype=np.float32).reshape(10, 24)
+    net.replace("fc2", "nn.Linear", weights={"weight": weight}, bias=False, in_features=24, out_features=10)
+    np.testing.assert_array_equal(net["fc2"].weight.array, weight)
+    assert [*net["fc2"].weights] == ["weight"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.core.errors import FileError, OperandError, UnknownNameError
 from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition
+from explorer.net.versions import split_name
 
 
 def op(name: str, inputs: str = "", outputs: str = "", line: int = 0) -> OperatorDefinition:
@@ -53,6 +54,16 @@ def test_a_program_runs_in_its_order_so_that_nothing_is_overwritten_before_it_is
 
 
 @pytest.mark.spec("C-9")
+def test_only_a_plain_number_after_the_sign_is_a_version() -> None:
+    """A version has one spelling: other names with the sign are names of blobs, whatever follows it."""
+    for name in ("x@01", "x@", "x@1a", "@1", "x@1234567890"):
+        net = program(op("a", "x", name), op("b", name, "y"), outputs="y")
+        assert net.blob(name).producer == "a"
+        assert split_name(name) is None
+    assert split_name("x@1@10") == ("x@1", 10)
+
+
+@pytest.mark.spec("C-9")
 def test_an_overwritten_version_is_refused_with_the_blobs_history() -> None:
     """Who names a version that is gone is told who wrote and read every version; the current one may be named."""
     assert program(op("a", "x@0", "x"), op("b", "x@1", "y"), outputs="x@1 y").ssa.outputs == ("x@1", "y")
@@ -72,6 +83,7 @@ def test_an_overwritten_version_is_refused_with_the_blobs_history() -> None:
         ([op("a", "y", "x"), op("b", "x", "y")], r"'a' reads 'y', which operator 'b' writes only later\n.*order"),
         ([op("a", "xx", "x")], r"'a' reads 'xx', which nobody produces(.|\n)*near names: x"),
         ([op("a", "x", "y y")], r"'a' writes 'y' twice"),
+        ([op("a", "x", "x x")], r"'a' writes 'x' twice"),
         ([op("a", "x", "x@1")], r"'a' writes 'x@1'(.|\n)*write 'x'"),
         ([op("a", "x", "y"), op("a", "x", "z")], r"'a' is used twice"),
     ],

@@ -1,0 +1,70 @@
+"""Provenance of what functions hold and of equal lines: each inner node is its own call's, each line its own cell's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.record import Recording, Source
+
+
+@ex.function
+def cell(x: Any) -> Any:
+    return ex.tanh(ex.exp(x) @ ex.sin(x))
+
+
+def recorded(*roots: Any, **options: Any) -> Recording:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare().recording
+
+
+@pytest.mark.spec("P-16")
+def test_what_a_function_holds_belongs_to_the_call_that_it_stands_for() -> None:
+    """Where calls of one function are opened together, a kernel inside one of them is no part of the other."""
+    first, second = (ex.tensor(np.full((3, 3), value), name=name) for name, value in (("a", 0.5), ("b", 0.25)))
+    recording = recorded(cell(first), cell(second), without=["group"])
+    assert recording.schedule is not None
+    rows, found = recording.nodes, recording.provenance
+    calls = {rows.label[rows.operands[node][0]]: node for node in range(len(rows)) if rows.kind[node] == "call"}
+    assert sorted(calls) == ["a", "b"]
+    opened = [group for group in recording.groups if group.kind == "function"]
+    assert opened
+    assert all(len(group.members) > 1 for group in opened)
+    for name, call in calls.items():
+        own = {number for number, origin in enumerate(found.kernels) if call in origin.nodes}
+        assert own == set(found.nodes[call].kernels)
+        leaves = {rows.label[o] for n in own for k in recording.schedule.kernels[n].nodes for o in rows.operands[k]}
+        assert leaves & {"a", "b"} == {name}
+    assert len(found.nodes[calls["a"]].kernels) == len(found.nodes[calls["b"]].kernels)
+
+
+@pytest.mark.spec("P-16")
+def test_what_is_absorbed_is_among_what_its_kernel_computes() -> None:
+    """A node that went into another, its reader's, is computed by that one's kernel, and its line is too."""
+    inner = ex.softmax(ex.tensor(np.ones((3, 4), np.float32), name="x"))
+    recording = recorded(ex.log(inner))
+    found = recording.provenance
+    absorbed = recording.nodes.label.index("softmax")
+    assert found.nodes[absorbed].fate == "absorbed"
+    (kernel,) = found.nodes[absorbed].kernels
+    assert absorbed in found.kernels[kernel].nodes
+    assert recording.nodes.source[absorbed] in found.kernels[kernel].sources
+
+
+@pytest.mark.spec("P-16")
+def test_a_line_is_that_of_one_cell() -> None:
+    """Equal numbers of lines, and equal texts, of two cells are told apart by the cell."""
+    recording = recorded(ex.exp(ex.sin(ex.tensor(np.ones((3, 3)), name="x")) @ np.ones((3, 3))), without=["fuse"])
+    labels = [recording.label(kernel.nodes[-1]) for kernel in recording.schedule.kernels]  # type: ignore[union-attr]
+    recording.sources = [Source("In[1]", 2, "y = f(x)"), Source("In[2]", 2, "y = f(x)")]
+    recording.nodes.source = [1 if label == "exp" else 0 for label in recording.nodes.label]
+    found = recording.provenance
+    assert found.at(2) == found.at("f(x)") == tuple(range(len(labels)))
+    assert found.at(2, "In[2]") == found.at("f(x)", "In[2]") == (labels.index("exp"),)
+    assert found.at(2, "In[1]") == tuple(number for number, label in enumerate(labels) if label != "exp")
+    assert found.at(2, "In[3]") == found.at(3) == ()

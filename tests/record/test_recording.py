@@ -1,0 +1,65 @@
+"""A recording at a position: which nodes are there, what stands for those that are gone, what was refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from explorer.record import Body, Decision, Nodes, Recording, Stage, Type
+
+
+def decision(verdict: str, *subjects: int, **facts: float) -> Decision:
+    return Decision(0, "Link", verdict, "code", "said", dict(facts), subjects)  # type: ignore[arg-type]  # a verdict
+
+
+@pytest.fixture
+def recording() -> Recording:
+    """A leaf and its reader, which decision 0 replaces by node 2, and decision 1 that by node 3."""
+    return Recording(
+        operations=["Source", "Add"],
+        types=[Type((2,), "float32", "cpu")],
+        bodies=[Body("", (0,), (1,))],
+        nodes=Nodes(
+            operation=[0, 1, 1, 1],
+            kind=["leaf", "operation", "operation", "operation"],
+            label=["x", "one", "two", "three"],
+            type=[0] * 4,
+            operands=[(), (0, 0), (0,), (0,)],
+            scope=[0] * 4,
+            source=[-1] * 4,
+            flops=[0] * 4,
+            bytes=[0] * 4,
+            born=[-1, -1, 0, 1],
+            gone=[-1, 0, 1, -1],
+            body=[0] * 4,
+            callee=[-1] * 4,
+        ),
+        stages=[Stage("simplify", "pass", 0, 2, {"nodes": 2})],
+        decisions=[decision("applied", 1), decision("applied", 2)],
+        substitutions=[(0, 1, 2), (1, 2, 3)],
+    )
+
+
+@pytest.mark.spec("V-1")
+@pytest.mark.parametrize(
+    ("position", "there", "stands"),
+    [(0, [0, 1], {}), (1, [0, 2], {1: 2}), (2, [0, 3], {1: 3, 2: 3})],
+)
+def test_a_decision_shows_from_the_position_after_it(
+    recording: Recording, position: int, there: list[int], stands: dict[int, int]
+) -> None:
+    """At a position the decisions before it are taken, and no other: nodes come and go with them, readers follow."""
+    assert recording.visible(position) == there
+    assert recording.resolver(position) == stands
+    last = there[-1]
+    assert list(recording.edges(position)) == [(0, last, place) for place in range(len(recording.nodes.operands[last]))]
+    assert recording.visible(position, body=1) == []
+
+
+def test_refusals_come_the_costliest_first_and_the_unpriced_last(recording: Recording) -> None:
+    recording.decisions = [
+        decision("declined", lost_us=1.0),
+        decision("declined"),
+        decision("applied", lost_us=9.0),
+        decision("declined", lost_us=5.0),
+    ]
+    assert [refusal.facts.get("lost_us") for refusal in recording.refusals] == [5.0, 1.0, None]

@@ -1,0 +1,33 @@
+"""Rows do not change: recordings, views and comparisons of one plan hold the same ones."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+
+import pytest
+
+from explorer import record
+from explorer.record import Nodes, Recording, Run
+
+TABLES = {Nodes, Recording, Run}
+"""what a recorder fills while it goes"""
+ROWS = sorted(
+    {
+        kind
+        for module in pkgutil.iter_modules(record.__path__)
+        for kind in vars(importlib.import_module(f"{record.__name__}.{module.name}")).values()
+        if isinstance(kind, type) and is_dataclass(kind) and kind not in TABLES
+    },
+    key=lambda kind: kind.__qualname__,
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)
+def test_a_row_does_not_change(row: type) -> None:
+    """Whoever holds a row may keep it: none of its fields can be set to something else."""
+    made = object.__new__(row)
+    for field in fields(row):
+        with pytest.raises(FrozenInstanceError):
+            setattr(made, field.name, None)
