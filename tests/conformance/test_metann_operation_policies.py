@@ -111,6 +111,46 @@ def test_policies_of_a_scope_reach_the_operations_in_it() -> None:
     np.testing.assert_allclose(ex.evaluate(inside[3]), MANY - MANY.astype(np.float64).mean(), rtol=1e-5, atol=1e-7)
 
 
+def policies_of(*nodes: ex.Expr) -> set[tuple[str, str]]:
+    """Of the operations under policies that nodes are made of the names, and the policies."""
+    made = [node.operation for node in reachable(nodes) if isinstance(node.operation, Adjusted)]
+    return {(operation.name, repr(policy)) for operation in made for policy in operation.policies}
+
+
+@pytest.mark.spec("M-E9")
+def test_a_scope_inside_another_adds_to_it_and_ends_however_it_is_left() -> None:
+    """Policies of other kinds stay those of the scope around; after a failure inside they are as they were."""
+    images, filters = ex.tensor(np.ones((1, 1, 4, 4))), ex.tensor(np.ones((1, 1, 3, 3)))
+    direct = ex.ConvolutionPolicy.algorithm("direct")
+    narrow = ("sum", "AccumulationPolicy.dtype = float64")
+    with ex.policies(WIDE):
+        with ex.policies(direct):
+            found = policies_of(ex.conv2d(images, filters).sum())
+        assert found == {narrow, ("conv2d", "ConvolutionPolicy.algorithm = 'direct'")}
+        with pytest.raises(ValueError, match="left"), ex.policies(ex.PAccumulateIn(None), direct):
+            raise ValueError("left")
+        assert policies_of(ex.conv2d(images, filters).sum()) == {narrow}
+    with pytest.raises(ValueError, match="left"), ex.policies(WIDE):
+        raise ValueError("left")
+    assert policies_of(images.sum()) == set()
+
+
+@pytest.mark.spec("M-E9")
+def test_gradients_and_batches_of_an_operation_are_under_its_policies() -> None:
+    """Also where policies were given to the call: the matrix products of a product's gradient accumulate as it does."""
+    x, w = ex.tensor(MANY[:, :16]), ex.tensor(MANY[:, :16].T.copy())
+    product = ex.matmul(x, w, policies=[WIDE])
+    wide = ("matmul", "AccumulationPolicy.dtype = float64")
+    for gradient in ex.grad(product.sum(), [x, w]):
+        assert policies_of(gradient) == {wide}
+        matrices = [node for node in reachable([gradient]) if node.operation.name == "matmul"]
+        assert matrices
+        assert all(isinstance(node.operation, Adjusted) for node in matrices)
+    stacked = ex.tensor(np.ones((5, 3, 16), np.float32))
+    batched = product.operation.batch(5, (True, False), stacked, w)
+    assert policies_of(batched) == {wide}
+
+
 @pytest.mark.spec("M-E9", "M-L11")
 def test_a_policy_that_is_not_read_is_harmless_and_a_conflict_is_an_error() -> None:
     """A policy that an operation does not read, or that is the default, changes nothing; two values are refused."""

@@ -125,3 +125,42 @@ def test_what_does_not_fit_an_integer_is_not_written(dtype: str) -> None:
     for value in (limits.max, np.float64(5), np.int8(3), np.array([1, 2, 3]), [], True):
         tensor[: np.size(value)] = value
         np.testing.assert_array_equal(tensor.array[: np.size(value)], np.atleast_1d(value).astype(dtype))
+
+
+@pytest.mark.spec("M-D8")
+def test_what_was_written_to_is_frozen_again() -> None:
+    """Between two writes, and after a failed one, nobody writes past the tensor, whose writes are counted."""
+    tensor = ex.tensor([1.0, 2.0])
+    tensor[0] = 5.0
+    assert not tensor.array.flags.writeable
+    with pytest.raises(ex.OperandError, match="writing"):
+        tensor[9] = 5.0
+    assert not tensor.array.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.array[0] = 7.0
+
+
+@pytest.mark.spec("M-D8")
+def test_a_value_that_is_made_of_the_tensor_is_not_written_to_it() -> None:
+    """Data whose expression reads the tensor shares its storage by the time that its value is there."""
+    tensor = ex.tensor([1.0, 2.0])
+
+    class Doubled:
+        """A test's data: twice the tensor."""
+
+        type = tensor.type
+
+        def __expr__(self) -> ex.Expr:
+            return tensor * 2.0
+
+    with pytest.raises(ex.StateError, match="shared"):
+        tensor[:] = Doubled()
+    assert tensor.array.tolist() == [1.0, 2.0]
+
+
+def test_of_an_array_the_smallest_and_the_largest_number_have_a_place() -> None:
+    tensor = ex.tensor(np.full(3, 7, np.uint8))
+    for value in ([-1, 0, 1], [0, 1, 256], [-1.0, 5.0, 300.0]):
+        with pytest.raises(ex.OperandError, match="is not in 0 … 255"):
+            tensor[:] = np.array(value)
+    np.testing.assert_array_equal(tensor.array, [7, 7, 7])

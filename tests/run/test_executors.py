@@ -138,6 +138,16 @@ def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> No
     assert run.micros >= max(step.start + step.micros for step in run.steps) - 1e-6
 
 
+@pytest.mark.spec("P-11")
+def test_on_every_thread_a_division_by_zero_is_a_value() -> None:
+    """NumPy warns nowhere: what it would warn of is what the formula gives."""
+    ACTS["meet"] = meeting()
+    zeros = ex.tensor(np.zeros(3))
+    made, handles = prepared(acting("meet", 1.0) / zeros, acting("meet", -1.0) / zeros)
+    made.eval()
+    assert [handle.data()[0] for handle in handles] == [np.inf, -np.inf]
+
+
 @pytest.mark.spec("P-11", "P-7")
 def test_a_chain_runs_on_one_thread() -> None:
     """Kernels of one execution chain stay on the thread that began it."""
@@ -246,7 +256,8 @@ def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], 
 
     ACTS["fail"] = fail
     first = acting("none", 2.0)
-    program = Program(plan([first, Act("fail")(first)], Options(without=("group", "fuse"))))
+    beside = acting("none", 7.0)  # with one chain alone no threads are asked for
+    program = Program(plan([first, Act("fail")(first), beside], Options(without=("group", "fuse"))))
     slot = program.slots[first.uid]
     assert slot in program.temporary
     with pytest.raises((error, ex.RunError)):
@@ -254,7 +265,37 @@ def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], 
     assert program.values[slot] is None
     ACTS.clear()
     run(program)
-    assert [value.tolist() for value in program.take()] == [[2.0] * 3] * 2
+    assert [value.tolist() for value in program.take()] == [[2.0] * 3, [2.0] * 3, [7.0] * 3]
+
+
+@pytest.mark.spec("P-11")
+def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
+    """BLAS keeps to one thread meanwhile, and has its threads back when the run ends, or fails."""
+    seen: list[list[int]] = []
+    ACTS["look"], ACTS["fail"] = lambda: seen.append(blas_threads()), lambda: 1 / 0
+    before = blas_threads()
+    assert before == [2]
+    made, _ = prepared(acting("look", 1.0), acting("look", 2.0))
+    made.eval()
+    made, _ = prepared(acting("look", 1.0), acting("fail", 2.0))
+    with pytest.raises(ex.RunError):
+        made.eval()
+    assert seen
+    assert all(found == [1] for found in seen)
+    assert blas_threads() == before
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize("executor", ["simple", "dag"])
+@pytest.mark.parametrize("record", ["times", "values"])
+def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: str) -> None:
+    ACTS["fail"] = lambda: 1 / 0
+    nodes = [Act("fail" if size == 4 else "none")(ex.tensor(np.ones(size))) for size in (2, 3, 4, 5)]
+    made = ex.EvalPlan(executor=executor, record=record, without=("fuse", "group"))
+    for node in nodes:
+        made.register(node)
+    with pytest.raises(ex.RunError, match=r"^act of \(4 float64\)"):
+        made.eval()
 
 
 @pytest.mark.spec("P-11")

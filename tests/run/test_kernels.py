@@ -189,3 +189,15 @@ def test_a_chain_over_many_blocks_reads_each_operand_as_it_is_laid(turned: Any) 
     found = ex.evaluate(ex.tanh(a * 2.0 + b) - b, executor="simple")
     held = ex.evaluate(b, executor="simple")
     np.testing.assert_allclose(found, np.tanh(a.array * 2.0 + held) - held, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize("shape", [(1, 400), (400, 1), (1, 1), (400,), ()])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_every_block_reads_its_part_of_what_is_broadcast(shape: tuple[int, ...], reduced: bool) -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
+    assert a.type.nbytes > 2 * BLOCK_BYTES
+    b = ex.tensor(np.random.default_rng(1).normal(size=shape))
+    made, expected = ex.tanh(a * 2.0 + b), np.tanh(a.array * 2.0 + b.array)
+    found = ex.evaluate(made.sum(axis=1) if reduced else made, executor="simple")
+    np.testing.assert_allclose(found, expected.sum(axis=1) if reduced else expected, rtol=1e-12, atol=1e-12)
