@@ -80,7 +80,7 @@ class ScalableTensor(Expressed):
         if self._item.device is cpu and count > self.capacity:
             made = np.empty((count, *self._item.shape), self._item.dtype)
             if self._buffer is not None:
-                made[: len(self._members)] = self._buffer[: len(self._members)]
+                made[: len(self._buffer)] = self._buffer
             self._buffer, self._given = made, 0
 
     def push_back(self, value: Any) -> None:
@@ -103,7 +103,7 @@ class ScalableTensor(Expressed):
             fits = weak or self._item.dtype.kind == "V" or np.can_cast(array.dtype, self._item.dtype, "same_kind")
             self._check(array.shape == self._item.shape and fits, f"{array.dtype} of shape {array.shape}")
             count = len(self._members)
-            if count == self.capacity:
+            if count >= self.capacity:  # beyond it where expressions were pushed, which need no memory
                 self.reserve(max(_LEAST, 2 * count))
             assert self._buffer is not None
             self._buffer[count] = converted(array, self._item.dtype)
@@ -122,8 +122,9 @@ class ScalableTensor(Expressed):
         self._members.reverse()
         self._node = None
         if self._buffer is not None:
-            made = np.empty_like(self._buffer)
-            made[:count] = self._buffer[:count][::-1]
+            made = np.empty((max(count, self.capacity), *self._item.shape), self._item.dtype)
+            values = self._buffer[:count]
+            made[count - len(values) : count] = values[::-1]
             self._buffer, self._given = made, 0
 
     def __expr__(self) -> Expr:

@@ -47,3 +47,62 @@ def test_values_are_converted_to_the_element_type() -> None:
 def test_one_hot_positions_lie_inside(length: Any, position: Any) -> None:
     with pytest.raises(ex.OperandError):
         ex.BiasVector(length, position)
+
+
+def half(value: float) -> ex.Expr:
+    """An expression that holds no value yet."""
+    return ex.tensor(2 * np.full(2, value, np.float32)) / 2
+
+
+@pytest.mark.spec("M-D4")
+@pytest.mark.parametrize("expressions", [1, 3, 4, 5, 9])
+def test_a_scalable_tensor_reversed_when_most_of_it_are_expressions(expressions: int) -> None:
+    held = ex.ScalableTensor((2,))
+    held.push_back(np.zeros(2, np.float32))
+    for number in range(1, 1 + expressions):
+        held.push_back(half(number))
+    held.reverse()
+    held.push_back(np.full(2, 7, np.float32))
+    numbers = [*range(expressions, -1, -1), 7]
+    np.testing.assert_array_equal(ex.evaluate(held.__expr__())[:, 1], numbers)
+
+
+@pytest.mark.spec("M-D4")
+@pytest.mark.parametrize("written", [False, True])
+def test_a_scalable_tensor_is_at_each_use_what_it_holds_then(written: bool) -> None:
+    """Whatever is pushed, cleared or grown between two uses; earlier uses keep what they were, expressions or not."""
+    held = ex.ScalableTensor((2,))
+    used: list[ex.Expr] = []
+    for number in range(9):  # memory grows at the first, the fifth and the ninth
+        held.push_back(half(number) if written and number % 3 == 1 else np.full(2, number, np.float32))
+        used.append(held.__expr__() * 1)
+    held.reverse()
+    used.append(held.__expr__() * 1)
+    held.push_back(half(9))
+    held.reverse()
+    used.append(held.__expr__() * 1)
+    held.clear()
+    for number in range(3):
+        held.push_back(np.full(2, -1 - number, np.float32))
+    used.append(held.__expr__() * 1)
+    expected = [[*range(count)] for count in range(1, 10)] + [[*range(9)][::-1], [9, *range(9)], [-1, -2, -3]]
+    for node, numbers in zip(used, expected, strict=True):
+        np.testing.assert_array_equal(ex.evaluate(node)[:, 0], numbers)
+
+
+@pytest.mark.spec("M-D9")
+def test_memory_read_in_another_order_is_not_the_same() -> None:
+    square = np.arange(9.0).reshape(3, 3)
+    assert ex.same(square, square[:])
+    assert not ex.same(square, square.T)
+    assert not ex.same(square[:2], square[::2])
+
+
+@pytest.mark.spec("M-D9")
+def test_two_parameters_are_never_the_same() -> None:
+    """Each is given its own value, whatever they are called."""
+    first, second = (ex.operation("parameter")(kind=ex.tensor(1.0).type, title="x")() for _ in range(2))
+    assert first.operation is second.operation
+    assert ex.same(first, first)
+    assert not ex.same(first, second)
+    assert not ex.same(first + 1, second + 1)
