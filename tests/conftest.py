@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 HARDWARE = ("gpu",)
 """The markers of tests that need hardware: deselected where there is none, and always counted."""
@@ -21,6 +21,8 @@ _deselected: Counter[str] = Counter()
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("local", deadline=None)
+settings.register_profile("first", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
+"""for who asks only whether a test fails (tests/mutants): no smaller example is looked for"""
 settings.load_profile("ci" if _CI else "local")
 
 

@@ -25,7 +25,17 @@ class Text(str):
 
 
 LEAVES: list[Any] = [1, 1.0, True, "1", np.int64(1), np.float32(1), Number.ONE, Text("1"), None, 0, 0.0, -0.0, False]
-LEAVES += [np.float32(0), np.float32(-0.0), np.float32("nan"), float("nan"), -float("nan"), 1 + 0j, complex(1, -0.0), b"1", ()]
+LEAVES += [
+    np.float32(0),
+    np.float32(-0.0),
+    np.float32("nan"),
+    float("nan"),
+    -float("nan"),
+    1 + 0j,
+    complex(1, -0.0),
+    b"1",
+    (),
+]
 
 
 def nested(leaf: Any) -> list[Any]:

@@ -64,3 +64,11 @@ def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
         ex.load_csv(tmp_path / "t.csv")
     with pytest.raises(ex.FileError, match=r"none\.csv"):
         ex.load_csv(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("cell", ["-129", "128"])
+def test_a_cell_beyond_an_integer_dtype_is_refused_at_either_end(tmp_path: Path, cell: str) -> None:
+    path = tmp_path / "limits.csv"
+    path.write_text(f"-128,127\n1,{cell}\n", encoding="utf-8")
+    with pytest.raises(ex.FileError, match="int8"):
+        ex.load_csv(path, dtype=np.int8)

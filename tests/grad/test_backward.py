@@ -17,6 +17,13 @@ def x() -> ex.Tensor:
     return ex.tensor([1.0, 2.0, 3.0])
 
 
+def pooled(x: ex.Expr) -> ex.Expr:
+    """A number whose gradient is that of a largest pixel, times the pixels."""
+    images = ex.reshape(x * x, (1, 1, 1, 3))
+    y: ex.Expr = ex.max_pool2d(images, (1, 2), 1).sum()
+    return y
+
+
 def test_operands_that_are_shared_collect_all_gradients(x: ex.Tensor) -> None:
     y = np.tanh(x)
     loss = (y * y + y * x + x).sum()
@@ -56,6 +63,8 @@ def test_an_unreached_input_gets_the_structured_zero(x: ex.Tensor) -> None:
     other = ex.tensor(np.ones((2, 2), np.float32))
     reached, unreached = ex.grad(x.sum(), [x, other])
     assert isinstance(unreached.operation, Zero)
+    assert unreached.scope is not None
+    assert unreached.scope.kind == "gradient", "it stands in no box of the nodes before it"
     assert unreached.operation.cause == "unreached"
     assert unreached.type is other.type
     np.testing.assert_array_equal(ex.evaluate(unreached), np.zeros((2, 2)))
@@ -99,6 +108,9 @@ def test_a_seed_weighs_the_elements(seed: Any, x: ex.Tensor) -> None:
         (lambda x: ex.grad([x.sum()], x), "one expression"),
         (lambda x: ex.grad(3.0, x), "one expression"),
         (lambda x: ex.grad(x, x, seed=np.ones(2)), "the seed has the loss's shape"),
+        (lambda x: ex.grad(x, x, seed=np.ones((3, 1))), "the seed has the loss's shape"),
+        (lambda x: ex.grad(x, x, seed=np.ones((1, 3))), "the seed has the loss's shape"),
+        (lambda x: ex.grad(ex.grad(pooled(x), x).sum(), x), "differentiate the pooling itself"),
         (lambda x: ex.grad(x, x, seed=2.0), "the seed has the loss's shape"),
         (lambda x: ex.grad(x.sum(), x, seed="a"), "fits its dtype"),
     ],
@@ -170,3 +182,22 @@ def test_the_gradient_of_a_middle_value_stops_there(x: ex.Tensor) -> None:
     first = ex.grad(middle.sum(), x)
     again = ex.grad((first * 2).sum(), first)
     np.testing.assert_array_equal(ex.evaluate(again), [2.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize("given", ["float32", "float16"])
+@pytest.mark.parametrize("other", ["float64", "int64"])
+def test_a_gradient_has_the_dtype_of_its_input(given: str, other: str) -> None:
+    """Wherever an operation computes in a wider one, and whatever dtype a seed has."""
+    x, wide = ex.tensor(np.array([1.0, 2.0], given)), ex.tensor(np.array([3, 4], other))
+    for gradient in (ex.grad((x * wide).sum(), x), ex.grad(x, x, seed=np.array([3, 4], other))):
+        assert gradient.dtype == given
+        np.testing.assert_array_equal(ex.evaluate(gradient), np.array([3, 4], given))
+
+
+def test_no_gradient_passes_through_whole_numbers(x: ex.Tensor) -> None:
+    """A rounded value is constant wherever it has a derivative: the number it is made of gets the structured zero."""
+    rounded = (x * 2.0).astype(np.int64)
+    gradient = ex.grad((rounded * x).sum(), [x])[0]
+    np.testing.assert_array_equal(ex.evaluate(gradient), [2.0, 4.0, 6.0])
+    unreached = ex.grad((rounded * ex.tensor([1.0, 1.0, 1.0])).sum(), x)
+    assert isinstance(unreached.operation, Zero)

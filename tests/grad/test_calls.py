@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.function import Call
+from explorer.core.adjusted import Adjusted
+from explorer.core.expr import record
+from explorer.core.function import Call, item
 from explorer.core.graph import reachable
 
 A = np.array([0.5, -1.0, 2.0])
@@ -177,3 +179,63 @@ def test_gradients_through_calls_keep_the_dtype(dtype: Any) -> None:
     gx, gy = ex.grad(f(x, y), [x, y])
     assert (gx.dtype, gy.dtype) == (dtype, np.float64)
     np.testing.assert_allclose(ex.evaluate(gx), B, rtol=1e-6)
+
+
+def test_operands_of_which_some_share_a_gradient_have_their_own() -> None:
+    def build(wrap: Any, a: Any, b: Any, c: Any) -> Any:
+        return wrap(lambda x, y, n, z: (x + y + n * 0 + z * z).sum())(a, b, ex.tensor([1, 2, 3]), c)
+
+    same(build, A, B, A + B)
+
+
+def test_an_output_that_is_read_twice_collects_both_gradients() -> None:
+    """Also where each reader has the output from the call itself."""
+    x = ex.tensor(A)
+    first, _ = ex.function(lambda a: (a * 2.0, a * 3.0))(x)
+    (call,) = first.operands
+    again = record(item(0), (call,))
+    assert again is not first
+    np.testing.assert_allclose(ex.evaluate(ex.grad((first * again).sum(), x)), 8 * A, rtol=1e-14)
+
+
+def accumulated(*nodes: Any) -> set[str]:
+    """The policies of what nodes are made of, inside of calls too."""
+    found: set[str] = set()
+    pending = reachable(nodes)
+    while pending:
+        operation = pending.pop().operation
+        if isinstance(operation, Call):
+            pending += operation.body.nodes
+        elif isinstance(operation, Adjusted):
+            found.update(map(repr, operation.policies))
+    return found
+
+
+@pytest.mark.spec("M-E9")
+def test_the_gradient_of_one_body_is_made_for_each_set_of_policies() -> None:
+    """Those of the scope in which it is taken; the body's own come before them."""
+    x, bias = ex.tensor(np.ones((4, 3), np.float16)), ex.tensor(np.ones(3, np.float16))
+    add = ex.function(lambda a, b: (a + b) * 2)
+    single, double = "AccumulationPolicy.dtype = float32", "AccumulationPolicy.dtype = float64"
+    plain = add(x, bias)
+    assert accumulated(ex.grad(plain.sum(), bias)) == set()
+    with ex.policies(ex.PAccumulateIn("float64")):
+        assert accumulated(ex.grad(plain, bias, seed=x)) == {double}
+        inside = add(x, bias)
+    assert accumulated(ex.grad(plain, bias, seed=x)) == set()
+    with ex.policies(ex.PAccumulateIn("float32")):
+        assert accumulated(ex.grad(plain, bias, seed=x)) == {single}
+        assert accumulated(ex.grad(inside, bias, seed=x)) == {double}
+
+
+def test_the_gradient_of_a_call_stands_where_it_was_asked_for() -> None:
+    """What is computed once more for it stands beside the call, and leaves the place of the rest as it was."""
+    x = ex.tensor(A)
+    with ex.scope("forward"):
+        y = ex.function(lambda a: np.tanh(a) * a)(x)
+    gradient = ex.grad(y.sum(), x)
+    assert gradient.place is not None
+    assert gradient.place.text.startswith("gradient =")
+    calls = {node.operation.label: node for node in reachable([gradient]) if isinstance(node.operation, Call)}
+    beside, backward = [node for node in calls.values() if node.scope is not None] if len(calls) == 2 else (y, y)
+    assert {repr(beside.scope).split("/")[0], repr(backward.scope).split("/")[0]} == {"forward", "gradient"}

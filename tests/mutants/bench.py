@@ -87,7 +87,8 @@ class Copy:
             self._forget_compiled(path)
 
     def _run(self, tests: Sequence[str]) -> tuple[int, str]:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+        command += ["--hypothesis-profile", "first", *tests]
         settings = {
             "PYTHONPATH": str(self.folder),
             "PYTHONDONTWRITEBYTECODE": "1",
