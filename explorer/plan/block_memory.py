@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.core.expr import Expr
 from explorer.plan.graph import Graph, result_bytes
 from explorer.plan.schedule import Kernel, Schedule
 
@@ -40,23 +39,36 @@ def tell_blocks(graph: Graph, schedule: Schedule, owner: Mapping[int, Kernel]) -
 
 
 def _one_by_one(kernel: Kernel, graph: Graph, owner: Mapping[int, Kernel]) -> int:
-    """The most bytes alive if each operation of a kernel were a kernel: in place where it can be, operands freed."""
-    last: dict[int, int] = {}
-    for index, node in enumerate(kernel.nodes):
-        last.update(dict.fromkeys([operand.uid for operand in graph.inputs[node.uid]], index))
-    sizes = {node.uid: owner[node.uid].bytes for node in kernel.frees}
+    """The most bytes alive if each operation of a kernel were a kernel: in place where it can be, operands freed.
+
+    Operations are visited from the last to the first, where an operand that was not met before is read for the last
+    time; ``alive`` is counted from what is alive at the end.
+    """
+    inputs, nodes = graph.inputs, kernel.nodes
+    sizes = {node.uid: result_bytes(node) for node in nodes}
+    sizes |= {node.uid: owner[node.uid].bytes for node in kernel.frees}
+    has_temporaries = kernel.blocks is None or kernel.workspace > kernel.blocks.workspace
+    is_written_apart = kernel.buffer < 0
+    met: set[int] = set()
+    alive = most = 0
+    for node in reversed(nodes):
+        operation, kind, operands = node.operation, node.type, inputs[node.uid]
+        dying, in_place = 0, False
+        for operand in operands:
+            uid = operand.uid
+            if uid not in met:
+                met.add(uid)
+                if uid in sizes:
+                    dying += sizes[uid]
+                    in_place |= operand.type is kind
+        size = sizes[node.uid]
+        alive += dying - size
+        if not (in_place and operation.elementwise and operation.reuses_operand):
+            needed = size
+        else:
+            needed = size if is_written_apart and node is kernel.result else 0
+        if has_temporaries:
+            needed += operation.workspace(*[operand.type for operand in operands])
+        most = max(most, alive + needed)
     own = kernel.bytes if kernel.reuses is None and kernel.result.uid in owner else 0
-    alive = kernel.live - kernel.workspace - own
-    most = 0
-    for index, node in enumerate(kernel.nodes):
-        operation = node.operation
-        operands: list[Expr] = [*dict.fromkeys(graph.inputs[node.uid])]
-        dying = [operand for operand in operands if last[operand.uid] == index and operand.uid in sizes]
-        overwrites = operation.elementwise and operation.reuses_operand
-        is_free = node is not kernel.result or kernel.buffer >= 0
-        in_place = is_free and overwrites and any(operand.type is node.type for operand in dying)
-        size = sizes[node.uid] = result_bytes(node)
-        working = operation.workspace(*[operand.type for operand in graph.inputs[node.uid]])
-        most = max(most, alive + working + (0 if in_place else size))
-        alive += size - sum([sizes[operand.uid] for operand in dying])
-    return most
+    return most + kernel.live - kernel.workspace - own - alive
