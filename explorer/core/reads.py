@@ -6,6 +6,7 @@ import dis
 import functools
 import os
 import sysconfig
+from enum import IntEnum
 from types import CodeType
 from typing import NamedTuple
 
@@ -15,6 +16,28 @@ _STDLIB = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _COMPUTED = frozenset({"getattr", "hasattr", "vars", "__dict__", "attrgetter", "asdict", "astuple", "fields"})
 """names whose mention means that attributes are read by names that are computed"""
+_COMPARING = frozenset[str]().union(
+    ("eq", "ne", "lt", "le", "gt", "ge", "hash", "contains", "indexOf", "countOf"),
+    ("index", "count", "remove", "sort", "sorted", "min", "max", "groupby", "cmp_to_key", "total_ordering"),
+    ("set", "frozenset", "add", "discard", "update", "union", "intersection", "difference", "symmetric_difference"),
+    ("issubset", "issuperset", "isdisjoint", "dict", "fromkeys", "get", "setdefault", "pop", "Counter", "OrderedDict"),
+    ("bisect", "bisect_left", "bisect_right", "insort", "insort_left", "insort_right", "heapify", "heappush"),
+    ("heappop", "heappushpop", "heapreplace", "nlargest", "nsmallest", "merge", "mode", "multimode", "lru_cache"),
+    ("cache", "unique", "isin", "argsort", "argmin", "argmax", "array_equal", "equal", "not_equal", "less", "greater"),
+    ("less_equal", "greater_equal"),
+)
+"""names of functions of Python's and NumPy's that compare or hash values"""
+_KEYED = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE"})
+"""instructions that put values into sets and keys into dicts"""
+
+
+class Comparison(IntEnum):
+    """Values that some code compares or hashes without naming the methods that do it; each includes those before."""
+
+    NONE = 0
+    WITH_CONSTANTS = 1
+    """one of the two is a constant, or a key is looked up"""
+    ANY = 2
 
 
 class Reads(NamedTuple):
@@ -29,6 +52,7 @@ class Reads(NamedTuple):
     """strings, which may name attributes"""
     computed: bool
     """whether attributes are read by names that are computed"""
+    comparison: Comparison
 
 
 @functools.lru_cache(maxsize=4096)
@@ -38,6 +62,8 @@ def reads(code: CodeType) -> Reads:
     attributes: set[str] = set()
     modules: dict[str, None] = {}
     texts: set[str] = set()
+    comparison = Comparison.NONE
+    before = ""
     for instruction in dis.get_instructions(code):
         name, value = instruction.opname, instruction.argval
         if name in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -48,6 +74,8 @@ def reads(code: CodeType) -> Reads:
             attributes.add(value)
         elif isinstance(value, str) and name == "LOAD_CONST":
             texts.add(value)
+        comparison = max(comparison, _comparison(instruction, before))
+        before = name
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             inner = reads(constant)
@@ -55,6 +83,7 @@ def reads(code: CodeType) -> Reads:
             modules |= dict.fromkeys(inner.modules)
             attributes |= inner.attributes
             texts |= inner.texts
+            comparison = max(comparison, inner.comparison)
         elif isinstance(constant, tuple):
             texts |= {item for item in constant if isinstance(item, str)}
     mentioned = {*variables, *attributes}
@@ -64,7 +93,21 @@ def reads(code: CodeType) -> Reads:
         tuple(modules),
         frozenset(texts),
         not mentioned.isdisjoint(_COMPUTED),
+        comparison if mentioned.isdisjoint(_COMPARING) else Comparison.ANY,
     )
+
+
+def _comparison(instruction: dis.Instruction, before: str) -> Comparison:
+    """The values that an instruction compares, after the instruction of this name."""
+    name = instruction.opname
+    is_constant = before in ("LOAD_CONST", "LOAD_SMALL_INT")
+    if name in ("COMPARE_OP", "CONTAINS_OP"):
+        return Comparison.WITH_CONSTANTS if is_constant else Comparison.ANY
+    if name in _KEYED and instruction.arg != 0:
+        return Comparison.ANY
+    if name in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR") or instruction.argrepr == "[]":
+        return Comparison.NONE if is_constant else Comparison.WITH_CONSTANTS
+    return Comparison.NONE
 
 
 @functools.lru_cache(maxsize=4096)

@@ -39,7 +39,7 @@ from explorer.core.attributes import (
 from explorer.core.contents import Read, excess, parts, reader, referred
 from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr
-from explorer.core.reads import is_fixed, reads
+from explorer.core.reads import Comparison, is_fixed, reads
 
 _PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
 _CLASSES_OF_STANDARD_CONTAINERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}
@@ -47,6 +47,8 @@ _STREAMS = (np.random.Generator, np.random.RandomState, Random)
 _CONSTRUCTING = ("__init__", "__new__", "__post_init__")
 _APART = ("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__format__")
 """methods with names of Python's that no expression calls"""
+_COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
+"""methods that count where values are compared or hashed"""
 _MOST = 20_000
 """readers of one function"""
 
@@ -60,9 +62,10 @@ class Survey:
         self._names: set[str] = set()
         self._texts: set[str] = set()
         self._computed = False
+        self._comparison = Comparison.NONE
         self._objects: list[tuple[Any, str]] = []
         self._seen: dict[int, Any] = {}
-        self._classes: set[type] = set()
+        self._classes: dict[type, str] = {}
 
     def visit(self, start: Any, path: str) -> None:
         """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
@@ -90,6 +93,7 @@ class Survey:
         """Note the attributes that any of the functions names, until there are no more objects and names."""
         noted: set[tuple[int, str]] = set()
         while True:
+            self._enter_comparisons()
             fresh = [
                 (held, name, path)
                 for held, path in self._objects
@@ -119,6 +123,8 @@ class Survey:
         self._names |= read.attributes
         self._texts |= read.texts
         self._computed |= read.computed
+        if not _is_generated(function):
+            self._comparison = max(self._comparison, read.comparison)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             self._note(functools.partial(_contents, cell), name, pending)
         for name in read.variables:
@@ -130,7 +136,8 @@ class Survey:
                 self._note(functools.partial(getattr, function, kind), f"{function.__name__}.{kind}", pending)
 
     def _class(self, kind: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
-        """Enter the methods that Python, and explorer, call without naming them."""
+        """Enter the methods that Python, and explorer, call without naming them, those that compare excepted."""
+        self._classes.setdefault(kind, path)
         names = dict.fromkeys(
             name
             for base in kind.__mro__
@@ -143,12 +150,27 @@ class Survey:
         if not is_fixed_class(kind):
             self._objects.append((kind, path))
         for name in [*names, *further]:
-            if name in _APART:
+            if name in _APART or name in _COMPARING:
                 continue
             for base in kind.__mro__:
                 method = vars(base).get(name)
                 if isinstance(method, (FunctionType, property, classmethod, staticmethod)):
                     pending += [(part, path) for part in functions_of(method)]
+
+    def _enter_comparisons(self) -> None:
+        """Enter the methods that compare objects, as far as the code that was read compares any.
+
+        Those that dataclasses generate read nothing of an object that is compared with a constant.
+        """
+        seen = None
+        while seen != (self._comparison, len(self._classes)):
+            seen = level, _ = self._comparison, len(self._classes)
+            for kind, path in [*self._classes.items()]:
+                for method in [vars(base).get(name) for base in kind.__mro__ for name in _COMPARING]:
+                    if not isinstance(method, FunctionType):
+                        continue
+                    if level >= (Comparison.ANY if _is_generated(method) else Comparison.WITH_CONSTANTS):
+                        self.visit(method, path)
 
     def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
         is_stream = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
@@ -179,7 +201,6 @@ class Survey:
         if has_attributes(value):
             self._objects.append((value, path))
             if type(value) not in self._classes:
-                self._classes.add(type(value))
                 self._class(type(value), path, pending, ())
 
     def _attribute(self, held: Any, name: str, path: str) -> None:
@@ -251,6 +272,11 @@ class Survey:
             "value each time",
             fix="draw the value outside and pass it as an argument",
         )
+
+
+def _is_generated(function: FunctionType) -> bool:
+    """Whether it is a method that a dataclass generates; it compares only what a method that is entered compares."""
+    return function.__code__.co_qualname.startswith("__create_fn__.")
 
 
 def _contents(cell: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import functools
 import itertools
+import operator
 import sys
 import types
 import weakref
@@ -61,6 +62,27 @@ class Heir(Held):
 class Slotted:
     v: Any = 2.0
     items: list[Any] = field(default_factory=lambda: [2.0])
+
+
+@dataclass(order=True)
+class Version:
+    """An object that is compared by methods that are generated."""
+
+    major: Any = 2.0
+    table: Any = None
+
+
+class Tolerant:
+    """An object that is compared, and hashed, by methods of its own."""
+
+    def __init__(self, v: Any = 2.0) -> None:
+        self.v = v
+
+    def __eq__(self, other: object) -> bool:
+        return abs(self.v - float(getattr(other, "v", other))) < 1  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        return int(self.v)
 
 
 class Scaling(UserDict[str, float]):
@@ -153,6 +175,30 @@ over("deque", lambda: deque([2.0, 3.0]), first, lambda held: held.rotate(1), lam
 over("other dicts", lambda: OrderedDict(k=2.0), lambda held: held["k"], assign("k", 5.0))
 over("default dict", lambda: defaultdict(float, k=2.0), lambda held: held["k"], assign("k", 5.0))
 over("counter", lambda: Counter("aab"), lambda held: held["a"], lambda held: held.update("a"))
+for way, compare in {
+    "==": lambda one, other: one == other,
+    "<": lambda one, other: one < other,
+    "in": lambda one, other: one in [other],
+    "count": lambda one, other: [other].count(one),
+    "sorted": lambda one, other: sorted([one, other])[0] is one,
+    "max": lambda one, other: max(other, one) is one,
+    "a function of operator": lambda one, other: operator.eq(one, other),
+    "a function called inside": lambda one, other: (lambda: one == other)(),
+}.items():
+    over(
+        f"objects compared by {way}",
+        lambda: (Version(2.0), Version(2.0)),
+        lambda held, compare=compare: 3.0 if compare(*held) else 4.0,  # type: ignore[misc]
+        lambda held: bind("major", 1.0 if held[0] >= held[1] and not held[0] > held[1] else 5.0)(held[0]),
+    )
+over("object compared with a constant", Tolerant, lambda held: 3.0 if held == 2.0 else 4.0, bind("v", 5.0))
+over("object in a set", Tolerant, lambda held: float(len({held, 2.0})), bind("v", 5.0))
+over(
+    "object that is looked up",
+    lambda: (Tolerant(), {2: 3.0, 5: 4.0}),
+    lambda held: held[1][held[0]],
+    lambda held: bind("v", 5.0)(held[0]),
+)
 over("user dict", lambda: Scaling(k=2.0), lambda held: held["k"], assign("k", 5.0))
 over("user list", lambda: UserList([2.0]), first, assign(0, 5.0))
 over("chain map", lambda: ChainMap({}, {"k": 2.0}), lambda held: held["k"], assign("k", 5.0))
@@ -567,3 +613,50 @@ def test_attributes_of_no_concern_record_nothing_again() -> None:
         f(GIVEN)
         held.count += 1  # type: ignore[attr-defined]
     assert f.traces == 1
+
+
+def test_methods_that_compare_read_nothing_where_nothing_is_compared() -> None:
+    """Arrays that only ``__eq__`` and ``__hash__``, written or generated, reads, are not refused."""
+
+    @dataclass(frozen=True)
+    class Model:
+        table: Any
+        factor: Any
+
+        def scaled(self, a: Any, by: Any) -> Any:
+            return a * by * self.factor
+
+    class Written(Model):
+        def __eq__(self, other: object) -> bool:
+            return bool(np.array_equal(self.table, getattr(other, "table")))  # noqa: B009
+
+        def __hash__(self) -> int:
+            return hash(self.table.tobytes())
+
+    for kind in (Model, Written):
+        model = kind(large(), 2.0)
+        f = ex.function(lambda a, model=model: model.scaled(a, 3.0))
+        for _ in range(2):
+            assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 6).tolist()
+            model.table[0] += 1
+        assert f.traces == 1
+
+        @ex.function
+        def chosen(a: Any, model: Any = model, other: Any = kind(model.table, 2.0)) -> Any:  # noqa: B008
+            return model.scaled(a, 3.0) if model == other else a
+
+        with pytest.raises(ex.DeclarationError, match="table from outside"):
+            chosen(GIVEN)
+
+
+def test_generated_methods_read_nothing_of_what_is_compared_with_a_constant() -> None:
+    @dataclass
+    class Model:
+        table: Any
+        factor: Any
+
+    model = Model(large(), 2.0)
+    f = ex.function(lambda a: a * model.factor if model.factor == 2.0 else a)
+    assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 2).tolist()
+    model.factor = 3.0
+    assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
