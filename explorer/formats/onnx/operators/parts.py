@@ -22,6 +22,7 @@ from explorer.formats.onnx.operators.values import (
     members,
     number,
     optional_integers,
+    settled,
     value_of,
     whole,
     word,
@@ -123,7 +124,10 @@ def gather_parts(op: OperatorContext) -> Expr:
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= x.ndim:
         raise OperandError(f"indices {indices.type} into {x.type}", rule="GatherND: rows of indices name first axes")
-    places = [_from_front(op, indices[..., axis], x.shape[axis]) for axis in range(depth)]
+    parts = [indices[..., axis] for axis in range(depth)]
+    if is_known(indices):
+        parts = [settled(part) for part in parts]
+    places = [_from_front(op, part, x.shape[axis]) for axis, part in enumerate(parts)]
     flat = places[0]
     for axis in range(1, depth):
         flat = flat * x.shape[axis] + places[axis]
