@@ -208,10 +208,13 @@ def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str
         shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"m.pnnx.{ending}")
     shutil.copy(ARRAYS, folder / "in.npz")
     os.link(folder / "m.pnnx.bin", folder / "linked.html")
+    ex.open("m.pnnx.param").save("own.json")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert main(["run", "m.pnnx.param", "--input", "in.npz:images", "-o", "in.npz"]) == 2
     assert main(["show", "m.pnnx.param", "-o", "linked.html"]) == 2
-    assert capsys.readouterr().err.count("no input is overwritten") == 2
+    assert main(["run", "own.json", "--input", "in.npz:images", "-o", "own.npz"]) == 2
+    assert main(["show", "own.json", "-o", "own.json"]) == 2
+    assert capsys.readouterr().err.count("no input is overwritten") == 4
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from explorer.core.errors import FileError
 
+_WEIGHTS = {".param": ".bin", ".json": ".npz"}
+"""ending of a model's graph → that of its weights, in a file beside it"""
+
 
 def stem(path: Path) -> str:
     """A model's name: the file's, without its endings."""
@@ -16,7 +19,7 @@ def stem(path: Path) -> str:
 
 def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
     """Raise FileError where an output is one of the files that are read, or a model's weights beside it."""
-    inputs = [path for each in read for path in (each, each.with_suffix(".bin"), each.with_suffix(".param"))]
+    inputs = [path for each in read for path in (each, each.with_suffix(_WEIGHTS.get(each.suffix, each.suffix)))]
     for path in inputs:
         if output.exists() and path.exists() and os.path.samefile(output, path):
             raise FileError(
