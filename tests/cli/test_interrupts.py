@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.cli import main
 from explorer.core import interrupts
 
 MODEL = str(Path(__file__).parents[2] / "assets" / "models" / "resnet18.pnnx.param")
@@ -117,3 +118,25 @@ def test_the_command_line_is_known_by_its_program(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(sys, "argv", [program])
         monkeypatch.setattr(sys, "orig_argv", given)
         assert interrupts._is_command_line() is expected
+
+
+def test_what_an_interrupt_broke_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Code that an interrupt hits may fail in its own way: the command was interrupted all the same, and says so."""
+
+    def work(options: object) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            raise ValueError("half done") from None
+        return 0
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        monkeypatch.setattr("explorer.cli.check.execute", work)
+        assert main(["check", MODEL]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "explorer: interrupted\n"

@@ -90,6 +90,26 @@ def test_the_net_says_how_pictures_are_made(folder: Path) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+def test_channels_stand_first_where_both_ends_could_be_channels(folder: Path) -> None:
+    """A net of 3×6×3 takes pictures 6 high and 3 wide, not 3 high and 6 wide: exporters write channels first."""
+    pixels = np.random.default_rng(3).integers(0, 256, (6, 3, 3), np.uint8)
+    Image.fromarray(pixels).save("p.png")
+    path = net(folder, "(1,3,6,3)u8", kind="nn.Identity")
+    assert main(["run", path, "--input", "p.png", "--preset", "none", "--crop", "1", "-o", "out.npz"]) == 0
+    np.testing.assert_array_equal(np.load("out.npz")["y"], pixels.transpose(2, 0, 1)[None])
+
+
+@pytest.mark.parametrize(
+    "size", ["0", "0x8", "8x0", "8x8x8", "x8", "8x", "-8", "8.0", "16385", "8x16385", "9" * 50, ""]
+)
+def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A size of no pixels, of more sides than two, or of more pixels than a picture has is refused."""
+    with pytest.raises(SystemExit) as ended:
+        main(["run", MODEL, "--input", THREE, f"--size={size}"])
+    assert ended.value.code == 2
+    assert "is no height and width: 224 or 224x160" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -99,7 +99,7 @@ def test_large_scores_do_not_overflow_and_each_row_is_by_itself() -> None:
     np.testing.assert_allclose(found, [[1, 0]], atol=1e-6)
 
 
-@pytest.mark.parametrize("array", [np.ones((2, 1)), np.ones(3), np.ones((1, 2, 2)), np.ones((1, 2), bool)])
+@pytest.mark.parametrize("array", [np.full((2, 1), 5.0), np.ones(3), np.ones((1, 2, 2)), np.ones((1, 2), bool)])
 def test_what_is_no_row_of_scores_stays(array: Array) -> None:
     found, said = probabilities(array, "auto")
     assert found is array

@@ -10,8 +10,10 @@ import pytest
 
 import explorer as ex
 from explorer.formats import save
+from explorer.formats.onnx.operators import TABLE as ONNX
 from explorer.formats.pnnx.operators import TABLE
-from explorer.net import Net, NetDefinition
+from explorer.net import Net, NetDefinition, OperatorDefinition
+from explorer.net.definition import WeightReference
 
 ASSETS = Path(__file__).parents[2] / "assets"
 images = np.load(ASSETS / "digits.npz")["images"]
@@ -57,3 +59,24 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ex.FileError, match=r"ending '\.onnx'.*\n.*\n.*out\.pnnx\.param"):
         save(ex.open(ASSETS / "digits.pnnx.param"), tmp_path / "out.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["alone.param"]
+
+
+@pytest.mark.spec("I-15")
+def test_a_weight_that_two_operators_share_is_replaced_for_one_of_them(tmp_path: Path) -> None:
+    """What was replaced for one operator is saved under a name of its own, and the other operator keeps its weight."""
+    reference = WeightReference("a.B", (2,), "float32")
+    operators = [
+        OperatorDefinition("Add", "a", ("x",), ("y",), input_names={"A": "x"}, weights={"B": reference}),
+        OperatorDefinition("Mul", "b", ("y",), ("z",), input_names={"A": "y"}, weights={"B": reference}),
+    ]
+    held = {"a.B": np.array([2, 3], np.float32)}
+    definition = NetDefinition.of("n", operators, ["x"], ["z"], weights=held, dialect="onnx")
+    x = np.array([1, 1], np.float32)
+    for changed, expected in (("a", [22, 33]), ("b", [30, 40])):
+        net = Net(definition, ONNX)
+        net[changed].B = np.array([10, 10], np.float32)
+        net.save(tmp_path / "n.json")
+        again = ex.open(tmp_path / "n.json")
+        np.testing.assert_array_equal(again.run(x), net.run(x))
+        np.testing.assert_array_equal(again.run(x), expected)
+        assert len({operator.weights["B"].key for operator in again.definition.operators}) == 2
