@@ -41,7 +41,7 @@ class _Cancelling(Link, abstract=True):
         if not cancelled:
             return None
         reason = "{factors} divide and multiply: they are positive, but may be rounded to 0 or ∞"
-        return Applied(as_node(ratio.value(node), node), reason, {"factors": cancelled}, "factors_cancelled")
+        return Applied(as_node(ratio.value(node, graph), node), reason, {"factors": cancelled}, "factors_cancelled")
 
 
 class FactorOverItself(_Cancelling):
@@ -96,17 +96,18 @@ class _Ratio:
                 return True
         return False
 
-    def value(self, node: Expr) -> Expr:
+    def value(self, node: Expr, graph: Graph) -> Expr:
         """The product of what is left, over the rest."""
-        value = _product(self.above) if self.above else full((), 1, node.dtype, node.device)
+        value = _product(self.above, graph) if self.above else full((), 1, node.dtype, node.device)
         if self.below:
-            value = value / _product(self.below)
+            value = value / _product(self.below, graph)
         return -value if self.negative else value
 
 
-def _product(factors: list[Expr]) -> Expr:
-    value = factors[0]
-    for factor in factors[1:]:
+def _product(factors: list[Expr], graph: Graph) -> Expr:
+    """The product of factors, numbers last: the product of two numbers may be too large for a float."""
+    value, *rest = sorted(factors, key=lambda factor: constant(factor, graph) is not None)
+    for factor in rest:
         value = value * factor
     return value
 
@@ -147,7 +148,7 @@ def _each_left(value: Expr, divisor: Expr, graph: Graph, depth: int) -> list[Exp
         ratio.below.append(divisor)
         if not ratio.cancel(divisor, graph, depth):
             return None
-        left.append(as_node(ratio.value(term), term))
+        left.append(as_node(ratio.value(term, graph), term))
     return [add_n(*left)]
 
 
@@ -167,7 +168,7 @@ def _sum_left(factor: Expr, divisor: Expr, graph: Graph) -> list[Expr] | None:
     if place is None or x.dtype != power.dtype:
         return None
     ratio.above[place] = Softmax(reduction.axes)(x)
-    return [reshape(reduction(as_node(ratio.value(weighted), weighted)), first[1])]
+    return [reshape(reduction(as_node(ratio.value(weighted, graph), weighted)), first[1])]
 
 
 def _summed(value: Expr, graph: Graph) -> tuple[Expr, Shape] | None:

@@ -21,7 +21,7 @@ from explorer.plan.links.exponents import scaled as times_exponent
 from explorer.plan.links.mantissas import Mantissa
 from explorer.plan.links.match import constant
 from explorer.plan.links.places import groups
-from explorer.plan.links.scaled import Rule, Scaled, Term, Terms
+from explorer.plan.links.scaled import LOG_LIMIT, Rule, Scaled, Term, Terms
 
 
 def _exp(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -35,8 +35,8 @@ def _softmax(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
 
 def _sigmoid(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     x = terms.exponents.of(operands[0])
-    number, below = one_plus(times_exponent(x, -1), 1.0)
-    return [Term(1 / number, None, times_exponent(below, -1))]
+    _, below = one_plus(times_exponent(x, -1))
+    return [Term(1.0, None, times_exponent(below, -1))]
 
 
 def _cosh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -86,6 +86,8 @@ def _rsqrt(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | Non
 def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
     own = terms.of(x)
     if len(own) != 1 or not own[0].pure or not times or not (2 * times).is_integer():
+        return None
+    if abs(times * math.log(own[0].number)) > LOG_LIMIT:
         return None
     return [Term(own[0].number ** times, None, times_exponent(own[0].exponent, times))]
 
@@ -224,7 +226,7 @@ def _matmul(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | No
             found = [moved_term(term, to) for term in found]
         elif x.ndim == 1:
             found = [moved_term(term, {}) for term in found]
-        return [replace(term, number=term.number * float(number)) for term in found]
+        return terms.times(found, [Term(float(number), None, {})])
     return None
 
 

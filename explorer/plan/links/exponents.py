@@ -84,10 +84,13 @@ def moved_all(exponent: Exponent, places: dict[int, int]) -> Exponent:
     return {moved(atom, places): times for atom, times in exponent.items()}
 
 
-def one_plus(exponent: Exponent, number: float) -> tuple[float, Exponent]:
-    """1 + number · eᵈ as a number times a power; eᵈ is taken out where that lets d and −d have one atom."""
+def one_plus(exponent: Exponent, offset: float = 0.0) -> tuple[bool, Exponent]:
+    """1 + eᵈ⁺ᵒᶠᶠˢᵉᵗ as a power, and whether it is to be multiplied by eᵒᶠᶠˢᵉᵗ.
+
+    eᵈ is taken out where that lets d and −d have one atom.
+    """
     frozen = tuple(sorted(exponent.items(), key=repr))
     if frozen and frozen[0][1] < 0:  # 1 + c·eᵈ = c·eᵈ·(1 + e⁻ᵈ / c)
         opposite = tuple([(atom, -times) for atom, times in frozen])
-        return number, added(exponent, {OnePlus(opposite, -math.log(number)): 1})
-    return 1.0, {OnePlus(frozen, math.log(number)): 1.0}
+        return True, added(exponent, {OnePlus(opposite, -offset): 1})
+    return False, {OnePlus(frozen, offset): 1.0}

@@ -40,6 +40,11 @@ class Share:
     places: Places = ()
     sign: int = 1
 
+    @property
+    def log_factor(self) -> float:
+        """The log of the number that a sigmoid is multiplied by."""
+        return -self.atom.offset if isinstance(self.atom, OnePlus) and self.sign > 0 else 0.0
+
 
 class Powers:
     """The exponents of one graph: values that are known again by what computes them."""
@@ -91,9 +96,7 @@ class Powers:
             back = {place: index - len(kept) for index, place in enumerate(kept)}
             return self._placed(moved_all(self.total(x, axes), back), places)
         if isinstance(operation, Softplus) and operands[0].dtype == base.dtype:
-            number, exponent = one_plus(self.of(operands[0]), 1.0)
-            if number == 1:
-                return self._placed(exponent, places)
+            return self._placed(one_plus(self.of(operands[0]))[1], places)
         number = self.number(base)
         return self._parts_at(number, places)
 
@@ -223,10 +226,10 @@ class Powers:
         """A share, computed."""
         if isinstance(share.atom, Total):
             return at_places(Softmax(share.atom.axes)(self._values[share.atom.number]), share.places)
-        x, offset = self._log_with(share.atom), share.atom.offset
+        x = self._log_with(share.atom)
         if share.sign < 0:
             return Sigmoid()(-x)
-        return Sigmoid()(x) * math.exp(-offset) if offset else Sigmoid()(x)
+        return Sigmoid()(x) * math.exp(share.log_factor) if share.atom.offset else Sigmoid()(x)
 
     def _log_with(self, atom: OnePlus) -> Expr:
         value = self.log(dict(atom.exponent))

@@ -62,7 +62,7 @@ class PowersThatCancel(Link):
     @staticmethod
     def _is_mended(node: Expr, terms: Terms, values: Scaled, graph: Graph) -> bool:
         """Whether an operand, or what divides, may overflow, and the result cannot."""
-        if any(values.shares(term) is None for term in terms):
+        if not all(values.is_bounded(term, node.dtype) for term in terms):
             return False
         operands = [*map(values.of, graph.operands(node))]
         if isinstance(node.operation, (Divide, Reciprocal)):
@@ -107,7 +107,7 @@ def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr 
     if not all(term.axes <= to.keys() for term in factor):
         return None
     terms = values.times(values.of(x), [moved_term(term, to) for term in factor])
-    if terms is None or any(values.shares(term) is None for term in terms):
+    if terms is None or not all(values.is_bounded(term, x.dtype) for term in terms):
         return None
     total = Sum(axes, True)(broadcast_to(values.total(terms, x), x.shape))
     back = {axis: place for place, axis in to.items()}

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
+
 from explorer.core.expr import Expr, next_uid
 from explorer.core.operation import Operation
 from explorer.core.types import Shape
@@ -27,6 +29,9 @@ from explorer.plan.links.powers import Powers, Share
 
 _TERMS = 12
 """terms of a sum, and of an addition, that are kept apart"""
+_LIMITS = np.finfo(np.float64)
+LOG_LIMIT = 690.0
+"""up to here e to a number, and one by it, is a float with all its digits"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,7 @@ class Scaled:
         if node.dtype.kind != "f" or not all(operand.size and operand.dtype == node.dtype for operand in operands):
             return None
         terms = self.rules[type(node.operation)](self, node, operands)
-        if terms is None or len(terms) > _TERMS:
+        if terms is None or len(terms) > _TERMS or not all(_is_within(term.number) for term in terms):
             return None
         if not any(term.exponent for term in terms):
             self._cancelled[node.uid] = terms
@@ -126,7 +131,7 @@ class Scaled:
         if terms is not None:
             return terms
         number = constant(node, self.graph)
-        if isinstance(number, (int, float)) and math.isfinite(number) and number != 0:
+        if isinstance(number, (int, float)) and number != 0 and _is_within(number):
             return [Term(float(number), None, {})]
         node = self.graph.resolve(node)
         if isinstance(node.operation, Negative):
@@ -140,10 +145,11 @@ class Scaled:
     # -- arithmetic ------------------------------------------------------------------------------------------------
 
     def times(self, a: Terms, b: Terms) -> Terms | None:
-        """The products of terms."""
+        """The products of terms; None for too many, and for numbers that are too large or too small."""
         if len(a) * len(b) > _TERMS:
             return None
-        return self.merged([product(first, second) for first in a for second in b])
+        found = [product(first, second) for first in a for second in b]
+        return None if None in found else self.merged([term for term in found if term is not None])
 
     def over(self, a: Terms, b: Terms) -> Terms | None:
         """Terms divided by one."""
@@ -151,7 +157,11 @@ class Scaled:
             return None
         divisor = b[0]
         inverse = Term(1 / divisor.number, None, times_exponent(divisor.exponent, -1))
-        found = [product(term, inverse) for term in a]
+        if not _is_within(inverse.number):
+            return None
+        found = [term for term in [product(term, inverse) for term in a] if term is not None]
+        if len(found) < len(a):
+            return None
         if divisor.mantissa is None:
             return found
         return [replace(t, mantissa=over(t.mantissa, divisor.mantissa)) for t in found]
@@ -214,8 +224,9 @@ class Scaled:
             if first.exponent == second.exponent:
                 return self.merged([first, second])
             if first.pure and second.pure:
-                number, power = one_plus(added(second.exponent, first.exponent, -1), second.number / first.number)
-                return [Term(first.number * number, None, added(first.exponent, power))]
+                offset = math.log(second.number) - math.log(first.number)
+                is_outside, power = one_plus(added(second.exponent, first.exponent, -1), offset)
+                return [Term((second if is_outside else first).number, None, added(first.exponent, power))]
             if first.number * second.number < 0:
                 found = self._difference(first, second) if first.number > 0 else self._difference(second, first)
                 if found is not None:
@@ -229,9 +240,9 @@ class Scaled:
         ratio = added(smaller.exponent, larger.exponent, -1)
         if any(self.exponents.shares(times_exponent(ratio, sign)) is not None for sign in (1, -1)):
             return None
-        number, power = one_plus(ratio, 1.0)
+        _, power = one_plus(ratio)
         half = self.exponents.log(times_exponent(ratio, -0.5))
-        return Term(larger.number * number, Mantissa.of(tanh(half)), added(larger.exponent, power))
+        return Term(larger.number, Mantissa.of(tanh(half)), added(larger.exponent, power))
 
     def summed(self, term: Term, axes: tuple[int, ...], shape: Shape) -> Term:
         """A term summed over axes of a value of a shape, which are kept."""
@@ -266,7 +277,17 @@ class Scaled:
 
     def shares(self, term: Term) -> list[Share] | None:
         """The shares whose product is the term's power; None where it may overflow."""
-        return self.exponents.shares(term.exponent)
+        found = self.exponents.shares(term.exponent)
+        return None if found is None or any(abs(share.log_factor) > LOG_LIMIT for share in found) else found
+
+    def is_bounded(self, term: Term, dtype: np.dtype[Any]) -> bool:
+        """Whether a term can be computed without overflow: its power is a product of shares, its numbers are dtype's."""
+        shares = self.shares(term)
+        if shares is None:
+            return False
+        limits = np.finfo(dtype)
+        numbers = [abs(term.number), *[math.exp(share.log_factor) for share in shares]]
+        return all(float(limits.tiny) <= number <= float(limits.max) or not number for number in numbers)
 
     def value(self, term: Term) -> Expr:
         """A term, computed."""
@@ -296,9 +317,16 @@ class Scaled:
         return values[0] if len(values) == 1 else add_n(*values)
 
 
-def product(a: Term, b: Term) -> Term:
-    """The product of two terms."""
-    mantissa = times(a.mantissa, b.mantissa)
+def _is_within(number: float) -> bool:
+    """Whether a float holds a number with all its digits."""
+    return number == 0 or float(_LIMITS.tiny) <= abs(number) <= float(_LIMITS.max)
+
+
+def product(a: Term, b: Term) -> Term | None:
+    """The product of two terms; None where its number is too large, or too small, for a float."""
     number = a.number * b.number
+    if not _is_within(number) or (not number and a.number and b.number):
+        return None
+    mantissa = times(a.mantissa, b.mantissa)
     exponent = added(a.exponent, b.exponent) if number else {}
     return Term(number, mantissa, exponent, a.weighted or b.weighted)
