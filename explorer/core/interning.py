@@ -26,6 +26,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
+_PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
+
+
 class Interning(type):
     """Makes one instance for each set of attributes."""
 
@@ -39,7 +42,7 @@ class Interning(type):
             found = cls._instances.get(cls._key(arguments))
             if found is not None:
                 return found
-        if any(type(value) is Sizes for value in (*arguments, *named.values())):  # an attribute is a tuple of its own
+        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
             arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
             named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
         try:
@@ -47,16 +50,19 @@ class Interning(type):
         except TypeError:
             cls._check_attributes((*arguments, *named.values()))
             raise
-        key = cls._key(tuple([getattr(made, name) for name in cls.attribute_names]))
+        attributes = tuple([getattr(made, name) for name in cls.attribute_names])
+        key = cls._key(attributes)
         with _interning:
             found = cls._instances.setdefault(key, made)
         if found is made:
-            cls._check_attributes(tuple([getattr(made, name) for name in cls.attribute_names]))
+            cls._check_attributes(attributes)
         return found
 
     def _check_attributes(cls, given: tuple[Any, ...]) -> None:
         """Raise DeclarationError where what a class is called with are operands."""
-        operands = [value for value in given if isinstance(value, Expr) or _is_array(value)]
+        operands = [
+            value for value in given if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
+        ]
         if operands:
             names = ", ".join(cls.attribute_names)
             raise DeclarationError(

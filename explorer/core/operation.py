@@ -293,8 +293,6 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
 
     Numbers alone raise OperandError: they need no expression.
     """
-    if all(isinstance(value, Expr) for value in values):
-        return values
     convert = registry.functions["as_expr"]
     if len(values) == 2:
         first, second = values
@@ -302,6 +300,11 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
             return convert(first, (second.tensor_type.dtype,), second.device), second
         if type(second) in WEAK and isinstance(first, Expr):
             return first, convert(second, (first.tensor_type.dtype,), first.device)
+    for value in values:
+        if not isinstance(value, Expr):
+            break
+    else:
+        return values
     made = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
     types = [value.tensor_type for value in made if isinstance(value, Expr)]
     if not types and values:

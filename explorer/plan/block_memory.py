@@ -44,31 +44,29 @@ def _one_by_one(kernel: Kernel, graph: Graph, owner: Mapping[int, Kernel]) -> in
     Operations are visited from the last to the first, where an operand that was not met before is read for the last
     time; ``alive`` is counted from what is alive at the end.
     """
-    inputs, nodes = graph.inputs, kernel.nodes
-    sizes = {node.uid: result_bytes(node) for node in nodes}
+    inputs, result = graph.inputs, kernel.result
+    sizes = {node.uid: result_bytes(node) for node in kernel.nodes}
     sizes |= {node.uid: owner[node.uid].bytes for node in kernel.frees}
     has_temporaries = kernel.blocks is None or kernel.workspace > kernel.blocks.workspace
-    is_written_apart = kernel.buffer < 0
-    met: set[int] = set()
+    unmet = {**sizes}
     alive = most = 0
-    for node in reversed(nodes):
-        operation, kind, operands = node.operation, node.type, inputs[node.uid]
+    for node in reversed(kernel.nodes):
+        kind, operands = node.type, inputs[node.uid]
         dying, in_place = 0, False
         for operand in operands:
-            uid = operand.uid
-            if uid not in met:
-                met.add(uid)
-                if uid in sizes:
-                    dying += sizes[uid]
-                    in_place |= operand.type is kind
+            if operand.uid in unmet:
+                dying += unmet.pop(operand.uid)
+                if operand.type is kind:
+                    in_place = True
         size = sizes[node.uid]
         alive += dying - size
-        if not (in_place and operation.elementwise and operation.reuses_operand):
-            needed = size
+        if in_place and node.operation.elementwise and node.operation.reuses_operand:
+            needed = size if node is result and kernel.buffer < 0 else 0
         else:
-            needed = size if is_written_apart and node is kernel.result else 0
+            needed = size
         if has_temporaries:
-            needed += operation.workspace(*[operand.type for operand in operands])
-        most = max(most, alive + needed)
-    own = kernel.bytes if kernel.reuses is None and kernel.result.uid in owner else 0
+            needed += node.operation.workspace(*[operand.type for operand in operands])
+        if alive + needed > most:
+            most = alive + needed
+    own = kernel.bytes if kernel.reuses is None and result.uid in owner else 0
     return most + kernel.live - kernel.workspace - own - alive

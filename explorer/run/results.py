@@ -110,11 +110,11 @@ def remember(known: Structure | None, values: Sequence[Any]) -> None:
     with _lock:
         number = known.context
         held: list[Any] = []
+        table = _by_uid.setdefault(number, {})
         for end, value in zip(known.ends, values, strict=True):
             root = known.nodes[end]
             plain = root.operands and isinstance(value, np.ndarray) and root.type.device is cpu
             if plain:
-                table = _by_uid.setdefault(number, {})
                 table[root.uid] = ref(value, _forgetting(table, root.uid))
             held.append(ref(value) if plain else None)
         made = _Evaluation(known, operations, held)
@@ -126,13 +126,15 @@ def remember(known: Structure | None, values: Sequence[Any]) -> None:
 
 def recall(known: Structure | None) -> Recalled | None:
     """Values that are still held, of the roots or below them; None where there are none."""
-    if known is None or not (_waiting or _by_uid):
+    if known is None:
+        return None
+    number = known.context
+    table = _by_uid.get(number)
+    if not table:  # nobody holds a result of these options, an equal one either
         return None
     with _lock:
-        number = known.context
         found: dict[Expr, Array] = {}
         equal: set[int] = set()
-        table = _by_uid.get(number, {})
         for uid in known.number.keys() & table.keys():
             value = _held(table.get(uid))
             if value is not None:
