@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from explorer.core.expr import Expr
 from explorer.core.operation import Operation
@@ -46,11 +45,11 @@ def _cosh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
 
 def _sinh(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     (power,) = _cosh(terms, node, operands)
-    return [replace(power, mantissa=Mantissa.of(tanh(operands[0])))]
+    return [power._replace(mantissa=Mantissa.of(tanh(operands[0])))]
 
 
 def _negative(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
-    return [replace(term, number=-term.number) for term in terms.of(operands[0])]
+    return [term._replace(number=-term.number) for term in terms.of(operands[0])]
 
 
 def _multiply(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
@@ -100,7 +99,7 @@ def _add(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
 
 
 def _subtract(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
-    return terms.plus(terms.of(operands[0]), [replace(term, number=-term.number) for term in terms.of(operands[1])])
+    return terms.plus(terms.of(operands[0]), [term._replace(number=-term.number) for term in terms.of(operands[1])])
 
 
 def _sum(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -113,14 +112,14 @@ def _sum(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
         found = [moved_term(term, to) for term in found]
     if isinstance(operation, Mean):
         count = math.prod([x.shape[axis] for axis in operation.axes])
-        found = [replace(term, number=term.number / count) for term in found]
+        found = [term._replace(number=term.number / count) for term in found]
     return terms.merged(found)
 
 
 def moved_term(term: Term, places: dict[int, int]) -> Term:
     """A term whose axes that are not of size 1 stand elsewhere."""
     mantissa = None if term.mantissa is None else placed(term.mantissa, places)
-    return replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, places))
+    return term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, places))
 
 
 def placed(mantissa: Mantissa, places: dict[int, int]) -> Mantissa:
@@ -143,7 +142,7 @@ def _transpose(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
         mantissa = term.mantissa
         if mantissa is not None:
             mantissa = _transposed(mantissa, axes)
-        found.append(replace(term, mantissa=mantissa, exponent=moved_all(term.exponent, to)))
+        found.append(term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, to)))
     return found
 
 
@@ -180,14 +179,14 @@ def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
                 moved_all(whole, to) if stays(axes_of(atom)) else terms.exponents.of(again(terms.exponents.log(whole)))
             )
             exponent = added(exponent, spread, times)
-        found.append(replace(term, mantissa=mantissa, exponent=exponent))
+        found.append(term._replace(mantissa=mantissa, exponent=exponent))
     return found
 
 
 def _sigmoid_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
     g, y = map(terms.of, operands)
     first = terms.times(g, y)
-    rest = terms.plus([Term(1.0, None, {})], [replace(term, number=-term.number) for term in y])
+    rest = terms.plus([Term(1.0, None, {})], [term._replace(number=-term.number) for term in y])
     return None if first is None else terms.times(first, rest)
 
 
@@ -200,7 +199,7 @@ def _softmax_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> 
     axes = node.operation.axes  # type: ignore[attr-defined]
     inner = [terms.summed(term, axes, node.shape) for term in both]
     rest = terms.times(inner, y)
-    return None if rest is None else terms.merged([*both, *[replace(term, number=-term.number) for term in rest]])
+    return None if rest is None else terms.merged([*both, *[term._replace(number=-term.number) for term in rest]])
 
 
 def _nll_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
@@ -258,8 +257,5 @@ _RULES: dict[type[Operation], Rule] = {
     Matmul: _matmul,
 }
 Scaled.rules.update(_RULES)
-SOURCES = (Exp, Softmax, Sigmoid, Cosh, Sinh)
-"""operations whose results overflow, or are rounded to 0, though they are positive"""
-Scaled.sources.update(SOURCES)
 CARRIERS = tuple(_RULES)
 """operations through which powers are followed"""

@@ -6,9 +6,7 @@ logarithms of softmaxes and sigmoids, so a power that cannot overflow is told fr
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from explorer.plan.links.places import Places
 
@@ -17,16 +15,14 @@ Exponent: TypeAlias = "dict[Atom, float]"
 Frozen: TypeAlias = "tuple[tuple[Atom, float], ...]"
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """An exponent as it is computed, by its number."""
 
     number: int
     places: Places
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(NamedTuple):
     """log Σ eˣ over some axes of a numbered exponent x."""
 
     number: int
@@ -34,8 +30,7 @@ class Total:
     places: Places
 
 
-@dataclass(frozen=True)
-class OnePlus:
+class OnePlus(NamedTuple):
     """log(1 + eᵈ) for an exponent d and a number added to it."""
 
     exponent: Frozen
@@ -70,6 +65,11 @@ def axes_of(atom: Atom) -> set[int]:
     return {place for axis, place in enumerate(atom.places) if place and axis not in summed}
 
 
+def nesting(atom: Atom) -> int:
+    """How many sums of powers stand inside each other."""
+    return 1 + max([nesting(inner) for inner, _ in atom.exponent], default=0) if isinstance(atom, OnePlus) else 0
+
+
 def moved(atom: Atom, places: dict[int, int]) -> Atom:
     """The atom of a value whose axes stand elsewhere."""
     if isinstance(atom, OnePlus):
@@ -89,7 +89,7 @@ def one_plus(exponent: Exponent, offset: float = 0.0) -> tuple[bool, Exponent]:
 
     eᵈ is taken out where that lets d and −d have one atom.
     """
-    frozen = tuple(sorted(exponent.items(), key=repr))
+    frozen = tuple(sorted(exponent.items(), key=repr) if len(exponent) > 1 else exponent.items())
     if frozen and frozen[0][1] < 0:  # 1 + c·eᵈ = c·eᵈ·(1 + e⁻ᵈ / c)
         opposite = tuple([(atom, -times) for atom, times in frozen])
         return True, added(exponent, {OnePlus(opposite, -offset): 1})

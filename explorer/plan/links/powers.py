@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor
@@ -28,12 +28,13 @@ from explorer.plan.links.places import Places, at_places, below_views, groups
 
 _DEPTH = 4
 """operations below a value by which it is known again"""
+_LOGARITHMS = 4
+"""logarithms of sums of powers, one inside the other, that an exponent is taken for"""
 _TRIES = 64
 """products of softmaxes and sigmoids that are tried for one power"""
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(NamedTuple):
     """A factor between 0 and 1: a softmax at a place, or the sigmoid of ± an exponent."""
 
     atom: Total | OnePlus
@@ -82,21 +83,23 @@ class Powers:
             self._known[node.uid] = found
         return found
 
-    def of(self, node: Expr) -> Exponent:
+    def of(self, node: Expr, depth: int = _LOGARITHMS) -> Exponent:
         """The exponent that a value is."""
         base, places = below_views(node, self.graph)
         operation, operands = base.operation, self.graph.operands(base)
+        if not depth:
+            return self._parts_at(self.number(base), places)
         if isinstance(operation, Negative):
-            return scaled(self._placed(self.of(operands[0]), places), -1)
+            return scaled(self._placed(self.of(operands[0], depth - 1), places), -1)
         if isinstance(operation, (LogSoftmax, LogSumExp)) and operands[0].dtype == base.dtype and operation.axes:
             x, axes = operands[0], operation.axes
             if isinstance(operation, LogSoftmax):
-                return self._placed(added(self.of(x), self.total(x, axes), -1), places)
+                return self._placed(added(self.of(x, depth - 1), self.total(x, axes), -1), places)
             kept = [axis - x.ndim for axis in range(x.ndim) if operation.keepdims or axis not in axes]
             back = {place: index - len(kept) for index, place in enumerate(kept)}
             return self._placed(moved_all(self.total(x, axes), back), places)
         if isinstance(operation, Softplus) and operands[0].dtype == base.dtype:
-            return self._placed(one_plus(self.of(operands[0]))[1], places)
+            return self._placed(one_plus(self.of(operands[0], depth - 1))[1], places)
         number = self.number(base)
         return self._parts_at(number, places)
 
@@ -130,6 +133,10 @@ class Powers:
 
     def shares(self, exponent: Exponent) -> list[Share] | None:
         """The softmaxes and sigmoids whose product is the power of an exponent; None where it is no such product."""
+        if not exponent:
+            return []
+        if all(times > -1 or type(atom) is Variable for atom, times in exponent.items()):
+            return None  # no sum of powers, nor 1 + a power, divides
         key = frozenset(exponent.items())
         if key not in self._found:
             self._found[key] = self._shares(exponent, [_TRIES])

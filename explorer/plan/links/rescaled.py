@@ -15,8 +15,9 @@ from explorer.ops.movement import broadcast_to
 from explorer.ops.reduce import Sum
 from explorer.ops.transcendental import Log10
 from explorer.plan.graph import Graph
-from explorer.plan.links.carriers import CARRIERS, SOURCES, moved_term
+from explorer.plan.links.carriers import CARRIERS, moved_term
 from explorer.plan.links.places import at_places, below_views
+from explorer.plan.links.risks import SOURCES
 from explorer.plan.links.scaled import Scaled, Term, Terms
 from explorer.plan.links.stable import as_node
 from explorer.plan.rule import Answer, Applied, Declined, Link
@@ -40,7 +41,9 @@ class PowersThatCancel(Link):
 
     def match(self, node: Expr, graph: Graph) -> Answer:
         values = scaled_values(graph)
-        terms = values.terms(node) or values.cancelled(node)
+        if not values.risks.may_overflow(node):
+            return None
+        terms = values.reduced(node)
         if terms is None or node.uid in values.made:
             return None
         if self._is_mended(node, terms, values, graph):
@@ -126,7 +129,7 @@ class LogOfPowers(Link):
         (y,) = graph.operands(node)
         if isinstance(y.operation, Exp) and isinstance(node.operation, Log):  # a pair of inverses
             return None
-        terms = values.terms(y) or values.cancelled(y)
+        terms = values.reduced(y)
         if terms is None and isinstance(y.operation, Matmul):
             return self._of_product(y, values, graph)
         if terms is None or y.dtype != node.dtype:

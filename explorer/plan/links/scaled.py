@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,21 +20,23 @@ from explorer.ops.movement import broadcast_to
 from explorer.ops.reduce import Sum
 from explorer.ops.structured import full
 from explorer.plan.graph import Graph
-from explorer.plan.links.exponents import Exponent, added, axes_of, one_plus
+from explorer.plan.links.exponents import Exponent, added, axes_of, nesting, one_plus
 from explorer.plan.links.exponents import scaled as times_exponent
 from explorer.plan.links.mantissas import Mantissa, over, times
 from explorer.plan.links.match import constant
 from explorer.plan.links.powers import Powers, Share
+from explorer.plan.links.risks import SOURCES, TERMS, Risks
 
-_TERMS = 12
-"""terms of a sum, and of an addition, that are kept apart"""
 _LIMITS = np.finfo(np.float64)
 LOG_LIMIT = 690.0
 """up to here e to a number, and one by it, is a float with all its digits"""
+_NESTED = 4
+"""sums of powers inside each other, as 1 / (1 + 1 / (1 + eˣ)) has them"""
+_STEPS = 64
+"""operations through which a power is followed"""
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """Number · mantissa · eˣ; no mantissa is 1."""
 
     number: float
@@ -66,31 +67,33 @@ class Scaled:
 
     rules: ClassVar[dict[type[Operation], Rule]] = {}
     """what operations do with the terms of their operands"""
-    sources: ClassVar[set[type[Operation]]] = set()
-    """operations whose results overflow, or are rounded to 0, though they are positive"""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.exponents = graph, Powers(graph)
+        self.graph, self.exponents, self.risks = graph, Powers(graph), Risks(graph, self.rules)
         self._terms: dict[int, Terms | None] = {}
         """by uid; None for what has no power in it"""
+        self._steps: dict[int, int] = {}
+        """by uid, how many operations a power was followed through"""
         self._cancelled: dict[int, Terms] = {}
         self.made: set[int] = set()
         """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
 
     def terms(self, node: Expr) -> Terms | None:
         """The terms of a value; None where no power is in it that this module knows."""
-        found, rules, sources = self._terms, self.rules, self.sources
+        found, rules = self._terms, self.rules
+        if node.uid in found:
+            return found[node.uid]
         node = self.graph.resolve(node)
         pending = [node]
         while pending:
             current = pending[-1]
             kind = type(current.operation)
             operands = self.graph.operands(current)
-            if current.uid in found or kind not in rules or len(operands) > _TERMS:
+            if current.uid in found or kind not in rules or len(operands) > TERMS:
                 found.setdefault(current.uid, None)
                 pending.pop()
                 continue
-            known, reached = len(pending), kind in sources
+            known, reached = len(pending), kind in SOURCES
             if not reached:
                 for operand in operands:
                     if operand.uid in found:
@@ -104,10 +107,16 @@ class Scaled:
 
     def _carried(self, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
         """The terms of a value that may have powers, from those of its operands."""
-        if node.dtype.kind != "f" or not all(operand.size and operand.dtype == node.dtype for operand in operands):
+        dtype, known = node.dtype, self._steps
+        steps = self._steps[node.uid] = 1 + max([known.get(operand.uid, 0) for operand in operands])
+        if steps > _STEPS or dtype.kind != "f":
+            return None
+        if not all(operand.size and operand.dtype == dtype for operand in operands):
             return None
         terms = self.rules[type(node.operation)](self, node, operands)
-        if terms is None or len(terms) > _TERMS or not all(_is_within(term.number) for term in terms):
+        if terms is None or len(terms) > TERMS or not all(_is_within(term.number) for term in terms):
+            return None
+        if any(len(term.exponent) > TERMS or max(map(nesting, term.exponent), default=0) > _NESTED for term in terms):
             return None
         if not any(term.exponent for term in terms):
             self._cancelled[node.uid] = terms
@@ -121,9 +130,14 @@ class Scaled:
         yield
         self.made.update(range(first, next_uid()))
 
-    def cancelled(self, node: Expr) -> Terms | None:
-        """The terms of a value in which all powers cancel."""
-        return self._cancelled.get(node.uid) if self.terms(node) is None else None
+    def reduced(self, node: Expr) -> Terms | None:
+        """The terms of a value in which powers are, or were before all of them cancelled."""
+        terms = self.terms(node)
+        if terms is None:
+            terms = self._cancelled.get(node.uid)
+            if terms is None:
+                self.risks.forget(node)
+        return terms
 
     def of(self, node: Expr) -> Terms:
         """The terms of a value, itself as a mantissa where it has none."""
@@ -146,7 +160,7 @@ class Scaled:
 
     def times(self, a: Terms, b: Terms) -> Terms | None:
         """The products of terms; None for too many, and for numbers that are too large or too small."""
-        if len(a) * len(b) > _TERMS:
+        if len(a) * len(b) > TERMS:
             return None
         found = [product(first, second) for first in a for second in b]
         return None if None in found else self.merged([term for term in found if term is not None])
@@ -164,7 +178,7 @@ class Scaled:
             return None
         if divisor.mantissa is None:
             return found
-        return [replace(t, mantissa=over(t.mantissa, divisor.mantissa)) for t in found]
+        return [t._replace(mantissa=over(t.mantissa, divisor.mantissa)) for t in found]
 
     def merged(self, terms: Terms) -> Terms:
         """Terms of one mantissa together: those of one exponent, and what 1 − σ(x) is taken of."""
@@ -177,10 +191,10 @@ class Scaled:
             for place, (other, of_other) in enumerate(own):
                 number = term.number * sign * of_other
                 if other.exponent == term.exponent:
-                    own[place] = replace(other, number=other.number + number), of_other
+                    own[place] = other._replace(number=other.number + number), of_other
                     break
                 if other.number * number < 0:
-                    same = replace(term, number=number, mantissa=other.mantissa)
+                    same = term._replace(number=number, mantissa=other.mantissa)
                     first, second = (other, same) if other.number > 0 else (same, other)
                     both = self._complement(first, second) or self._complement(second, first)
                     if both is not None:
@@ -189,7 +203,7 @@ class Scaled:
             else:
                 own.append((term, sign))
         every = [term for own in found.values() for term, _ in own]
-        return [term for term in every if term.number != 0] or [replace(every[0], exponent={})]
+        return [term for term in every if term.number != 0] or [every[0]._replace(exponent={})]
 
     def _key(self, mantissa: Mantissa | None) -> tuple[tuple[int, ...], int]:
         """The numbers of a mantissa's factors, in order, and its sign."""
@@ -203,7 +217,7 @@ class Scaled:
             if isinstance(node.operation, Negative):
                 sign = -sign
                 pending += self.graph.operands(node)
-            elif isinstance(node.operation, Multiply) and len(pending) + len(numbers) < _TERMS:
+            elif isinstance(node.operation, Multiply) and len(pending) + len(numbers) < TERMS:
                 pending += self.graph.operands(node)
             else:
                 numbers.append(self.exponents.number(node))
@@ -215,7 +229,7 @@ class Scaled:
             return None
         shares = self.exponents.shares(added(smaller.exponent, larger.exponent, -1))
         complement = None if shares is None else self.exponents.complement(shares)
-        return None if complement is None else replace(larger, exponent=added(larger.exponent, complement))
+        return None if complement is None else larger._replace(exponent=added(larger.exponent, complement))
 
     def plus(self, a: Terms, b: Terms) -> Terms:
         """The sum of terms: one term where both are positive powers, or one is taken from the other."""
@@ -254,11 +268,11 @@ class Scaled:
         mantissa = term.mantissa
         if not varying:
             if mantissa is None:
-                return replace(term, number=term.number * count)
+                return term._replace(number=term.number * count)
             total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(mantissa.value(), shape)))
-            return replace(term, mantissa=total)
+            return term._replace(mantissa=total)
         if not term.pure and self.shares(term) is not None:
-            one = replace(term, number=1.0)
+            one = term._replace(number=1.0)
             total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(self.value(one), shape)))
             return Term(term.number, total, {})
         x = self.exponents.log(varying)
@@ -281,7 +295,7 @@ class Scaled:
         return None if found is None or any(abs(share.log_factor) > LOG_LIMIT for share in found) else found
 
     def is_bounded(self, term: Term, dtype: np.dtype[Any]) -> bool:
-        """Whether a term can be computed without overflow: its power is a product of shares, its numbers are dtype's."""
+        """Whether a term can be computed without overflow: its power has shares, its numbers are floats."""
         shares = self.shares(term)
         if shares is None:
             return False

@@ -13,7 +13,8 @@ from explorer.ops.elementwise import Log, Log1p
 from explorer.ops.loss import NllLoss, NllLossGradient
 from explorer.ops.transcendental import Log10
 from explorer.plan.graph import Graph, flops_of
-from explorer.plan.links.carriers import CARRIERS, SOURCES
+from explorer.plan.links.carriers import CARRIERS
+from explorer.plan.links.risks import SOURCES
 
 _CARRIERS: tuple[type[Operation], ...] = (*CARRIERS, Call, Item)
 _READERS: tuple[type[Operation], ...] = (*CARRIERS, Log, Log1p, Log10, NllLoss, NllLossGradient, Call)

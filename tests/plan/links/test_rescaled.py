@@ -83,3 +83,27 @@ def test_forms_are_told_and_overflow_without_the_pass(make: Callable[[Any], Any]
     large = make(x * 1e4)
     assert np.isfinite(ex.evaluate(large)).all()
     assert not np.isfinite(ex.evaluate(large, without=["simplify"])).all()
+
+
+@pytest.mark.spec("P-12", "P-13")
+@pytest.mark.parametrize(
+    ("step", "base"),
+    [
+        (lambda z: z / 1.5 + 0.5, ex.exp),
+        (lambda z: z * WEIGHTS, ex.exp),
+        (lambda z: z / WEIGHTS, ex.exp),
+        (lambda z: 1 / (1 + z), ex.exp),
+        (lambda z: z * ex.exp(x), ex.exp),
+        (lambda z: -ex.softplus(z), ex.exp),
+        (lambda z: ex.log_softmax(z), lambda z: z),
+    ],
+)
+def test_a_power_is_followed_through_so_many_operations_and_no_more(
+    step: Callable[[Any], Any], base: Callable[[Any], Any]
+) -> None:
+    """A chain of thousands is planned without recursion, and in the time of its length."""
+    z = base(x)
+    for _ in range(3000):
+        z = step(z)
+    graph = simplified(z / ex.exp(x), ex.exp(z) / ex.exp(x))
+    assert len(graph.live) > 1000
