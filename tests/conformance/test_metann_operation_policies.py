@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer import layers
-from explorer.core.adjusted import Adjusted
+from explorer.core.adjusted import Adjustable, Adjusted
 from explorer.core.function import Call, Parameter
 from explorer.core.graph import reachable
 from explorer.plan.planner import plan as planned
@@ -352,3 +352,62 @@ def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
     for chosen, expected in (([], ["tiles"]), ([ex.ConvolutionPolicy.algorithm("direct")], [])):
         found = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.choices
         assert [choice.code for choice in found if choice.link == "Winograd"] == expected
+
+
+class Centred(ex.Operation):
+    """x − mean x, whose gradient and batch are made of a mean too."""
+
+    nondifferentiable = ""
+    examples = (ex.Example(ex.real(4)),)
+
+    def infer(self, x: ex.TensorType) -> ex.TensorType:
+        return x
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        return np.subtract(x, x.mean(), out=out)
+
+    def gradient(self, g: ex.Expr, y: ex.Expr, x: ex.Expr) -> tuple[ex.Expr]:
+        return (g - ex.mean(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: ex.Expr) -> ex.Expr:
+        return x - ex.mean(x, axis=tuple(range(1, x.ndim)), keepdims=True)
+
+    def flops(self, result: Any, *types: Any) -> int:
+        return 2 * types[0].size
+
+
+class CentredAsTold(Adjustable):
+    """x − mean x, accumulated as policies say."""
+
+    policies = (ex.AccumulationPolicy.dtype,)
+    nondifferentiable = ""
+    examples = (ex.Example(ex.real(4)),)
+
+    def under(self, policies: Any) -> ex.Operation:
+        return Centred()
+
+    def infer(self, x: ex.TensorType) -> ex.TensorType:
+        return x
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        return Centred().kernel(out, x)
+
+    def gradient(self, g: ex.Expr, y: ex.Expr, x: ex.Expr) -> tuple[ex.Expr]:
+        return Centred().gradient(g, y, x)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: ex.Expr) -> ex.Expr:
+        return Centred().batch(size, batched, x)
+
+    def flops(self, result: Any, *types: Any) -> int:
+        return 2 * types[0].size
+
+
+@pytest.mark.spec("M-E9")
+def test_what_an_operation_under_policies_records_is_under_them() -> None:
+    """Its gradient and its batch, whatever they are made of; and under those of the scope that it does not read."""
+    x = ex.tensor(MANY[0, :8])
+    given = CentredAsTold()(x, policies=[WIDE])
+    wide = ("mean", "AccumulationPolicy.dtype = float64")
+    assert wide in policies_of(ex.grad(given, x, seed=x))
+    assert wide in policies_of(given.operation.batch(3, (True,), ex.tensor(MANY[:, :8])))
+    assert policies_of(ex.grad(CentredAsTold()(x), x, seed=x)) == set()

@@ -201,3 +201,17 @@ def test_no_gradient_passes_through_whole_numbers(x: ex.Tensor) -> None:
     np.testing.assert_array_equal(ex.evaluate(gradient), [2.0, 4.0, 6.0])
     unreached = ex.grad((rounded * ex.tensor([1.0, 1.0, 1.0])).sum(), x)
     assert isinstance(unreached.operation, Zero)
+
+
+@pytest.mark.parametrize(
+    ("shape", "other"),
+    [((1, 3), (1, 2, 3)), ((2, 1), (1, 2, 3)), ((1, 1), (4, 1, 3)), ((3,), (1, 1, 3)), ((), (1, 2)), ((1,), (0, 1))],
+)
+def test_only_axes_that_were_repeated_are_summed(shape: tuple[int, ...], other: tuple[int, ...]) -> None:
+    """Along the axes that were put before, and along those of size 1 that were repeated, and along no others."""
+    x, wide = ex.tensor(np.ones(shape)), np.random.default_rng(0).normal(size=other)
+    gradient = ex.evaluate(ex.grad((x * ex.tensor(wide)).sum(), x))
+    spread = np.broadcast_to(np.ones(shape), np.broadcast_shapes(shape, other)) * wide
+    axes = tuple(range(spread.ndim - len(shape)))
+    ones = tuple([axis for axis, size in enumerate(shape) if size == 1])
+    np.testing.assert_allclose(gradient, spread.sum(axis=axes).sum(axis=ones, keepdims=True), rtol=1e-14)

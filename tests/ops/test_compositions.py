@@ -218,3 +218,18 @@ def test_norms_and_deviations_are_least_at_zero_where_their_gradient_is_zero() -
         assert not slope[[0, 2]].any()
         assert np.isfinite(slope[:3]).all()
         assert np.isnan(slope[3]).all()
+
+
+@pytest.mark.parametrize("activation", [ex.elu, ex.selu, ex.celu])
+def test_where_it_is_the_number_itself_an_exponential_that_overflows_spoils_no_gradient(activation: Any) -> None:
+    x = ex.tensor([1000.0, -1000.0])
+    value, slope = ex.evaluate((activation(x), ex.grad(activation(x).sum(), x)))
+    assert np.isfinite(value).all()
+    np.testing.assert_allclose(slope, [value[0] / 1000, 0.0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "activation", [ex.relu, ex.relu6, ex.softshrink, ex.hardshrink, ex.elu, ex.leaky_relu, ex.silu]
+)
+def test_what_is_no_number_stays_none(activation: Any) -> None:
+    assert np.isnan(ex.evaluate(activation(ex.tensor([np.nan, 1.0])))).tolist() == [True, False]

@@ -60,3 +60,12 @@ def test_an_expression_of_whole_numbers_indexes() -> None:
 def test_wrong_indices_are_refused_when_they_are_written(index: Any, rule: str) -> None:
     with pytest.raises(ex.OperandError, match=rule):
         ex.tensor(VALUES)[index]
+
+
+@pytest.mark.parametrize("wrong", [4, 5, -5])
+def test_a_place_beyond_either_end_is_refused_in_the_run(wrong: int) -> None:
+    x = ex.tensor(VALUES)
+    with pytest.raises(ex.RunError, match=rf"row {wrong} of a table with rows 0 … 3"):
+        ex.evaluate(ex.take(x, ex.tensor([0, wrong, 3]), axis=0))
+    found = ex.evaluate(ex.take(x, ex.tensor([-4, 3, -1]), axis=0))
+    np.testing.assert_array_equal(found, VALUES[[0, 3, 3]])

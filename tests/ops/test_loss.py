@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import explorer as ex
 
@@ -16,3 +17,20 @@ def test_metanns_case() -> None:
     np.testing.assert_allclose(ex.evaluate(loss), -(weights * np.log(given)).sum() / weights.sum(), rtol=1e-14)
     found = ex.evaluate(ex.grad(loss, x, seed=ex.tensor(0.5)))
     np.testing.assert_allclose(found, -0.5 * weights / given / weights.sum(), rtol=1e-14)
+
+
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    ("given", "total"), [([-INF, -INF], -INF), ([INF, 0.0], INF), ([-INF, 2.0], 2.0), ([INF, INF], INF)]
+)
+def test_log_sums_of_infinite_exponents_are_the_formulas(given: list[float], total: float) -> None:
+    """log(e^−∞ + e^−∞) = log 0 = −∞: the largest is not taken out where it is infinite."""
+    assert ex.evaluate(ex.logsumexp(ex.tensor(given))) == total
+
+
+def test_a_softmax_of_an_infinite_exponent_is_the_formulas() -> None:
+    np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([-INF, 1.0]))), [0.0, 1.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.softmax(ex.tensor([INF, 1.0]))), [np.nan, 0.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.log_softmax(ex.tensor([-INF, -INF]))), [np.nan, np.nan])

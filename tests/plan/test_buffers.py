@@ -277,3 +277,57 @@ def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
     assert choice.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
     assert choice.facts["beside_bytes"] > schedule.arena
     assert choice.facts["alive_bytes"] == schedule.bound == schedule.arena
+
+
+def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
+    """Pairs of kernels that run at one time with scratch memory that overlaps."""
+    using = [(index, kernel) for index, kernel in enumerate(schedule.kernels) if kernel.scratch]
+    return [
+        (first, second)
+        for place, (first, one) in enumerate(using)
+        for second, other in using[place + 1 :]
+        if second <= one.until
+        and one.scratch_offset < other.scratch_offset + other.scratch
+        and other.scratch_offset < one.scratch_offset + one.scratch
+    ]
+
+
+@pytest.mark.spec("P-8", "P-11")
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+@pytest.mark.parametrize("lengths", [(1 << 20, 1 << 20, 1 << 20), (1 << 22, 1 << 20, 1 << 21), (1 << 20, 1 << 22)])
+def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, lengths: tuple[int, ...]) -> None:
+    """Reductions in parts keep the values of parts there; a place is as large as the largest that takes it in turn."""
+    roots = [ex.sin(ex.tensor(np.ones(length))).sum() for length in lengths]
+    schedule = plan(roots, Options(lanes=lanes, without=("group",))).schedule
+    assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == len(lengths)
+    assert not overlapping(schedule)
+    for kernel in schedule.kernels:
+        assert kernel.scratch_offset + kernel.scratch <= schedule.arena
+
+
+@pytest.mark.spec("P-8")
+def test_what_a_view_that_is_asked_for_shows_is_not_used_again() -> None:
+    """Nor by a later kernel, nor by the next run of the program: it is handed to the user."""
+    x = ex.tensor(np.arange(12.0).reshape(3, 4))
+    shown = ex.tanh(x).T
+    program = Program(plan([shown, (ex.sin(x) @ np.ones((4, 4))).sum(), ex.cos(x)[1:]], Options(without=("fuse",))))
+    found = []
+    for _ in range(2):
+        run_simple(program)
+        found.append(program.take())
+    for values in found:
+        np.testing.assert_array_equal(values[0], np.tanh(x.array).T)
+        np.testing.assert_array_equal(values[2], np.cos(x.array)[1:])
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("other", ["int64", "float64"])
+def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) -> None:
+    """Elements of another type may be as large, and an operation may read them after it has written there."""
+    x, numbers = ex.tensor(np.ones((3, 5))), ex.tensor(np.arange(15.0).reshape(3, 5))
+    whole = ex.cumsum(numbers.astype(other), 0)
+    made = ex.cumsum(whole * x, 1)
+    schedule = plan([made], Options(without=("fuse", "simplify"))).schedule
+    (product,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "multiply"]
+    assert (product.reuses is not None) == (other == "float64")
+    assert all(kernel.reuses is None or kernel.reuses.type is kernel.result.type for kernel in schedule.kernels)

@@ -354,3 +354,11 @@ def test_zeros_of_both_signs_are_not_one_number(join: Callable[[Any, Any], ex.Ex
         expected = np.repeat([first, second], 2).reshape(found.shape)
         np.testing.assert_array_equal(found, expected)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("value", [0.0, 0.25])
+def test_sums_of_many_equal_halves_overflow_no_sooner_than_the_run_does(value: float) -> None:
+    """How many there are is beyond the largest half-precision number; what they come to is not."""
+    total = ex.evaluate(ex.TrivialTensor(value, (80_000,), dtype=np.float16).sum())
+    assert total.dtype == np.float16
+    assert total == np.float16(80_000 * value)

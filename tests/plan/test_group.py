@@ -272,3 +272,17 @@ def test_what_one_call_gives_and_another_takes_is_never_in_one_group_with_them()
         roots.append(f(np.exp(y) + 1.0) - np.exp(x))
     for found, expected in zip(run(plan(roots)), reference(roots), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.spec("P-4")
+def test_batches_of_one_body_over_other_operands_are_made_apart() -> None:
+    """A body whose first operand differs between members, whose second does, and of which both do: three batches."""
+    random = np.random.default_rng(0)
+    body = ex.function(lambda a, b: ex.tanh(a @ b) * 2.0)
+    squares = [ex.tensor(random.normal(size=(16, 16))) for _ in range(9)]
+    for left, right in ((squares[1:], squares[:1] * 8), (squares[:1] * 8, squares[1:]), (squares[1:], squares[:-1])):
+        calls = [body(a, b) for a, b in zip(left, right, strict=True)]
+        planned = plan(calls)
+        assert decisions(planned, "batched")
+        for value, a, b in zip(run(planned), left, right, strict=True):
+            np.testing.assert_allclose(value, np.tanh(a.array @ b.array) * 2, rtol=1e-12)

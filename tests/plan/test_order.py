@@ -142,3 +142,36 @@ def test_the_depth_first_order_is_topological(roots: Any) -> None:
     places = placed(planned := plan(roots, Options(order="depth_first")))
     for kernel in planned.schedule.kernels:
         assert all(places.get(read.uid, -1) < places[kernel.result.uid] for read in kernel.reads)
+
+
+def alone(*roots: ex.Expr, lanes: int = 1) -> dict[str, Kernel]:
+    """The kernels of a plan that joins none, by the name of what each computes."""
+    schedule = plan(roots, Options(lanes=lanes, without=("fuse", "group"))).schedule
+    return {kernel.result.operation.name: kernel for kernel in schedule.kernels}
+
+
+@pytest.mark.spec("P-7")
+def test_the_level_of_a_kernel_is_one_more_than_the_highest_that_it_reads() -> None:
+    x = ex.tensor(np.ones(3))
+    kernels = alone(ex.sin(ex.tanh(x)) + ex.cos(x))
+    assert {name: kernel.level for name, kernel in kernels.items()} == {"tanh": 1, "cos": 1, "sin": 2, "add": 3}
+
+
+@pytest.mark.spec("P-7")
+def test_branches_from_one_kernel_are_chains_of_their_own() -> None:
+    """A chain goes on where the only reader of a kernel reads nothing else."""
+    x = ex.tanh(ex.tensor(np.ones(3)))
+    kernels = alone(ex.exp(ex.sin(x)) + ex.cos(x))
+    assert kernels["exp"].chain == kernels["sin"].chain
+    assert len({kernels[name].chain for name in ("tanh", "sin", "cos", "add")}) == 4
+
+
+@pytest.mark.spec("P-7", "P-11")
+def test_a_kernel_lasts_until_the_last_that_begins_before_it_ends() -> None:
+    """Two long ones begin together, and the third when the shorter of them ends."""
+    long, short = ex.tensor(np.ones((2000, 2000))), ex.tensor(np.ones((1000, 1000)))
+    roots = ex.sin(long), ex.cos(short), ex.tanh(short), ex.exp(long)
+    kernels = alone(*roots, lanes=2)
+    assert kernels["cos"].until == 1
+    assert kernels["sin"].until >= 2
+    assert [kernel.until for kernel in alone(*roots).values()] == [0, 1, 2, 3]

@@ -14,9 +14,12 @@ from explorer.plan.blocks import BLOCK_BYTES
 from explorer.plan.passes import Open
 from explorer.plan.planner import Planned
 from explorer.plan.schedule import rounded
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
 from tests.plan.programs import prepared
 from tests.plan.reference import reference
 from tests.plan.test_values import run
+from tests.run.test_recall import Counting
 
 x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
 
@@ -366,3 +369,52 @@ def test_a_closed_call_needs_what_its_body_needs() -> None:
     opened = plan([call]).schedule
     assert (opened.bound, opened.peak) == (2 * 64 * 64 * 8, 2 * 64 * 64 * 8 + 8)  # the sum has memory of its own
     assert (closed.live, closed.scratch) == (opened.peak, opened.arena)
+
+
+@pytest.mark.spec("P-2")
+@pytest.mark.parametrize(("extreme", "numpys"), [(ex.maximum, np.maximum), (ex.minimum, np.minimum)])
+def test_extremes_in_another_order_of_operands_are_computed_apart(extreme: Any, numpys: Any) -> None:
+    """Of 0.0 and −0.0 they give the first: equal values, other bits. What commutes to the last bit is computed once."""
+    a, b = ex.tensor([0.0, -0.0, 1.0]), ex.tensor([-0.0, 0.0, 2.0])
+    planned = plan([extreme(a, b), extreme(b, a)])
+    assert "order_of_zeros" in codes(planned, "dedup", applied=False)
+    first, second = run(planned)
+    assert first.tobytes() == numpys(a.array, b.array).tobytes()
+    assert second.tobytes() == numpys(b.array, a.array).tobytes()
+    assert "commuted" in codes(plan([a + b, b + a]), "dedup")
+
+
+@pytest.mark.spec("P-2")
+def test_parameters_of_one_name_and_type_are_values_of_their_own() -> None:
+    first, second = (Parameter(ex.tensor(1.0).type, "x")() for _ in range(2))
+    assert first.operation is second.operation
+    made = ex.EvalPlan()
+    handle = made.register(first - second * 3.0)
+    made.eval({first: np.array(10.0), second: np.array(2.0)})
+    assert handle.data() == 4.0
+
+
+@pytest.mark.spec("P-2", "P-4", "P-15")
+@pytest.mark.parametrize("called", [False, True])
+def test_effects_happen_for_each_that_was_written_in_each_run(called: bool) -> None:
+    """They are neither merged, nor batched, nor computed once for all runs of a plan, although they read constants."""
+    count = 12
+    body = ex.function(lambda a: Counting()(a) * 2.0) if called else lambda a: Counting()(a) * 2.0
+    given = Parameter(ex.tensor(np.zeros(3)).type, "x")()
+    same = ex.tensor(np.ones(3))
+    roots = [body(same if number % 2 else ex.tensor(np.full(3, number))) + given for number in range(count)]
+    made = ex.EvalPlan()
+    Counting.runs = 0
+    for again in (1, 2):
+        handles = [made.register(root) for root in roots]
+        made.eval({given: np.full(3, 5.0)})
+        assert Counting.runs == again * count
+        expected = [7.0 if number % 2 else 2.0 * number + 5 for number in range(count)]
+        assert [handle.data()[0] for handle in handles] == expected
+    program = Program(plan(roots))
+    Counting.runs = 0
+    for again in (1, 2):
+        program.bind({given: np.zeros(3)})
+        run_simple(program)
+        program.take()
+        assert Counting.runs == again * count

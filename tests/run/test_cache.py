@@ -267,13 +267,15 @@ def test_a_value_that_is_given_at_the_run_is_that_of_this_run() -> None:
         x = ex.operation("parameter")(kind=ex.tensor(X).type, title="x")()
         return x, ex.tanh(x) * 2.0
 
+    assert structure(program(), ex.EvalPlan().options) is None
     for value in (X, Y, Z):
         parameter, root = program()
         plan = ex.EvalPlan()
-        handle = plan.register(root)
+        handle, itself = plan.register(root), plan.register(parameter)
         plan.eval({parameter: value})
         assert not plan.reused
         np.testing.assert_array_equal(handle.data(), np.tanh(value) * np.float32(2))
+        np.testing.assert_array_equal(itself.data(), value)
 
 
 def test_of_many_programs_those_used_last_are_kept() -> None:

@@ -15,7 +15,7 @@ import explorer as ex
 from explorer.core import registry
 from explorer.core.function import Parameter
 from explorer.core.pieces import PIECE_BYTES, Piece
-from explorer.plan import plan
+from explorer.plan import Options, plan
 from explorer.plan.blocks import BLOCK_BYTES
 from explorer.run.chain import blocks
 from explorer.run.executors import run_simple
@@ -201,3 +201,30 @@ def test_every_block_reads_its_part_of_what_is_broadcast(shape: tuple[int, ...],
     made, expected = ex.tanh(a * 2.0 + b), np.tanh(a.array * 2.0 + b.array)
     found = ex.evaluate(made.sum(axis=1) if reduced else made, executor="simple")
     np.testing.assert_allclose(found, expected.sum(axis=1) if reduced else expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.spec("P-15")
+def test_a_constant_that_each_run_reads_stays_although_constants_read_it_too() -> None:
+    given, weight = parameter(3), ex.tensor(np.array([1.0, 2.0, 3.0]))
+    once = ex.exp(weight)
+    twice = ex.sin(once)
+    options = Options(without=("fuse", "simplify"))
+    for roots in ([given * once, given + twice], [given + twice, given * once]):
+        program = Program(plan(roots, options))
+        for value in (1.0, 2.0, 3.0):
+            found = dict(zip([root.operation.name for root in roots], run(program, np.full(3, value)), strict=True))
+            np.testing.assert_allclose(found["multiply"], value * np.exp(weight.array), rtol=1e-15)
+            np.testing.assert_allclose(found["add"], value + np.sin(np.exp(weight.array)), rtol=1e-15)
+
+
+@pytest.mark.spec("P-7")
+def test_a_view_that_has_to_copy_is_made_anew_in_each_run() -> None:
+    """Of a transposed matrix another shape is a copy: what it shows is not that of an earlier run."""
+    given = parameter(2, 3)
+    turned = ex.transpose(ex.tanh(given), (1, 0))
+    roots = [ex.reshape(turned, (6,)) * 2.0, ex.reshape(ex.tanh(given), (6,)) * 3.0]
+    program = Program(plan(roots, Options(without=("fuse", "simplify"))))
+    for value in (np.arange(6.0).reshape(2, 3), np.ones((2, 3))):
+        copied, viewed = run(program, value)
+        np.testing.assert_allclose(copied, np.tanh(value).T.reshape(6) * 2, rtol=1e-15)
+        np.testing.assert_allclose(viewed, np.tanh(value).reshape(6) * 3, rtol=1e-15)

@@ -407,3 +407,29 @@ def test_a_held_power_is_taken_where_no_other_form_of_it_is_found() -> None:
     assert [row.name for row in plan.recording.stages].count("recall again") == 1
     assert "exp" not in [kernel.result.operation.name for kernel in plan.planned.schedule.kernels]
     np.testing.assert_allclose(handle.data(), held * x.array + 1.0)
+
+
+@pytest.mark.spec("M-E3")
+@pytest.mark.parametrize("between", [0, 12])
+def test_an_expression_with_its_operands_in_another_order_is_computed(between: int) -> None:
+    """It is another value, also where results were numbered by then."""
+    a, b = ex.tensor(np.arange(3.0)), ex.tensor(np.full(3, 7.0))
+    held = [ex.evaluate(a - b), ex.evaluate(ex.arctan2(a, b) ** 2)]
+    kept = [ex.evaluate(ex.tensor(np.full(3, float(number))) + 1.0) for number in range(between)]
+    assert len(kept) == between
+    np.testing.assert_array_equal(ex.evaluate(b - a), -held[0])
+    np.testing.assert_array_equal(ex.evaluate(ex.arctan2(b, a) ** 2), np.arctan2(b.array, a.array) ** 2)
+    np.testing.assert_array_equal(ex.evaluate(a - b), held[0])
+
+
+@pytest.mark.spec("M-E3", "M-E1")
+def test_of_roots_that_are_asked_for_together_some_may_be_there() -> None:
+    x = ex.tensor(np.arange(3.0))
+    old, new = ex.sin(x), ex.cos(x)
+    held = ex.evaluate(old)
+    first, second = ex.evaluate((old, new))
+    assert first is held
+    np.testing.assert_array_equal(second, np.cos(x.array))
+    second, first = ex.evaluate((new + 1.0, old))
+    assert first is held
+    np.testing.assert_array_equal(second, np.cos(x.array) + 1)

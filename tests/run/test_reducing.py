@@ -286,3 +286,12 @@ def test_a_reduction_of_ones_own_takes_its_producers() -> None:
         np.testing.assert_array_equal(values(planned), np.ptp(np.tanh(x * np.float32(2)), axis=-1))
     finally:
         del registry.operations["span"]
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1 << 22,), (3, 1 << 20), (1_500_001,)])
+def test_halves_of_rows_join_to_the_bits_of_numpys_sum(shape: tuple[int, ...], dtype: str) -> None:
+    values = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    found = ex.evaluate(ex.absolute(ex.tensor(values)).sum(axis=-1), executor="simple")
+    np.testing.assert_array_equal(found, np.abs(values).sum(axis=-1))

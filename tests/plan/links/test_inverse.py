@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -145,3 +147,14 @@ def test_an_inverse_of_some_numbers_alone_is_refused() -> None:
     assert close(root)
     assert declined(simplified(ex.log1p(ex.expm1(integers)))) == [("UndoneByInverse", "dtype")]
     assert declined(simplified(ex.arctanh(ex.tanh(complex_)))) == [("UndoneByInverse", "dtype")]
+
+
+@pytest.mark.spec("P-1")
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 2, 2)])
+def test_two_permutations_of_axes_are_the_second_of_the_first(shape: tuple[int, ...]) -> None:
+    """Whatever the two are, and in this order: permutations do not commute."""
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    for first, second in itertools.product(itertools.permutations(range(3)), repeat=2):
+        x = ex.tensor(values)
+        found = ex.evaluate(ex.transpose(ex.transpose(x, first), second) * 1.5)
+        np.testing.assert_array_equal(found, values.transpose(first).transpose(second) * 1.5)
