@@ -133,7 +133,7 @@ def _change_list(values: Any, field: Any, model: ModelProto, chance: random.Rand
         for data in held:
             values.add().ParseFromString(data)
     else:
-        values.extend(held)
+        values.extend(_utf8(value) if field.type == FieldDescriptor.TYPE_STRING else value for value in held)
 
 
 def _scalar(field: Any, model: ModelProto, chance: random.Random) -> Any:
@@ -156,8 +156,10 @@ def _scalar(field: Any, model: ModelProto, chance: random.Random) -> Any:
     return chance.random() < 0.5
 
 
-def _utf8(value: str) -> str:
-    return value.encode("utf-8", "replace").decode("utf-8")
+def _utf8(value: str | bytes) -> str:
+    """Text that a field can hold, of text or of bytes: what a damaged file holds need not be UTF-8."""
+    data = value if isinstance(value, bytes) else value.encode("utf-8", "replace")
+    return data.decode("utf-8", "replace")
 
 
 def _move_outside(model: ModelProto, files: dict[str, bytes | None], chance: random.Random) -> None:
