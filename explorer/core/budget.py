@@ -20,8 +20,8 @@ AXES = 64
 """axes that an array of NumPy's has at most"""
 BYTES = 2**63 - 1
 """bytes that an array can address"""
-NESTING = 16
-"""lists in lists, at most"""
+NESTING, VALUES = 16, 1_000_000
+"""lists in lists, and values that lists hold in all, at most"""
 BOXES = 64
 """boxes in boxes that one name stands for; what follows in it is one name"""
 CALLS = 256
@@ -47,8 +47,8 @@ class Budget:
 
     def __init__(self) -> None:
         self._memory: int | None = None
-        self.constants, self.text = 256 << 20, 2 << 30
-        self.operators, self.steps = 1_000_000, 50_000
+        self.constants, self.text = 128 << 20, 2 << 30
+        self.operators, self.steps = 25_000, 50_000
 
     def __setattr__(self, name: str, value: Any) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -168,17 +168,17 @@ def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
     """The items as one list; raises OperandError where lists are nested too deep, or hold one another too often."""
     depth, count = 1, len(items)
     waiting = [(item, 2) for item in items if isinstance(item, tuple)]
-    while waiting and depth <= NESTING and count <= budget.operators:
+    while waiting and depth <= NESTING and count <= VALUES:
         inner, level = waiting.pop()
         if isinstance(inner, Listed):
             depth, count = max(depth, level + inner.depth - 1), count + inner.values
             continue
         depth, count = max(depth, level), count + len(inner)
         waiting += [(item, level + 1) for item in inner if isinstance(item, tuple)]
-    if depth > NESTING or count > budget.operators:
+    if depth > NESTING or count > VALUES:
         raise OperandError(
             f"lists nested {depth} deep" if depth > NESTING else f"lists that hold {count:,} values in all",
-            rule=f"lists must be nested at most {NESTING} deep, and hold at most {budget.operators:,} values in all",
+            rule=f"lists must be nested at most {NESTING} deep, and hold at most {VALUES:,} values in all",
         )
     made = Listed(items)
     made.depth, made.values = depth, count

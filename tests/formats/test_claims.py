@@ -153,6 +153,7 @@ CASES: dict[str, tuple[str | ModelProto, str]] = {
         onnx("MaxPool", {"i": np.ones((1, 1, 4), np.float32)}, kernel_shape=[10**9], pads=[10**9, 10**9]), ""),
     "laughs": (laughs(4, 10), ""),
     "many laughs": (laughs(30, 30), "operators or more"),
+    "a hundred thousand laughs": (laughs(6, 10), "operators or more"),
     "empty laughs": (laughs(30, 30, body=False), "operators or more"),
     "deep calls": (laughs(2000, 1), "calls others"),
     "large calls": (large_attribute(5000), "attributes of the expanded functions"),

@@ -40,13 +40,13 @@ def expanded(
     """The nodes of a model in their order, with the bodies of functions for their calls.
 
     ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
-    function that calls itself, for calls nested too deep, and for a file that expands to too many operators: these are
-    counted by multiplication before any function is expanded.
+    function that calls itself, for calls nested too deep, and for functions that expand to too many operators: those
+    are counted by multiplication before any function is expanded.
     """
     functions = {_key(function): function for function in model.functions}
     Expansion(functions, path).check(model.graph.node)
     opsets = _opsets(model)
-    made = characters = 0
+    made = inlined = characters = 0
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
     waiting = [(iter(model.graph.node), (), opsets)]
     while waiting:
@@ -58,8 +58,9 @@ def expanded(
         function = functions.get(_called(node))
         function = function or standard(node, known)
         made += 1
-        if made > budget.operators:  # the standard's own functions are not among those that were counted
-            raise _too_many(path, made)
+        inlined += bool(calls)
+        if inlined > budget.operators:  # the standard's own functions are not among those that were counted
+            raise _too_many(path, inlined)
         if function is None:
             yield PlacedNode(node, calls, known)
             continue
@@ -90,7 +91,7 @@ class Expansion:
             if key in self._functions:
                 self._count(key)
             own, attributes, _ = self._counted.get(key, (0, 0, 0))
-            operators, size = operators + 1 + own, size + attributes
+            operators, size = operators + own, size + attributes
             if operators > budget.operators:
                 raise _too_many(self._path, operators)
             if size > budget.text:
@@ -146,10 +147,10 @@ class Expansion:
 
 def _too_many(path: Path, operators: int) -> FileError:
     return FileError(
-        f"the graph expands to {min(operators, 10**30):,} operators or more",
+        f"the functions expand to {min(operators, 10**30):,} operators or more",
         path=str(path),
-        rule=f"a file must expand to at most {budget.operators:,} operators: budget.operators",
-        fix="export the model without local functions",
+        rule=f"the functions of a file must expand to at most {budget.operators:,} operators: budget.operators",
+        fix=f"export the model without local functions, or ex.budget.operators = {min(operators, 10**30)}",
     )
 
 

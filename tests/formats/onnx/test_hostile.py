@@ -149,8 +149,11 @@ def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.
         body = [node(f"F{level - 1}", [a], [b], domain="own") for a, b in (("a", "m"), ("m", "b"))]
         made.append(helper.make_function("own", f"F{level}", ["a"], ["b"], body, opsets))
     whole = model([node("F19", ["x"], ["y"], domain="own")], {"x": (FLOAT, [3])}, ["y"], functions=made)
-    with pytest.raises(ex.FileError, match="expands to 1,572,863 operators or more"):
+    with pytest.raises(ex.FileError, match="expand to 1,572,862 operators or more"):
         opened(whole, tmp_path)
+    chain = [node("Neg", [f"n{index}"], [f"n{index + 1}"]) for index in range(1500)]
+    flat = opened(model(chain, {"n0": (FLOAT, [3])}, ["n1500"]), tmp_path)
+    assert len(flat.definition.operators) == 1500  # operators that the file writes out are no expansion
 
 
 def test_huge_shapes_are_refused_before_anything_is_computed(tmp_path: Path) -> None:
@@ -209,6 +212,18 @@ def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
     schedule = opened(made, tmp_path).look().recording.schedule
     assert schedule is not None
     assert schedule.peak > 4 * 7 * (2**40 - 2)
+
+
+@pytest.mark.parametrize("name", ["W", "R", "B", "initial_h"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (1, 1, 1), (1, 1, 1, 1)])
+def test_recurrent_weights_of_other_shapes(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
+    """A weight that fits no gate is refused by name: a slice of it would be shorter, and broadcast unseen."""
+    shapes: dict[str, tuple[int, ...]] = {"W": (1, 12, 3), "R": (1, 12, 4), "B": (1, 24), "initial_h": (1, 2, 4)}
+    constants = {key: np.ones(lengths, np.float32) for key, lengths in (shapes | {name: shape}).items()}
+    recurrent = node("GRU", ["x", "W", "R", "B", "", "initial_h"], ["y"], hidden_size=4)
+    net = opened(model([recurrent], {"x": (FLOAT, [5, 2, 3])}, ["y"], constants), tmp_path)
+    with pytest.raises(ex.FileError, match=rf"{name} is .*\n.*{name} must have the"):
+        net.build()
 
 
 @pytest.mark.parametrize("diagonal", [BIG, -BIG])

@@ -117,5 +117,21 @@ def test_each_step_is_one_call_in_its_layers_box() -> None:
     assert {recording.scopes[recording.nodes.scope[n]].name for n in calls} == {"layer 0"}
     with pytest.raises(ex.OperandError, match="nonlinearity is tanh or relu"):
         net("nn.RNN", arguments | {"nonlinearity": "sigmoid"}, weights, 1, 1).build((2, 5, 3))
-    with pytest.raises(ex.OperandError, match="a sequence is"):
+    with pytest.raises(ex.OperandError, match=r"must have the axes \(N, steps, features\)"):
         net("nn.RNN", arguments, weights, 1, 1).build((2, 3))
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3, 3, 3)])
+def test_weights_of_other_shapes_are_refused(name: str, shape: tuple[int, ...]) -> None:
+    """A weight that fits no gate is refused by name, though its slices would broadcast."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "weight_ih_l0": (12, 3),
+        "weight_hh_l0": (12, 4),
+        "bias_ih_l0": (12,),
+        "bias_hh_l0": (12,),
+    }
+    weights = {key: np.ones(length) for key, length in (shapes | {name: shape}).items()}
+    arguments = {"batch_first": True, "bias": True, "hidden_size": 4, "num_layers": 1}
+    with pytest.raises(ex.OperandError, match=rf"{name} .*\n.*must have the shape"):
+        net("nn.GRU", arguments, weights, 1, 1).build((2, 5, 3))

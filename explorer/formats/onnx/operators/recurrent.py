@@ -8,8 +8,10 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr, scope
 from explorer.core.tracing import Function
+from explorer.core.types import Shape
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import given, is_given, known, optional, word
+from explorer.formats.operands import with_rank, with_shape
 from explorer.formats.recurrence import Cell, affine, gates, gru_cell, lstm_cell, relu_cell, rnn_cell, unroll
 from explorer.net.context import OperatorContext
 from explorer.ops.elementwise import sigmoid, tanh
@@ -75,13 +77,12 @@ def _run(op: OperatorContext, cell: Cell, name: str, order: tuple[int, ...], sta
     if op.has("clip"):
         raise OperandError(f"clip={op.argument('clip')!r}", rule=f"{op.definition.type} is read without clip")
     x, batch_first = given(op, "X"), bool(op.integer("layout", 0))
-    if x.ndim != 3:
-        raise OperandError(f"given {x.type}", rule="a sequence is (steps, N, features), or (N, steps, features)")
+    with_rank(op, "X", x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     x = transpose(x, (1, 0, 2)) if batch_first else x
     _check_lengths(op, x.shape[0])
-    hidden = given(op, "R").shape[-1]
-    bias, peepholes = optional(op, "B"), optional(op, "P")
     directions = _DIRECTIONS[word(op, "direction", "forward", tuple(_DIRECTIONS))]
+    hidden = _check_shapes(op, x, len(directions), len(order), states, batch_first)
+    bias, peepholes = optional(op, "B"), optional(op, "P")
     starts = [optional(op, state) for state in states]
     sequences: list[Expr] = []
     last: list[tuple[Expr, ...]] = []
@@ -105,6 +106,27 @@ def _run(op: OperatorContext, cell: Cell, name: str, order: tuple[int, ...], sta
     if batch_first:
         results = [transpose(results[0], (2, 0, 1, 3)), *[transpose(state, (1, 0, 2)) for state in results[1:]]]
     return tuple(results[: len(op.definition.outputs)])
+
+
+def _check_shapes(
+    op: OperatorContext, x: Expr, directions: int, gates: int, states: tuple[str, ...], batch_first: bool
+) -> int:
+    """The length of a state, once every weight and first state is known to fit it."""
+    weights = with_rank(op, "R", given(op, "R"), "directions", f"{gates} · hidden", "hidden")
+    hidden = op.integer("hidden_size", weights.shape[2])
+    start = (x.shape[1], directions, hidden) if batch_first else (directions, x.shape[1], hidden)
+    shapes: dict[str, Shape] = {
+        "W": (directions, gates * hidden, x.shape[2]),
+        "R": (directions, gates * hidden, hidden),
+        "B": (directions, 2 * gates * hidden),
+        "P": (directions, 3 * hidden),
+        **dict.fromkeys(states, start),
+    }
+    for name, shape in shapes.items():
+        value = optional(op, name)
+        if value is not None:
+            with_shape(op, name, value, shape)
+    return hidden
 
 
 def _weights(

@@ -6,6 +6,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
+from explorer.formats.operands import with_rank, with_shape
 from explorer.formats.pnnx.operators.arguments import tensor_or_none
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
@@ -39,36 +40,42 @@ def multi_head_attention(op: OperatorContext) -> Any:
         raise OperandError(f"num_heads={heads}, embed_dim={width}", rule="the features divide among the heads")
     count = len(op.operands) - sum(name in op.definition.input_names for name in ("attn_mask", "key_padding_mask"))
     sequences = [op.tensor(min(position, count - 1)) for position in range(3)]
-    if any(x.ndim != 3 for x in sequences):
-        raise OperandError(
-            f"given {sequences[0].type}", rule="sequences are (steps, N, features), or (N, steps, features)"
-        )
     batch_first = op.flag("batch_first", False)
+    for name, x in zip(("query", "key", "value"), sequences, strict=True):
+        with_rank(op, name, x, *(("N", "steps") if batch_first else ("steps", "N")), "features")
     if not batch_first:
         sequences = [transpose(x, (1, 0, 2)) for x in sequences]
     query, key, value = (
         _heads(matmul(x, weight.T) if bias is None else matmul(x, weight.T) + bias, heads)
-        for x, (weight, bias) in zip(sequences, _projections(op, width), strict=True)
+        for x, (weight, bias) in zip(sequences, _projections(op, width, sequences), strict=True)
     )
     weights = attention_weights(query, key, _mask(op, heads))
     mixed = transpose(matmul(weights, value), (0, 2, 1, 3))
-    y = matmul(reshape(mixed, (*mixed.shape[:2], width)), op.weight("out_proj.weight").T)
+    y = matmul(reshape(mixed, (*mixed.shape[:2], width)), _weight(op, "out_proj.weight", width, width).T)
     if op.flag("bias", True):
-        y = y + op.weight("out_proj.bias")
+        y = y + _weight(op, "out_proj.bias", width)
     y = y if batch_first else transpose(y, (1, 0, 2))
     return y if len(op.definition.outputs) == 1 else (y, mean(weights, 1))
 
 
-def _projections(op: OperatorContext, width: int) -> list[tuple[Expr, Expr | None]]:
+def _projections(op: OperatorContext, width: int, sequences: list[Expr]) -> list[tuple[Expr, Expr | None]]:
     """Weights and biases of queries, keys and values: one matrix for all, or one for each where sizes differ."""
-    packed = op.optional_weight("in_proj_weight")
-    bias = op.weight("in_proj_bias") if op.flag("bias", True) else None
+    is_packed = op.optional_weight("in_proj_weight") is not None
+    bias = _weight(op, "in_proj_bias", 3 * width) if op.flag("bias", True) else None
     found: list[tuple[Expr, Expr | None]] = []
-    for index, name in enumerate("qkv"):
+    for index, (name, x) in enumerate(zip("qkv", sequences, strict=True)):
         part = slice(index * width, (index + 1) * width)
-        weight = op.weight(f"{name}_proj_weight") if packed is None else packed[part]
+        features = x.shape[2]
+        if is_packed:
+            weight = _weight(op, "in_proj_weight", 3 * width, features)[part]
+        else:
+            weight = _weight(op, f"{name}_proj_weight", width, features)
         found.append((weight, None if bias is None else bias[part]))
     return found
+
+
+def _weight(op: OperatorContext, name: str, *shape: int) -> Expr:
+    return with_shape(op, name, op.weight(name), shape)
 
 
 def _heads(x: Expr, heads: int) -> Expr:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor
+from explorer.formats.operands import with_rank
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.conv import conv2d
@@ -39,7 +40,8 @@ def detect(op: OperatorContext) -> Expr:
     found = []
     for index, x in enumerate(maps):
         level = _level(op, x, numbered)
-        filters = op.weight(f"m.{index}.weight")
+        name = f"m.{index}.weight"
+        filters = with_rank(op, name, op.weight(name), "outputs", "channels", "rows", "columns")
         n, count, rows, columns = x.shape[0], level.grid.shape[1], *x.shape[2:]
         numbers = filters.shape[0] // count
         y = conv2d(x, filters, op.optional_weight(f"m.{index}.bias"))
