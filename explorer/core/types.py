@@ -208,6 +208,8 @@ def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str
     """Sorted axes counted from the front, all of them for None; a repeated axis raises OperandError."""
     if axes is None:
         return tuple(range(rank))
+    if type(axes) is int and -rank <= axes < rank:
+        return (axes % rank,)
     given = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
     found = tuple(sorted(normalize_axis(axis, rank, operation) for axis in given))
     if len(set(found)) != len(found):

@@ -103,8 +103,9 @@ def made_in_result(product: Expr, steps: Sequence[Expr], operands: Callable[[Exp
     It is made in the result's memory, unless the last step would destroy what it still reads.
     """
     last = steps[-1]
-    is_read_last = any(operand is product for operand in operands(last))
-    return product.dtype == last.dtype and (last.operation.reuses_operand or not is_read_last)
+    if product.type is not last.type and product.dtype != last.dtype:
+        return False
+    return last.operation.reuses_operand or all(operand is not product for operand in operands(last))
 
 
 def _assign(

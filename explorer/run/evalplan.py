@@ -200,13 +200,12 @@ class EvalPlan:
                 return [*values], Timing([], [], [])
         results, timing = self._run_program(known if cached else None, inputs)
         results = [_from_device(root, value) for root, value in zip(roots, results, strict=True)]
-        if self.recall:
-            there = found.values if found is not None else {}
-            remember(
-                known,
-                [None if root in there else value for root, value in zip(roots, results, strict=True)],
-            )
+        if found is not None:
+            there = found.values
+            remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
             results = [there.get(root, value) for root, value in zip(roots, results, strict=True)]
+        elif self.recall:
+            remember(known, results)
         return results, timing
 
     def _run_program(self, known: Structure | None, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:

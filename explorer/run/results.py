@@ -115,8 +115,10 @@ def remember(known: Structure | None, values: Sequence[Any]) -> None:
             root = known.nodes[end]
             plain = root.operands and isinstance(value, np.ndarray) and root.type.device is cpu
             if plain:
-                table[root.uid] = ref(value, _forgetting(table, root.uid))
-            held.append(ref(value) if plain else None)
+                table[root.uid] = row = ref(value, _forgetting(table, root.uid))
+                held.append(row)
+            else:
+                held.append(None)
         made = _Evaluation(known, operations, held)
         if made.values:
             _waiting.append(made)
