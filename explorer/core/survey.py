@@ -12,6 +12,7 @@ from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterator
 from contextvars import ContextVar
 from io import IOBase
+from operator import attrgetter, methodcaller
 from random import Random
 from types import (
     BuiltinFunctionType,
@@ -120,6 +121,7 @@ class Survey:
         if is_fixed(code.co_filename):
             return
         read = reads(code)
+        self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload exchanges it
         self._names |= read.attributes
         self._texts |= read.texts
         self._computed |= read.computed
@@ -156,6 +158,9 @@ class Survey:
                 method = vars(base).get(name)
                 if isinstance(method, (FunctionType, property, classmethod, staticmethod)):
                     pending += [(part, path) for part in functions_of(method)]
+                    if not is_fixed_class(base) and method is class_attribute(kind, name):
+                        own = functools.partial(vars(kind).get, name) if base is kind else None
+                        self._add(own or functools.partial(class_attribute, kind, name), method, f"{path}.{name}")
 
     def _enter_comparisons(self) -> None:
         """Enter the methods that compare objects, as far as the code that was read compares any.
@@ -196,9 +201,14 @@ class Survey:
                 return
         elif hasattr(type(value), "__array__") and not is_known(type(value)):  # another library's array
             pending.append((np.asarray(value), path))
-        if hasattr(value, "__wrapped__") and not is_traced(value):
-            pending.append((value.__wrapped__, path))
+        wrapped = attribute_of(getattr(value, "__dict__", {}), type(value), "__wrapped__")
+        if wrapped is not None and not is_traced(value):
+            pending.append((wrapped, path))
+        if isinstance(value, (attrgetter, methodcaller)):
+            self._names |= {part for name in value.__reduce__()[1] if isinstance(name, str) for part in name.split(".")}
         if has_attributes(value):
+            if not is_fixed_class(type(value)):
+                self._add(functools.partial(type, value), type(value), path)
             self._objects.append((value, path))
             if type(value) not in self._classes:
                 self._class(type(value), path, pending, ())

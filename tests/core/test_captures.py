@@ -660,3 +660,73 @@ def test_generated_methods_read_nothing_of_what_is_compared_with_a_constant() ->
     assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 2).tolist()
     model.factor = 3.0
     assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
+
+
+def double(a: Any) -> Any:
+    return 2 * a
+
+
+class Scale:
+    """An object that is called, and has a method."""
+
+    def __call__(self, a: Any) -> Any:
+        return 2 * a
+
+    def apply(self, a: Any) -> Any:
+        return 2 * a
+
+
+class Triple(Scale):
+    """The same, times three."""
+
+    def __call__(self, a: Any) -> Any:
+        return 3 * a
+
+    def apply(self, a: Any) -> Any:
+        return 3 * a
+
+
+class Lenient:
+    """An object whose missing attributes are items: a lookup of any other is a KeyError."""
+
+    def __init__(self, **items: Any) -> None:
+        self.__dict__["items"] = items
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__dict__["items"][name]
+
+
+def test_what_autoreload_exchanges_in_place_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of a function, a method that nobody names, and the class of an object."""
+    scale, of, by = Scale(), operator.attrgetter("weight"), operator.methodcaller("apply", 1.0)
+    held = types.SimpleNamespace(weight=2.0)
+
+    @ex.function
+    def through_helper(a: Any) -> Any:
+        return double(a)
+
+    @ex.function
+    def through_object(a: Any) -> Any:
+        return scale(a)
+
+    @ex.function
+    def through_getters(a: Any) -> Any:
+        return a * of(held) * by(scale)
+
+    functions = (through_helper, through_object, through_getters)
+    assert [ex.evaluate(f(GIVEN)).tolist() for f in functions] == [[2, 4, 6], [2, 4, 6], [4, 8, 12]]
+    monkeypatch.setattr(double, "__code__", (lambda a: 5 * a).__code__)
+    monkeypatch.setattr(Scale, "__call__", lambda self, a: 7 * a)
+    held.weight = 3.0
+    assert [ex.evaluate(f(GIVEN)).tolist() for f in functions] == [[5, 10, 15], [7, 14, 21], [6, 12, 18]]
+    scale.__class__ = Triple
+    assert ex.evaluate(through_object(GIVEN)).tolist() == [3, 6, 9]
+    assert ex.evaluate(through_getters(GIVEN)).tolist() == [9, 18, 27]
+
+
+def test_attributes_are_not_looked_up_where_an_object_finds_them_itself() -> None:
+    held = Lenient(weight=2.0)
+    scaled = ex.function(lambda a: a * held.weight)
+    assert ex.evaluate(scaled(GIVEN)).tolist() == [2, 4, 6]
+    vars(held)["items"]["weight"] = 3.0
+    assert ex.evaluate(scaled(GIVEN)).tolist() == [3, 6, 9]
