@@ -292,6 +292,29 @@ def test_layers_inside_functions() -> None:
         layer.neutral_invariant()
 
 
+def test_what_a_body_keeps_is_neither_fed_back_nor_collected_outside_nor_inside_another() -> None:
+    """What was fed outside of a function is not fed back inside one; of gradients of two bodies none is collected."""
+    layer = layers.Linear("l", 2, 1, policies=[layers.PUpdate], train=True)
+    held = [layer]  # not a variable that could be watched
+    layer.init(ONES)
+    y = layer(ONE)
+    with pytest.raises(ex.StateError, match=r"feed_backward of .* in another function's body"):
+        ex.function(lambda x: (held[0].feed_backward([1.0]), x)[1])(ONE)
+    layer.feed_backward(np.ones(y.shape, np.float32))
+
+    @ex.function
+    def waits(x: ex.Expr) -> ex.Expr:
+        out = held[0](x)
+        held[0].feed_backward(out)
+        return out
+
+    waits(ONE)
+    collector = layers.GradCollector()
+    with pytest.raises(ex.StateError, match=r"collecting the gradients of .* in another function's body"):
+        layer.grad_collect(collector)
+    assert len(collector) == 0
+
+
 def test_copies_and_pickles() -> None:
     """A copy shares parameters and has its own stacks; a deep copy, or a pickled layer, has its own parameters too."""
     chosen = [layers.PUpdate, layers.PFeedbackOutput, layers.Sub("bias", layers.PNoUpdate)]

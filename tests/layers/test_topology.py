@@ -127,6 +127,23 @@ def test_the_order_of_clauses_is_no_part_of_a_topology() -> None:
     assert eval(repr(first), {**vars(layers)}) == first
 
 
+@pytest.mark.spec("M-L10")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        InConnect("b", "t", "output"),
+        InternalConnect("t", "input", "t", "input"),
+        InternalConnect("t", "output", "t", "output"),
+        OutConnect("t", "input", "z"),
+    ],
+)
+def test_what_goes_in_names_an_input_and_what_comes_out_an_output(wrong: Any) -> None:
+    """A clause that takes a port of the other side is refused where the topology is written, with the right ones."""
+    parts = [Sublayer("t", layers.Tanh), InConnect("a", "t", "input"), OutConnect("t", "output", "y")]
+    with pytest.raises(ex.UnknownNameError, match=r"(input port of Tanh .* 'output')|(output port of Tanh .* 'input')"):
+        Topology(*parts, wrong)
+
+
 def test_a_class_says_the_order_of_its_ports() -> None:
     """Ports have the order that a composite's class says, whatever the clauses'; other names are refused."""
     parts = [Sublayer("s", layers.Subtract), OutConnect("s", "output", "output")]

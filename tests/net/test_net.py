@@ -228,6 +228,18 @@ def test_any_operands_are_ends() -> None:
     assert tail["fc1"].weight is net["fc1"].weight
 
 
+@pytest.mark.spec("I-14")
+def test_a_cut_net_takes_what_its_outputs_need_or_what_is_named() -> None:
+    """Without inputs named, those that no output needs are left out; named ones stay, needed or not."""
+    net = ex.Net("n")
+    for name in "ab":
+        net.input(name, (1,))
+    net.output(net.Relu("a", "c"), net.Add(["a", "b"], "d"))
+    assert list(net.cut(outputs=["c"]).inputs) == ["a"]
+    assert list(net.cut(["b", "a"], ["c"]).inputs) == ["b", "a"]
+    assert list(net.cut(outputs=["d", "c"]).inputs) == ["a", "b"]
+
+
 @pytest.mark.spec("I-15")
 def test_weights_are_read_replaced_and_released() -> None:
     """`net["conv2"].weight` is read, replaced where shape and dtype are right, and released."""

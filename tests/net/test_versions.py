@@ -102,6 +102,29 @@ def test_names_of_versions_are_found_and_unknown_ones_list_them() -> None:
         net.blob("x@2")
 
 
+def test_an_input_has_no_versions_name() -> None:
+    """A name with a version belongs to a blob that is written: no input, and no operator's output, takes one."""
+    for name in ("x@0", "x@1"):
+        with pytest.raises(OperandError, match=f"an input is named '{name}'"):
+            NetDefinition.of("n", [], [name], [name], dialect="explorer", rewrites=True)
+    assert NetDefinition.of("n", [], ["x@1"], ["x@1"]).inputs == ("x@1",)
+
+
+@pytest.mark.spec("C-9", "I-14")
+def test_a_net_is_cut_at_one_version_of_two() -> None:
+    """A name of two versions is ambiguous as an input; either version is none."""
+    net = ex.Net("n")
+    net.input("x", (2,))
+    net.Relu("x", "x")
+    net.Tanh("x", "y")
+    net.output("y")
+    with pytest.raises(OperandError, match="'x' as an input of the cut net stands for 2 values"):
+        net.cut(["x"], ["y"])
+    x = np.array([-1.0, 2.0], np.float32)
+    np.testing.assert_allclose(net.cut(["x@1"], ["y"]).run(x), np.tanh(x), rtol=1e-6)
+    np.testing.assert_allclose(net.cut(["x@0"], ["y"]).run(x), np.tanh(np.maximum(x, 0)), rtol=1e-6)
+
+
 def test_formats_without_versions_go_on_refusing_a_second_producer() -> None:
     with pytest.raises(OperandError, match="a blob has one producer"):
         NetDefinition.of("n", [op("a", "x", "x")], ["x"], ["x"])

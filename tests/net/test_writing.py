@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.tensor import Tensor
 from explorer.net import NetDefinition, NetState, OperatorDefinition, OperatorTable
-from explorer.net.definition import BlobType
+from explorer.net.definition import BlobType, WeightReference
 from explorer.net.dialect import TABLE
 from explorer.net.schema import OperatorSchema, accepts
 
@@ -189,6 +189,34 @@ def test_in_place_is_enforced_where_a_type_says_so() -> None:
         net.Update(["p", "g"], "q")
     net.output(net.Update(["p", "g"], "p"))
     assert net.run([3], [1]).tolist() == [2]
+
+
+def test_an_output_writes_over_the_inputs_that_its_type_allows_and_over_no_other() -> None:
+    """In place is allowed pair by pair: an input that another output may overwrite is not overwritten by this one."""
+
+    def pair(a: ex.Expr, b: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+        raise NotImplementedError
+
+    schema = OperatorSchema.of("Pair", pair, in_place=((0, 1),))
+    schema.check(OperatorDefinition("Pair", "n", ("x", "y"), ("p", "x")))
+    for outputs in (("x", "p"), ("p", "y"), ("y", "x")):
+        with pytest.raises(OperandError, match=r"writes over it\n.*in place is allowed for input 0 → output 1"):
+            schema.check(OperatorDefinition("Pair", "n", ("x", "y"), outputs))
+
+
+def test_every_weight_that_a_type_needs_is_there() -> None:
+    """One weight does not stand for another; a weight that may be left out may be."""
+
+    def weighted(x: ex.Expr, *, scale: Tensor, shift: Tensor, more: Tensor | None = None) -> ex.Expr:
+        raise NotImplementedError
+
+    schema = OperatorSchema.of("Weighted", weighted)
+    held = {name: WeightReference(name, (1,), "float32") for name in ("scale", "shift", "more")}
+    schema.check(OperatorDefinition("Weighted", "n", ("x",), ("y",), weights={n: held[n] for n in ("scale", "shift")}))
+    for missing in ("scale", "shift"):
+        given = {name: reference for name, reference in held.items() if name != missing}
+        with pytest.raises(OperandError, match=f"the weight '{missing}' is missing"):
+            schema.check(OperatorDefinition("Weighted", "n", ("x",), ("y",), weights=given))
 
 
 @pytest.mark.spec("C-19")
