@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from explorer.cli import main
+from explorer.cli.main import parser
 from explorer.record import loads
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -97,6 +98,14 @@ def test_channels_stand_first_where_both_ends_could_be_channels(folder: Path) ->
     path = net(folder, "(1,3,6,3)u8", kind="nn.Identity")
     assert main(["run", path, "--input", "p.png", "--preset", "none", "--crop", "1", "-o", "out.npz"]) == 0
     np.testing.assert_array_equal(np.load("out.npz")["y"], pixels.transpose(2, 0, 1)[None])
+
+
+@pytest.mark.parametrize(
+    ("size", "sides"), [("1", (1, 1)), ("224", (224, 224)), ("1x2", (1, 2)), ("2X1", (2, 1)), ("16384x3", (16384, 3))]
+)
+def test_a_size_is_its_height_and_its_width(size: str, sides: tuple[int, int]) -> None:
+    """One side is both; height comes first; one pixel is a size."""
+    assert parser().parse_args(["run", MODEL, "--input", THREE, "--size", size]).size == sides
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,33 @@ def test_layers_share_what_they_record_only_where_nothing_differs() -> None:
             setattr(Scaled("a"), name, attribute)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1, 2), (3, 4)),
+        ([1, 2], [2, 2]),
+        ([1, [2, 2]], [1, [2, 3]]),
+        ({"a": 1}, {"a": 2}),
+        ({"a": [1]}, {"a": [2]}),
+        (np.array([1.0]), np.array([2.0])),
+        (1, 1.0),
+    ],
+)
+def test_attributes_that_differ_inside_keep_layers_apart(one: Any, other: Any) -> None:
+    """Attributes that prepare() derives are compared through lists and tables; arrays are equal to themselves alone."""
+
+    class Kept(layers.Layer):
+        def prepare(self) -> None:
+            super().prepare()
+            self.kept = {"one": one, "other": other}[self.name]
+
+        def forward(self, input: ex.Expr) -> ex.Expr:
+            return input
+
+    assert Kept("one").function is not Kept("other").function
+    assert Kept("one").function is Kept("one").function
+
+
 def test_a_layer_class_that_is_declared_again_is_another() -> None:
     """Running a cell again declares a layer class anew: layers made before keep what they record."""
 

@@ -39,6 +39,55 @@ def test_containers_of_ports_are_dicts_that_do_not_change() -> None:
             write()
 
 
+def begun(name: str, *, seed: int = 0, first: str = "") -> Any:
+    """What a bias of a name begins with, where another parameter is initialised first."""
+    initializer = layers.Initializer(filler=layers.Uniform(), seed=seed)
+    buffer: dict[str, Any] = {}
+    for each in (first, name):
+        layer = layers.Bias(each or "other", 4)
+        layer.init(initializer, buffer)
+    return layer.save_weights()[f"{name}/parameter"].tolist()
+
+
+@pytest.mark.spec("M-L3")
+def test_what_a_filler_draws_depends_on_the_name_and_the_seed_alone() -> None:
+    """Whatever was initialised before; names of as many letters, and of the same ones, draw different numbers."""
+    drawn = begun("ab")
+    assert begun("ab") == begun("ab", first="cd") == drawn
+    assert all(begun(name) != drawn for name in ("ba", "ac", "abc"))
+    assert begun("ab", seed=1) != drawn
+
+
+@pytest.mark.spec("M-L3", "M-L14")
+def test_a_parameter_is_shared_by_layers_of_one_type_alone() -> None:
+    """A parameter of the load buffer has another layer's shape, dtype and device, or is refused."""
+    buffer: dict[str, Any] = {}
+    layers.Bias("b", 2).init(ONES, buffer)
+    wrong = [
+        layers.Bias("b", 3),
+        layers.Bias("b", 2, policies=[layers.ParameterPolicy.dtype(np.float64)]),
+        layers.Bias("b", 2, policies=[layers.ParameterPolicy.dtype(np.float16)]),
+    ]
+    for layer in wrong:
+        with pytest.raises(ex.OperandError, match=r"'b/parameter' shares .*\n.*its shape, dtype and device are"):
+            layer.init(ONES, buffer)
+    same = layers.Bias("b", 2)
+    same.init(ONES, buffer)
+    assert same.parameters()["parameter"] is buffer["b/parameter"]
+
+
+def test_weights_are_copied() -> None:
+    """What is written to an array after it was assigned, or initialised with, does not reach the parameter."""
+    given = np.ones(2, np.float32)
+    layer = layers.Bias("b", 2)
+    layer.init(layers.Initializer({"b/parameter": given}))
+    given[:] = 5
+    assert layer.save_weights()["b/parameter"].tolist() == [1, 1]
+    layer.load_weights({"b/parameter": given})
+    given[:] = 7
+    assert layer.save_weights()["b/parameter"].tolist() == [5, 5]
+
+
 def test_what_is_initialised_with_is_checked() -> None:
     """Initialisers, buffers and weights of the wrong kind are refused; values that no parameter took are listed."""
     layer = layers.Bias("b", 2)
@@ -56,3 +105,6 @@ def test_what_is_initialised_with_is_checked() -> None:
     initializer = layers.Initializer({"b/paramter": [1, 2], "b/parameter": [3, 4]}, filler=layers.Constant(0.0))
     layer.init(initializer)
     assert initializer.unused() == ("b/paramter",)
+    shared = layers.Initializer({"shared": [1, 2], "more": [1]}, names={"b/parameter": "shared"})
+    layer.init(shared)
+    assert shared.unused() == ("more",)

@@ -19,6 +19,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "layers": ("tests/layers", "tests/conformance"),
     "record": ("tests/record", "tests/golden", "tests/view", "tests/test_cli.py"),
     "cli": ("tests/cli", "tests/test_cli.py"),
+    "view": ("tests/view",),
 }
 """package → the tests that stand nearest to it"""
 CATALOGUE = Path(__file__).with_name("named")

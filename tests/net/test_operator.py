@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import explorer as ex
 from explorer.core.errors import FileError, StateError
 from explorer.formats import pnnx
 from explorer.net import Net, NetState
-from explorer.net.arguments import ArgumentKind
+from explorer.net.arguments import ArgumentKind, argument_kind
 
 ASSETS = Path(__file__).parents[2] / "assets"
 images = np.load(ASSETS / "digits.npz")["images"]
@@ -83,6 +84,12 @@ def test_a_graph_that_cannot_be_built_names_net_or_operator(tmp_path: Path) -> N
     failing = opened(tmp_path, "nn.Softmax wrong 1 1 x y dim=7")
     with pytest.raises(FileError, match="'wrong'"):
         failing.build((1, 4, 2))
+
+
+@pytest.mark.parametrize("value", [(True, False), (1, True), (1, 2.0), (1.0, "a"), ((1,), (2,)), (None,), 1j, (1j,)])
+def test_lists_of_what_pnnx_has_no_word_for_are_others(value: Any) -> None:
+    """Truth values are no numbers: a list of them, or of both, is none of PNNX's lists."""
+    assert argument_kind(value) is ArgumentKind.OTHER
 
 
 @pytest.mark.spec("I-19")

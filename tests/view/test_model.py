@@ -123,8 +123,9 @@ def test_a_long_sum_and_its_many_leaves_are_two_boxes():
 
 
 @pytest.mark.spec("V-7")
-def test_a_short_chain_is_not_folded():
+def test_a_chain_of_eight_is_folded_and_a_shorter_one_is_not():
     assert kinds(build_model(sample.chain(7))) == {"top"}
+    assert kinds(build_model(sample.chain(8))) == {"top", "chain"}
 
 
 def calls(count):

@@ -5,7 +5,7 @@ import pytest
 
 import explorer as ex
 from explorer.view.svg import svg
-from explorer.view.text import explain, text, why
+from explorer.view.text import explain, folded, text, why
 from tests.view import sample
 
 STORY = """\
@@ -184,3 +184,9 @@ def test_equal_decisions_that_follow_each_other_are_one_line_with_their_number()
     lines = [line for line in plan.prepare().explain().splitlines() if "simplify ·" in line]
     assert len(lines) == 1
     assert lines[0].endswith("×1,000")
+
+
+@pytest.mark.spec("V-22")
+def test_lines_are_folded_from_two_on_and_only_where_they_follow_each_other():
+    assert folded(["a", "a", "b", "a"]) == ["a ×2", "b", "a"]
+    assert folded([]) == []

@@ -293,6 +293,8 @@ OPERATOR = ("operators", 0)
         (_set({"a": {"complex": [1, 2]}}, *OPERATOR, "arguments"), r"arguments\['a'\]: expected"),
         (_set({"a": {"complex": [1.0, [2.0]]}}, *OPERATOR, "arguments"), r"arguments\['a'\]: expected"),
         (_set(json.loads("[" * 17 + "]" * 17), *OPERATOR, "arguments", "a"), r"nested at most 16 deep"),
+        (_set({"a": [2**64]}, *OPERATOR, "arguments"), r"arguments\['a'\]\[0\]: .* at most 64 bits, found one of 65"),
+        (_set({"a": -(2**63) - 1}, *OPERATOR, "arguments"), r"arguments\['a'\]: .* at most 64 bits, found one of 64"),
         (_set(-1, *OPERATOR, "weights", "w", "shape", 0), r"\.weights\['w'\]\.shape: expected lengths"),
         (_set("object", *OPERATOR, "weights", "w", "dtype"), r"\.weights\['w'\]\.dtype: .* found 'object'"),
         (_set("O,O", *OPERATOR, "weights", "w", "dtype"), r"\.dtype: expected the name of a dtype"),

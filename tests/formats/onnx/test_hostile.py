@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import explorer as ex
+from explorer.core.budget import CALLS
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
 ASSETS = Path(__file__).parents[3] / "assets"
@@ -48,11 +49,14 @@ def test_weights_beside_the_file(tmp_path: Path) -> None:
         net.run(x)
 
 
-@pytest.mark.parametrize("location", ["../w.bin", "/etc/passwd", "", ".", "a/../../w.bin", "link/w.bin", "a\0b"])
+@pytest.mark.parametrize(
+    "location", ["../w.bin", "/etc/passwd", "", ".", "a/../../w.bin", "link/w.bin", "a\0b", "../models/w.bin"]
+)
 def test_nothing_outside_the_folder_is_read(tmp_path: Path, location: str) -> None:
     """A location that is not below the model's folder is refused by name, a link that leads out too."""
     folder = tmp_path / "model"
     folder.mkdir()
+    (tmp_path / "models").mkdir()  # its name begins like the model's own
     os.symlink(tmp_path, folder / "link")
     with pytest.raises(ex.FileError, match=r"tensor 'w' is stored in .*\n.*below its folder"):
         opened(outside(tmp_path, location=location), folder)
@@ -154,6 +158,38 @@ def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.
     chain = [node("Neg", [f"n{index}"], [f"n{index + 1}"]) for index in range(1500)]
     flat = opened(model(chain, {"n0": (FLOAT, [3])}, ["n1500"]), tmp_path)
     assert len(flat.definition.operators) == 1500  # operators that the file writes out are no expansion
+
+
+def calling(*called: str) -> ModelProto:
+    """A model of functions F0, F1, …, each of which calls the one that is named."""
+    opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
+    made = [
+        helper.make_function(
+            "own",
+            f"F{number}",
+            ["a"],
+            ["b"],
+            [node(name, ["a"], ["b"], domain="own" if name[0] == "F" else "")],
+            opsets,
+        )
+        for number, name in enumerate(called)
+    ]
+    first = [node(f"F{len(called) - 1}", ["x"], ["y"], domain="own")]
+    whole = model(first, {"x": (FLOAT, [3])}, ["y"], functions=made)
+    whole.opset_import.append(helper.make_opsetid("own", 1))
+    return whole
+
+
+@pytest.mark.spec("I-9")
+def test_functions_call_one_another_so_deep_and_never_themselves(tmp_path: Path) -> None:
+    """As many calls in each other as are granted are expanded, one more is refused, and so is a ring of calls."""
+    chain = ["Neg", *[f"F{number}" for number in range(CALLS)]]
+    np.testing.assert_array_equal(opened(calling(*chain[:CALLS]), tmp_path).run(x), -x)
+    with pytest.raises(ex.FileError, match=f"calls others {CALLS} deep"):
+        opened(calling(*chain), tmp_path)
+    for ring in (["F0"], ["F1", "F0"], ["F2", "F0", "F1"], ["F1", "F0", "F1"]):
+        with pytest.raises(ex.FileError, match="calls itself"):
+            opened(calling(*ring), tmp_path)
 
 
 def test_huge_shapes_are_refused_before_anything_is_computed(tmp_path: Path) -> None:

@@ -39,6 +39,28 @@ def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Pa
     np.testing.assert_array_equal(result(tmp_path, node("GatherND", ["x", "i"], ["y"]), x, i), x[tuple(i.T)])
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "step", "expected"),
+    [
+        (-1, -100, -1, slice(None, None, -1)),
+        (2, -(2**63), -1, slice(None, None, -1)),
+        (2, -4, -2, slice(None, None, -2)),
+        (2, 0, -1, slice(2, 0, -1)),
+        (0, 2**63 - 1, 2, slice(None, None, 2)),
+        (-100, 2, 1, slice(None, 2)),
+        (-(2**63), 2**63 - 1, 1, slice(None)),
+        (2, 1, 1, slice(0, 0)),
+    ],
+)
+def test_ranges_of_rows_reach_beyond_both_ends(
+    start: int, end: int, step: int, expected: slice, tmp_path: Path
+) -> None:
+    """Bounds beyond an axis are its ends, also for steps back, whose end before the first row has no index."""
+    bounds = [np.array([number]) for number in (start, end, 0, step)]
+    made = node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, made, X, *bounds), X[expected])
+
+
 def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
     """The last of equal parts is smaller; sizes that are given add up to the axis, and none is negative."""
     x = np.arange(7, dtype=np.float32)

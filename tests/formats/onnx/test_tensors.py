@@ -76,3 +76,10 @@ def test_a_tensor_holds_as_many_elements_as_its_shape_says(kind: int, fields: di
     """Fewer elements are refused, and more: they are those of another tensor."""
     with pytest.raises(ex.FileError, match=f"'w' has {said}"):
         array(kind, [2], **fields)
+
+
+def test_a_tensor_in_segments_is_refused_whatever_else_it_holds() -> None:
+    segment = TensorProto.Segment(begin=0, end=1)
+    for fields in ({"raw_data": bytes(8)}, {"float_data": [1, 2]}, {}):
+        with pytest.raises(ex.FileError, match="'w' is stored in segments"):
+            array(TensorProto.FLOAT, [2], segment=segment, **fields)
