@@ -22,7 +22,7 @@ from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.core.function import Call
 from explorer.core.operation import Operation
-from explorer.core.tensor import STORED, Storage, tensor_of
+from explorer.core.tensor import STORED, Storage, Tensor, tensor_of
 from explorer.core.types import Array
 from explorer.data.protocol import Described
 from explorer.plan.passes import Recall
@@ -161,7 +161,11 @@ class Recalled:
 
     def as_pass(self) -> Recall:
         """The pass that takes them; it holds the memory, but not the arrays: a plan is nobody who holds a result."""
-        tensors = {node.uid: tensor_of(Storage(value.view()), node.label) for node, value in self.values.items()}
+        made: dict[int, Tensor] = {}  # one for equal nodes, so that they are one leaf
+        tensors = {
+            node.uid: made.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
+            for node, value in self.values.items()
+        }
         return Recall(tensors, frozenset(self._equal))
 
 

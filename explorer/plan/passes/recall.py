@@ -6,26 +6,23 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from explorer.core.expr import Expr
-from explorer.core.function import Body, Call, Item
-from explorer.core.operation import Operation
+from explorer.core.function import Call
 from explorer.core.tensor import Tensor
-from explorer.ops.elementwise import Log, Log1p
-from explorer.ops.loss import NllLoss, NllLossGradient
-from explorer.ops.transcendental import Log10
+from explorer.ops.arithmetic import Power
+from explorer.ops.elementwise import Square
 from explorer.plan.graph import Graph, flops_of
-from explorer.plan.links.carriers import CARRIERS
 from explorer.plan.links.risks import SOURCES
 
-_CARRIERS: tuple[type[Operation], ...] = (*CARRIERS, Call, Item)
-_READERS: tuple[type[Operation], ...] = (*CARRIERS, Log, Log1p, Log10, NllLoss, NllLossGradient, Call)
-"""operations before which a power has another form, that is not rounded"""
+_RISKY = (*SOURCES, Power, Square)
+"""operations that overflow where a simplified form of their readers does not"""
 
 
 @dataclass(frozen=True)
 class Recall:
     """Take what was evaluated before.
 
-    What simplify computes in another form, since its value may be rounded to 0 or ∞, is left to simplify first.
+    A program gives the same values whether somebody holds some of them or not. So where a value may be rounded to 0 or
+    ∞ that simplify would compute past, simplify comes first, and only what it leaves is taken.
     """
 
     values: Mapping[int, Tensor]
@@ -66,10 +63,10 @@ class Recall:
         return bool(self._simplified(graph))
 
     def _recorded(self, graph: Graph) -> dict[Expr, Tensor]:
-        """The nodes whose values are taken before anything is simplified."""
-        waiting = _waiting(graph)
-        values = self.values
-        return {node: values[node.uid] for node in graph.live if node.uid in values and node.uid not in waiting}
+        """The nodes whose values are taken before anything is simplified: all, or none where one may overflow."""
+        if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
+            return {}
+        return {node: self.values[node.uid] for node in graph.live if node.uid in self.values}
 
     def _simplified(self, graph: Graph) -> dict[Expr, Tensor]:
         """What stands for the others now, where it is still computed."""
@@ -77,32 +74,20 @@ class Recall:
         return {node: tensor for node, tensor in held.items() if node.uid in graph.inputs and node.operands}
 
 
-def _waiting(graph: Graph) -> set[int]:
-    """The uids of powers that are read where they have another form."""
-    found: set[int] = set()
-    powers: set[int] = set()
-    for node in graph.live:
-        operation = node.operation
-        below = [operand.uid for operand in graph.inputs[node.uid] if operand.uid in powers] if powers else []
-        if below and isinstance(operation, _READERS):
-            found.update(below)
-        carried = below and isinstance(operation, _CARRIERS)
-        if carried or isinstance(operation, SOURCES) or (isinstance(operation, Call) and _has_powers(operation.body)):
-            powers.add(node.uid)
-    return found
-
-
-def _has_powers(body: Body) -> bool:
-    """Whether a power is among the nodes of a body, or of the bodies that it calls; remembered."""
-    if "powers" not in body.derived:
+def _calls_risky(node: Expr) -> bool:
+    """Whether a node calls a body that holds an operation which may overflow, at any depth; remembered."""
+    if not isinstance(node.operation, Call):
+        return False
+    body = node.operation.body
+    if "risky" not in body.derived:
         seen, pending = {id(body)}, [body]
         kinds = set[type]()
         while pending:
-            for node in pending.pop().nodes:
-                kinds.add(type(node.operation))
-                if isinstance(node.operation, Call) and id(node.operation.body) not in seen:
-                    seen.add(id(node.operation.body))
-                    pending.append(node.operation.body)
-        body.derived["powers"] = any(issubclass(kind, SOURCES) for kind in kinds)
-    found: bool = body.derived["powers"]
-    return found
+            for inner in pending.pop().nodes:
+                kinds.add(type(inner.operation))
+                if isinstance(inner.operation, Call) and id(inner.operation.body) not in seen:
+                    seen.add(id(inner.operation.body))
+                    pending.append(inner.operation.body)
+        body.derived["risky"] = any(issubclass(kind, _RISKY) for kind in kinds)
+    risky: bool = body.derived["risky"]
+    return risky
