@@ -21,6 +21,8 @@ def test_constructors_check_the_rank(make: Any, value: Any) -> None:
     assert x.array.tolist() == value
     with pytest.raises(ex.OperandError, match=f"a {make.__name__} has rank {x.ndim}"):
         make([value])
+    with pytest.raises(ex.OperandError, match="by value and dtype"):
+        make(value, np.float32, dtype=np.float64)
 
 
 @pytest.mark.spec("M-D2", "M-D11")
@@ -82,6 +84,8 @@ def test_a_scalable_tensor_is_at_each_use_what_it_holds_then(written: bool) -> N
     held.reverse()
     used.append(held.__expr__() * 1)
     held.clear()
+    with pytest.raises(ex.OperandError, match="an empty scalable tensor"):
+        held.__expr__()
     for number in range(3):
         held.push_back(np.full(2, -1 - number, np.float32))
     used.append(held.__expr__() * 1)

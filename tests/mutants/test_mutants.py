@@ -11,7 +11,7 @@ from tests.mutants.bench import ROOT, attempts
 from tests.mutants.catalogue import CATALOGUE, named, named_in, package_of
 from tests.mutants.sampling import changes
 
-SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "3"))
+SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "8"))
 """one of so many named mutants is tried in a soak run; 1 tries all"""
 
 

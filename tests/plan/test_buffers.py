@@ -331,3 +331,21 @@ def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) ->
     (product,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "multiply"]
     assert (product.reuses is not None) == (other == "float64")
     assert all(kernel.reuses is None or kernel.reuses.type is kernel.result.type for kernel in schedule.kernels)
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("turned", [False, True])
+def test_images_are_written_over_those_that_lie_alike_only(turned: bool) -> None:
+    """A sum of images row by row and pixel by pixel lies pixel by pixel, and so does what it is written over."""
+    random = np.random.default_rng(0)
+    rows, pixels = random.normal(size=(2, 8, 128, 128)), random.normal(size=(2, 8, 128, 128))
+    assert rows.nbytes > 2 * BLOCK_BYTES
+    a, b = ex.cumsum(ex.tensor(rows), 3), ex.max_pool2d(ex.tensor(pixels), 1)
+    apart = ex.cumsum(b, 3)  # read there, too, b is no part of the sum's kernel
+    both = b + ex.tanh(a) * 2.0 if turned else ex.tanh(a) * 2.0 + b
+    planned = plan([ex.cumsum(both, 3), apart])
+    (kernel,) = [kernel for kernel in planned.schedule.kernels if kernel.reuses is not None]
+    assert kernel.channels_last
+    assert kernel.reuses is b
+    found, _ = run(planned)
+    np.testing.assert_allclose(found, np.cumsum(np.tanh(np.cumsum(rows, 3)) * 2 + pixels, 3), rtol=1e-10, atol=1e-9)

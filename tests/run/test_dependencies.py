@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.plan import Options, Planned, plan
 from explorer.plan.passes import Open
+from explorer.run.dependencies import _Memory as Memory
 from explorer.run.dependencies import chains, dependencies
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
@@ -110,3 +111,12 @@ def test_a_long_chain_is_one_task() -> None:
     schedule = plan([y], Options(without=("fuse", "simplify"), lanes=4)).schedule
     found = chains(schedule, dependencies(schedule, {}))
     assert found.kernels == [[*range(len(schedule.kernels))]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=25))
+def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken: list[tuple[int, int]]) -> None:
+    memory, owners = Memory(), [-1] * 20
+    for number, (start, size) in enumerate(taken):
+        found = memory.take(start, size, number)
+        assert sorted(found) == sorted({owner for owner in owners[start : start + size] if owner >= 0})
+        owners[start : start + size] = [number] * size

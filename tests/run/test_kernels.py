@@ -219,12 +219,32 @@ def test_a_constant_that_each_run_reads_stays_although_constants_read_it_too() -
 
 @pytest.mark.spec("P-7")
 def test_a_view_that_has_to_copy_is_made_anew_in_each_run() -> None:
-    """Of a transposed matrix another shape is a copy: what it shows is not that of an earlier run."""
-    given = parameter(2, 3)
-    turned = ex.transpose(ex.tanh(given), (1, 0))
-    roots = [ex.reshape(turned, (6,)) * 2.0, ex.reshape(ex.tanh(given), (6,)) * 3.0]
-    program = Program(plan(roots, Options(without=("fuse", "simplify"))))
-    for value in (np.arange(6.0).reshape(2, 3), np.ones((2, 3))):
-        copied, viewed = run(program, value)
-        np.testing.assert_allclose(copied, np.tanh(value).T.reshape(6) * 2, rtol=1e-15)
-        np.testing.assert_allclose(viewed, np.tanh(value).reshape(6) * 3, rtol=1e-15)
+    """Images that lie pixel by pixel are copied into another shape: what it shows is not that of an earlier run."""
+    given = parameter(2, 3, 4, 4)
+    pooled = ex.max_pool2d(given, 2)
+    program = Program(plan([ex.reshape(pooled, (2, 12)) * 2.0], Options(without=("fuse", "simplify"))))
+    assert program.planned.schedule.kernels[0].channels_last
+    for seed in range(3):
+        value = np.random.default_rng(seed).normal(size=(2, 3, 4, 4))
+        (found,) = run(program, value)
+        np.testing.assert_array_equal(found, value.reshape(2, 3, 2, 2, 2, 2).max(axis=(3, 5)).reshape(2, 12) * 2)
+
+
+@pytest.mark.spec("P-7")
+@pytest.mark.parametrize("made", [False, True])
+def test_filters_that_vary_are_prepared_for_each_run(made: bool) -> None:
+    """Also where they and the images lie in the same memory at each run."""
+    images, given = ex.tensor(np.random.default_rng(0).normal(size=(1, 2, 6, 6))), parameter(3, 2, 3, 3)
+    fixed = ex.tanh(parameter(1, 2, 6, 6)) if made else images
+    result = ex.conv2d(fixed, ex.sin(given)) + 1.0
+    program = Program(plan([ex.cumsum(result, 3)], Options(without=("simplify",))))
+    for seed in range(3):
+        values = {node: np.random.default_rng(seed + node.size).normal(size=node.shape) for node in program.parameters}
+        program.bind(values)
+        run_simple(program)
+        (found,) = program.take()
+        pixels = np.tanh(next(value for node, value in values.items() if node.size == 72)) if made else images.array
+        filters = np.sin(values[given])
+        windows = np.lib.stride_tricks.sliding_window_view(pixels, (3, 3), (2, 3))
+        expected = np.cumsum(np.einsum("nchwij,ocij->nohw", windows, filters) + 1, axis=3)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

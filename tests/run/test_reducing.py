@@ -292,6 +292,18 @@ def test_a_reduction_of_ones_own_takes_its_producers() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(1 << 22,), (3, 1 << 20), (1_500_001,)])
 def test_halves_of_rows_join_to_the_bits_of_numpys_sum(shape: tuple[int, ...], dtype: str) -> None:
-    values = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    growing = np.geomspace(1.0, 1e4, shape[-1])  # so that in another order the last bits are others
+    values = (np.random.default_rng(0).normal(size=shape) * growing).astype(dtype)
     found = ex.evaluate(ex.absolute(ex.tensor(values)).sum(axis=-1), executor="simple")
     np.testing.assert_array_equal(found, np.abs(values).sum(axis=-1))
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize("axes", [(0, 3), (0, 2), (2, 3), (1, 3), (0,), (3,)])
+def test_images_that_lie_pixel_by_pixel_are_combined_along_the_axes_that_are_meant(axes: tuple[int, ...]) -> None:
+    images = np.random.default_rng(0).normal(size=(6, 12, 65, 130))
+    pooled = ex.max_pool2d(ex.tensor(images), (2, 1), (1, 1))
+    found = ex.evaluate(ex.exp(pooled).sum(axis=axes))
+    np.testing.assert_allclose(
+        found, np.exp(np.maximum(images[:, :, 1:], images[:, :, :-1])).sum(axis=axes), rtol=1e-12
+    )
