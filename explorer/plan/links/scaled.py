@@ -12,7 +12,7 @@ import numpy as np
 from explorer.core.expr import Expr, next_uid
 from explorer.core.operation import Operation
 from explorer.core.types import Shape
-from explorer.ops.arithmetic import Multiply, add_n
+from explorer.ops.arithmetic import Multiply, add_n, maximum
 from explorer.ops.base import reshape
 from explorer.ops.elementwise import Negative, exp, tanh
 from explorer.ops.loss import Softmax
@@ -324,7 +324,8 @@ class Scaled:
                 powers = [power for operand in self.graph.operands(node) for power in self.terms(operand) or ()]
                 if len(terms) == 1 and powers and powers[0].exponent:
                     x = self.exponents.log(powers[0].exponent)
-                    value = x - x + value
+                    finite = x if term.number else maximum(x, 0.0)  # e to −∞ is 0: taken from itself, it is 0
+                    value = finite - finite + value
                 values.append(value)
             else:
                 values.append(self.value(term))

@@ -107,3 +107,23 @@ def test_a_power_is_followed_through_so_many_operations_and_no_more(
         z = step(z)
     graph = simplified(z / ex.exp(x), ex.exp(z) / ex.exp(x))
     assert len(graph.live) > 1000
+
+
+@pytest.mark.spec("P-12")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x, y: ex.exp(x) - ex.exp(x),
+        lambda x, y: (ex.exp(x) * ex.exp(y)) - ex.exp(y) * ex.exp(x),
+        lambda x, y: 2 * ex.exp(x) - ex.exp(x) - ex.exp(x),
+        lambda x, y: ex.cosh(x) - ex.cosh(x),
+    ],
+)
+def test_a_power_taken_from_itself_is_no_number_only_where_it_is_infinite(form: Callable[[Any, Any], Any]) -> None:
+    """A masked exponent, −∞, gives 0 − 0; ∞ − ∞ and NaN stay NaN."""
+    x = ex.tensor(np.array([np.nan, np.inf, -np.inf, 3.0, 800.0]))
+    y = ex.tensor(np.array([1.0, 1.0, 1.0, -2.0, 0.5]))
+    planned, written = ex.evaluate(form(x, y)), ex.evaluate(form(x, y), without="simplify")
+    np.testing.assert_array_equal(np.isnan(planned[:4]), np.isnan(written[:4]))
+    assert planned[4] == 0
