@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from explorer.core.registry import functions
 
@@ -126,7 +126,7 @@ class Operators:
         return _apply("negative", self)
 
     def __pos__(self) -> Expr:
-        return cast("Expr", self)
+        return _apply("positive", self)
 
     def __abs__(self) -> Expr:
         return _apply("absolute", self)
@@ -197,7 +197,7 @@ class Operators:
         return _apply("cast", self, dtype)
 
     def to_device(self, device: Any) -> Expr:
-        """A copy on another device; itself where it is there."""
+        """A copy on another device."""
         return _apply("to_device", self, device)
 
     @property

@@ -19,8 +19,7 @@ from explorer.core.tensor import tensor
 from explorer.core.types import TensorType, TupleType
 from explorer.grad.twin import twins
 from explorer.ops.arithmetic import add_n
-from explorer.ops.base import sum_to
-from explorer.ops.movement import cast
+from explorer.ops.base import cast, sum_to
 from explorer.ops.structured import Zero, full
 from explorer.record.uncollected import uncollected
 

@@ -11,7 +11,7 @@ from explorer.core.operation import as_operands
 from explorer.core.registry import public
 from explorer.core.types import whole
 from explorer.ops.joining import concatenate
-from explorer.ops.parts import getitem
+from explorer.ops.parts import part_of
 from explorer.ops.reduce import max
 
 
@@ -34,5 +34,5 @@ def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
         claim_steps("adaptive_max_pool", 2 * count)
         front = [slice(None)] * axis
         windows = [slice(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
-        y = concatenate([max(getitem(y, (*front, window)), axis, keepdims=True) for window in windows], axis)
+        y = concatenate([max(part_of(y, (*front, window)), axis, keepdims=True) for window in windows], axis)
     return y

@@ -13,11 +13,12 @@ from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
 from explorer.core.registry import public
 from explorer.core.types import Shape, normalize_axes, normalize_axis, whole
+from explorer.ops import movement
 from explorer.ops.arithmetic import where
-from explorer.ops.base import reshape
+from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.joining import concatenate
-from explorer.ops.movement import broadcast_to, flatten, transpose, vector_of_scalar
-from explorer.ops.parts import getitem
+from explorer.ops.movement import transpose, vector_of_scalar
+from explorer.ops.parts import getitem, part_of, whole_of
 
 
 @public
@@ -33,7 +34,7 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
     """``x`` with its elements moved along axes, those that leave at the end entering at the front."""
     (x,) = as_operands((x,))
     if axis is None:
-        return reshape(roll(flatten(x), _total(shift), 0), x.shape)
+        return reshape(roll(reshape(x, (x.size,)), _total(shift), 0), x.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(shifts) != len(axes):
@@ -45,8 +46,8 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
         start = -whole(by, "roll: shift") % size if size else 0
         if start:
             front = [slice(None)] * place
-            y = concatenate((getitem(y, (*front, slice(start, None))), getitem(y, (*front, slice(start)))), place)
-    return y
+            y = concatenate((part_of(y, (*front, slice(start, None))), part_of(y, (*front, slice(start)))), place)
+    return whole_of(x) if y is x else y
 
 
 def _total(shift: Any) -> int:
@@ -61,6 +62,8 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
     given = reps if isinstance(reps, (tuple, list)) else (reps,)
     counts = [_count(count, "tile") for count in given]
     rank = max(len(counts), x.ndim)
+    if rank == x.ndim and set(counts) <= {1}:
+        return movement.broadcast_to(x, x.shape)
     counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - x.ndim) + list(x.shape)
     paired = list(zip(counts, sizes, strict=True))
@@ -73,9 +76,11 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
     """Each element of ``x`` repeated along an axis, of the flattened ``x`` for None."""
     (x,) = as_operands((x,))
     if axis is None:
-        x, axis = flatten(x), 0
+        x, axis = reshape(x, (x.size,)), 0
     x = vector_of_scalar(x, axis)
     place, count = normalize_axis(axis, x.ndim, "repeat"), _count(repeats, "repeat")
+    if count == 1:
+        return movement.broadcast_to(x, x.shape)
     front, size, back = x.shape[:place], x.shape[place], x.shape[place + 1 :]
     wide = broadcast_to(reshape(x, (*front, size, 1, *back)), (*front, size, count, *back))
     return reshape(wide, (*front, size * count, *back))

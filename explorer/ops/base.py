@@ -122,9 +122,25 @@ def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
     return aligned
 
 
+# What operations are made of asks for no work where there is none. The public functions of these names record what was
+# written, and the plan tells that it has nothing to do.
+
+
 def reshape(x: Expr, shape: Shape) -> Expr:
     """``x`` in another shape; itself when the shape is the same."""
     found: Expr = x if x.shape == shape else function("reshape")(x, shape)
+    return found
+
+
+def broadcast_to(x: Expr, shape: Shape) -> Expr:
+    """``x`` repeated to a shape that it can be broadcast to; itself when the shape is the same."""
+    found: Expr = x if x.shape == shape else function("broadcast_to")(x, shape)
+    return found
+
+
+def cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
+    """``x`` with its elements converted; itself when it has that dtype."""
+    found: Expr = x if x.dtype == dtype else function("cast")(x, dtype)
     return found
 
 

@@ -13,7 +13,7 @@ from explorer.core.registry import public
 from explorer.ops.base import reshape
 from explorer.ops.linalg import matmul
 from explorer.ops.movement import transpose
-from explorer.ops.parts import getitem
+from explorer.ops.parts import part_of
 from explorer.ops.reduce import sum
 
 _HIDDEN = 0x4E00
@@ -102,7 +102,7 @@ def _diagonal(term: _Named) -> _Named:
         rest = [axis for axis in range(x.ndim) if axis not in (first, second)]
         size, outer = x.shape[first], tuple([x.shape[axis] for axis in rest])
         square = reshape(transpose(x, (*rest, first, second)), (*outer, size * size))
-        x = getitem(square, (..., slice(None, None, size + 1)))
+        x = part_of(square, (..., slice(None, None, size + 1)))
         letters = "".join([letters[axis] for axis in rest]) + twice
     return _Named(x, letters)
 

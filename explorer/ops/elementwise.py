@@ -25,6 +25,15 @@ class Negative(Ufunc):
         return (-g,)
 
 
+class Positive(Ufunc):
+    """+x: each element as it is."""
+
+    ufunc, linear, monotone, idempotent, examples = np.positive, True, True, True, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g,)
+
+
 class Absolute(Ufunc):
     """|x|; the gradient at 0 is 0."""
 

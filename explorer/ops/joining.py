@@ -14,7 +14,8 @@ from explorer.core.operation import as_operands
 from explorer.core.registry import public
 from explorer.core.types import Array, TensorType, normalize_axis
 from explorer.ops.arithmetic import add_n
-from explorer.ops.movement import Movement, Transpose, broadcast_to, flatten
+from explorer.ops.base import broadcast_to
+from explorer.ops.movement import Movement, Transpose, flatten
 from explorer.ops.parts import Member, Part, Place
 
 

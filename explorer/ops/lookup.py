@@ -12,9 +12,9 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
-from explorer.ops.base import reshape
+from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.joining import Stack
-from explorer.ops.movement import Movement, broadcast_to, flatten, vector_of_scalar
+from explorer.ops.movement import Movement, flatten, vector_of_scalar
 from explorer.ops.parts import Member
 
 

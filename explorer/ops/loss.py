@@ -11,9 +11,8 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, TensorType, normalize_axes
-from explorer.ops.base import EXPENSIVE, float_dtype, reshape
+from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
 from explorer.ops.elementwise import exp, log
-from explorer.ops.movement import broadcast_to
 from explorer.ops.reduce import Sum
 
 _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Example(real(2, 3, 2), axes=(1, 2)))

@@ -25,6 +25,7 @@ from explorer.core.types import (
     normalize_axis,
     whole,
 )
+from explorer.ops import base
 
 
 class Movement(Operation, abstract=True):
@@ -100,7 +101,7 @@ class BroadcastTo(Movement):
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         from_front = len(self.shape) - x.ndim
         repeated = [from_front + i for i, size in enumerate(x.shape) if size == 1 and self.shape[from_front + i] != 1]
-        return (reshape(g.sum(axis=(*range(from_front), *repeated)), x.shape),)
+        return (base.reshape(g.sum(axis=(*range(from_front), *repeated)), x.shape) if g.shape != x.shape else g,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         ones = (1,) * (len(self.shape) - (x.ndim - 1))
@@ -131,7 +132,7 @@ class Cast(Movement):
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr | None]:
-        return (cast(g, x.dtype) if is_floating(x.dtype) or x.dtype.kind == "c" else None,)
+        return (base.cast(g, x.dtype) if is_floating(x.dtype) or x.dtype.kind == "c" else None,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return self(x)
@@ -218,18 +219,16 @@ def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
 
 @public
 def broadcast_to(x: Any, shape: Shape) -> Expr:
-    """``x`` repeated to a shape that it can be broadcast to; itself when it has that shape."""
+    """``x`` repeated to a shape that it can be broadcast to."""
     (x,) = as_operands((x,))
-    sizes = as_shape(shape, "broadcast_to")
-    return x if x.shape == sizes else BroadcastTo(sizes)(x)
+    return BroadcastTo(as_shape(shape, "broadcast_to"))(x)
 
 
 @public
 def cast(x: Any, dtype: Any) -> Expr:
-    """``x`` with its elements converted; itself when it has that dtype."""
+    """``x`` with its elements converted."""
     (x,) = as_operands((x,))
-    kind = as_dtype(dtype)
-    return x if x.dtype == kind else Cast(kind)(x)
+    return Cast(as_dtype(dtype))(x)
 
 
 @public

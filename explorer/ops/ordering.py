@@ -16,8 +16,8 @@ from explorer.ops.arrangement import flip
 from explorer.ops.base import reshape
 from explorer.ops.lookup import TakeAlong
 from explorer.ops.movement import Movement, flatten, vector_of_scalar
-from explorer.ops.padding import pad
-from explorer.ops.parts import getitem
+from explorer.ops.padding import padded
+from explorer.ops.parts import part_of
 from explorer.ops.reduce import sum_dtype
 
 _NUMBERS = "places are whole numbers and constant wherever they have a derivative"
@@ -178,7 +178,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
         raise OperandError(
             f"topk: {count} of {x.type}", rule=f"axis {place} has 0 … {x.shape[place]} elements to choose"
         )
-    numbers = getitem(argsort(x, place, largest), (*[slice(None)] * place, slice(count)))
+    numbers = part_of(argsort(x, place, largest), (*[slice(None)] * place, slice(count)))
     return TakeAlong(place)(x, numbers), numbers
 
 
@@ -192,5 +192,5 @@ def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse:
     place = normalize_axis(axis, x.ndim, "cumsum")
     y = CumulativeSum(place)(flip(x, place) if reverse else x)
     if exclusive and x.shape[place]:
-        y = pad(y, tuple([(1, -1) if i == place else (0, 0) for i in range(x.ndim)]))
+        y = padded(y, tuple([(1, -1) if i == place else (0, 0) for i in range(x.ndim)]))
     return flip(y, place) if reverse else y

@@ -12,9 +12,9 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation, as_operands
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Number, Shape, TensorType, whole
+from explorer.ops.base import broadcast_to
 from explorer.ops.joining import Concatenate
-from explorer.ops.movement import broadcast_to
-from explorer.ops.parts import Part, getitem
+from explorer.ops.parts import Part, part_of
 
 Widths: TypeAlias = tuple[tuple[int, int], ...]
 """for each axis how many elements are added before and after"""
@@ -75,6 +75,12 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number 
     (mirrored without the outermost element), ``edge`` (the outermost repeated), ``wrap`` (from the other end).
     """
     (x,) = as_operands((x,))
+    found = padded(x, pad_width, mode, constant_values)
+    return Pad(((0, 0),) * x.ndim)(x) if found is x else found
+
+
+def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
+    """``x`` padded; itself where nothing is added and nothing taken away."""
     widths = _widths(pad_width, x.ndim)
     if mode not in MODES:
         raise OperandError(f"pad: mode {mode!r}", rule=f"the mode is one of {', '.join(MODES)}")
@@ -83,11 +89,10 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number 
     ]
     if any(part.stop < part.start for part in kept):
         raise OperandError(f"pad: given {x.type} and the widths {widths}", rule="no more is taken away than there is")
-    x = getitem(x, tuple(kept))
+    y = part_of(x, tuple(kept))
     added = tuple([(max(0, before), max(0, after)) for before, after in widths])
-    if mode == "constant":
-        return Pad(added, constant_values)(x) if any(map(any, added)) else x
-    y: Expr = x
+    if mode == "constant" and any(map(any, added)):
+        return Pad(added, constant_values)(y)
     for axis, sides in enumerate(added):
         y = _extended(y, axis, sides, mode)
     return y

@@ -106,6 +106,17 @@ def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
 @public
 def getitem(x: Expr, index: Any) -> Expr:
     """The part of ``x`` at ints, slices, None, Ellipsis and arrays of whole numbers, as NumPy indexes."""
+    found = part_of(x, index)
+    return whole_of(x) if found is x else found
+
+
+def whole_of(x: Expr) -> Expr:
+    """All of ``x``, recorded as a part, of which the plan tells that it has nothing to do."""
+    return Part(tuple([(0, size, 1) for size in x.shape]))(x)
+
+
+def part_of(x: Expr, index: Any) -> Expr:
+    """The part of ``x`` at an index; itself where that is all of it."""
     entries = index if isinstance(index, tuple) else (index,)
     if any(isinstance(entry, (list, np.ndarray, Operators)) for entry in entries):
         return _at_arrays(x, entries)
@@ -157,7 +168,7 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     place = dots[0] if dots else len(entries)
     entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
     picked = [place for place, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
-    x = getitem(x, tuple([slice(None) if place in picked else entry for place, entry in enumerate(entries)]))
+    x = part_of(x, tuple([slice(None) if place in picked else entry for place, entry in enumerate(entries)]))
     places = [_places(entries[place], x, place) for place in picked]
     front = picked[0]
     sizes = tuple([x.shape[place] for place in picked])

@@ -32,7 +32,7 @@ class ToDevice(Operation):
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (to_device(g, x.device),)
+        return (g if g.device is x.device else to_device(g, x.device),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return self(x)
@@ -47,11 +47,10 @@ class ToDevice(Operation):
 
 @public
 def to_device(x: Any, device: Device) -> Expr:
-    """A copy of ``x`` on a device, which the plan and its pictures show; itself where it is there."""
+    """A copy of ``x`` on a device, which the plan and its pictures show."""
     (x,) = as_operands((x,))
     if not isinstance(device, Device):
         raise OperandError(
             f"to_device with {device!r}", rule="a device is an object of ex.Device", fix="ex.device('name'), or ex.cpu"
         )
-    found: Expr = x if x.device is device else ToDevice(device)(x)
-    return found
+    return ToDevice(device)(x)

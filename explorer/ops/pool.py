@@ -12,8 +12,7 @@ from explorer.core.operation import Operation, as_operands
 from explorer.core.pieces import Index
 from explorer.core.registry import public
 from explorer.core.types import AnyType, Array, Shape, TensorType
-from explorer.ops.base import float_dtype, reshape
-from explorer.ops.movement import broadcast_to
+from explorer.ops.base import broadcast_to, float_dtype, reshape
 from explorer.ops.pooling import WINDOWS, Gathering, Pooling, Scattering
 from explorer.ops.window import Padding, Pair, both_sides, pair
 

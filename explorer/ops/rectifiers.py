@@ -13,7 +13,7 @@ from explorer.ops.activation import clip
 from explorer.ops.arithmetic import where
 from explorer.ops.base import reshape
 from explorer.ops.elementwise import absolute, expm1, sigmoid, softplus, tanh
-from explorer.ops.parts import getitem
+from explorer.ops.parts import part_of
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
@@ -113,4 +113,4 @@ def glu(x: Any, axis: int = -1) -> Expr:
     if odd:
         raise OperandError(f"glu: axis {place} of {x.type}", rule="the axis has two halves of equal size")
     front = [slice(None)] * place
-    return getitem(x, (*front, slice(half))) * sigmoid(getitem(x, (*front, slice(half, None))))
+    return part_of(x, (*front, slice(half))) * sigmoid(part_of(x, (*front, slice(half, None))))

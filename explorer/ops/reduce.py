@@ -17,8 +17,7 @@ from explorer.core.policy import Items, Policies
 from explorer.core.registry import function, public
 from explorer.core.types import AnyType, Array, Shape, TensorType, normalize_axes
 from explorer.ops.accumulation import AccumulationPolicy, accumulating
-from explorer.ops.base import reshape
-from explorer.ops.movement import broadcast_to, cast
+from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.structured import full
 
 _EXAMPLES = (

@@ -16,11 +16,10 @@ from explorer.core.registry import public
 from explorer.core.types import normalize_axes, whole
 from explorer.ops.activation import clip
 from explorer.ops.arithmetic import add, add_n, multiply, where
-from explorer.ops.base import reshape
+from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise import absolute, sqrt, square
-from explorer.ops.movement import cast
-from explorer.ops.padding import pad
-from explorer.ops.parts import getitem
+from explorer.ops.padding import padded
+from explorer.ops.parts import part_of
 from explorer.ops.reduce import max, mean, min, sum
 from explorer.ops.transcendental import rsqrt
 
@@ -140,7 +139,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
         raise OperandError(f"local_response_norm: {count} channels of {x.type}", rule="one or more of (N, C, …)")
     claim_steps("local_response_norm", count)
     sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))
-    squares, channels = pad(square(x), sides), x.shape[1]
-    total = add_n(*[getitem(squares, (slice(None), slice(i, i + channels))) for i in range(count)])
+    squares, channels = padded(square(x), sides), x.shape[1]
+    total = add_n(*[part_of(squares, (slice(None), slice(i, i + channels))) for i in range(count)])
     y: Expr = x / (bias + total * (alpha / count)) ** beta
     return y

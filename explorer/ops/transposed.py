@@ -15,8 +15,8 @@ from explorer.ops.arithmetic import add_n
 from explorer.ops.base import reshape
 from explorer.ops.conv import Conv2dImageGradient, conv2d
 from explorer.ops.movement import expand_dims, transpose
-from explorer.ops.padding import pad
-from explorer.ops.parts import getitem
+from explorer.ops.padding import padded
+from explorer.ops.parts import part_of
 from explorer.ops.window import Padding, Pair, both_sides, for_each, pair
 
 _PHASE = 16
@@ -87,7 +87,7 @@ def conv1d(
     """Cross-correlation of (N, C, L) with filters (O, C / groups, l) plus a bias (O,): (N, O, L′)."""
     x, filters = _lines(x, filters, "conv1d")
     y = conv2d(x, filters, bias, strides=(1, strides), padding=_side(padding), dilation=(1, dilation), groups=groups)
-    return getitem(y, (slice(None), slice(None), 0))
+    return part_of(y, (slice(None), slice(None), 0))
 
 
 @public
@@ -114,7 +114,7 @@ def conv_transpose1d(
         dilation=(1, dilation),
         groups=groups,
     )
-    return getitem(y, (slice(None), slice(None), 0))
+    return part_of(y, (slice(None), slice(None), 0))
 
 
 @public
@@ -148,18 +148,18 @@ def conv3d(
             rule="strides and dilation must be at least 1, padding at least 0",
             fix="strides=1, padding=0, dilation=1",
         )
-    deep = pad(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
+    deep = padded(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
     count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
     if count < 1 or not filters.shape[2]:
         raise OperandError(f"conv3d: given {x.type} and {filters.type}", rule="the filter fits into the padded volume")
 
     def plane(depth: int) -> Expr:
         first = depth * spread[0]
-        layers = getitem(deep, (slice(None), slice(None), slice(first, first + (count - 1) * steps[0] + 1, steps[0])))
+        layers = part_of(deep, (slice(None), slice(None), slice(first, first + (count - 1) * steps[0] + 1, steps[0])))
         images = transpose(layers, (0, 2, 1, 3, 4))
         y = conv2d(
             reshape(images, (images.shape[0] * count, *images.shape[2:])),
-            getitem(filters, (slice(None), slice(None), depth)),
+            part_of(filters, (slice(None), slice(None), depth)),
             strides=(steps[1], steps[2]),
             padding=(sides[1], sides[2]),
             dilation=(spread[1], spread[2]),

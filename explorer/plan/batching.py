@@ -8,7 +8,7 @@ from explorer.core.function import Body, Call, Item, Parameter, make_body
 from explorer.core.graph import rescope
 from explorer.core.stack import one_deeper
 from explorer.core.types import TensorType, TupleType
-from explorer.ops.movement import broadcast_to
+from explorer.ops.base import broadcast_to
 
 
 class NotBatchableError(DeclarationError):

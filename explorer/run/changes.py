@@ -9,9 +9,9 @@ from explorer.core.expr import Expr, record
 from explorer.core.function import Item, Parameter
 from explorer.core.operation import Operation
 from explorer.core.types import TensorType, TupleType
+from explorer.ops.base import broadcast_to, cast
 from explorer.ops.conv import Conv2d
 from explorer.ops.elementwise import absolute
-from explorer.ops.movement import broadcast_to, cast
 from explorer.ops.transcendental import exp2
 from explorer.plan.graph import Graph
 from explorer.plan.passes.open import Open

@@ -8,11 +8,11 @@ from explorer.core.expr import Expr
 from explorer.core.operation import Operation
 from explorer.core.types import Shape
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
-from explorer.ops.base import reshape
+from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.elementwise import Exp, Negative, Reciprocal, Sigmoid, SigmoidGradient, Sqrt, Square, tanh
 from explorer.ops.linalg import Matmul
 from explorer.ops.loss import NllLossGradient, Softmax, SoftmaxGradient
-from explorer.ops.movement import BroadcastTo, Reshape, Transpose, broadcast_to
+from explorer.ops.movement import BroadcastTo, Reshape, Transpose
 from explorer.ops.reduce import Mean, Sum
 from explorer.ops.transcendental import Cosh, Rsqrt, Sinh
 from explorer.plan.links.exponents import Atom, added, axes_of, moved_all, one_plus

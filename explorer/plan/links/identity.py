@@ -4,12 +4,17 @@
 
 from __future__ import annotations
 
+import math
+
 from explorer.core.expr import Expr
+from explorer.ops.activation import Clip
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Power, Subtract
-from explorer.ops.elementwise import Absolute, Relu
-from explorer.ops.joining import Stack
+from explorer.ops.elementwise import Absolute, Positive, Relu
+from explorer.ops.joining import Concatenate, Stack
 from explorer.ops.movement import BroadcastTo, Cast, Reshape, Transpose
+from explorer.ops.padding import Pad
 from explorer.ops.parts import Member, Part
+from explorer.ops.placement import ToDevice
 from explorer.ops.reduce import All, AnyOf, Max, Mean, Min, Prod, Reduction, Sum
 from explorer.ops.structured import Zero
 from explorer.plan.graph import Graph
@@ -62,20 +67,41 @@ class NeutralNumber(Link):
 class NothingToDo(Link):
     """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand.
 
+    So are padding of no width, a concatenation of one tensor, limits of −∞ and ∞, a copy to the device where it is.
     A reduction over axes of size 1 is its operand, too; but a floating sum starts from 0.0, so that −0.0 becomes 0.0.
     """
 
-    roots = (Transpose, Reshape, BroadcastTo, Cast, Part, Sum, Mean, Max, Min, Prod, All, AnyOf)
+    roots = (
+        Transpose,
+        Reshape,
+        BroadcastTo,
+        Cast,
+        Part,
+        Pad,
+        Concatenate,
+        Clip,
+        ToDevice,
+        Positive,
+        Sum,
+        Mean,
+        Max,
+        Min,
+        Prod,
+        All,
+        AnyOf,
+    )
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        (x,) = graph.operands(node)
-        if x.type is not node.type:
+        operands = graph.operands(node)
+        x, operation = operands[0], node.operation
+        if len(operands) > 1 or x.type is not node.type:
             return None
-        operation = node.operation
         facts = {"operation": operation.name}
         if isinstance(operation, Transpose) and operation.axes != tuple(range(len(operation.axes))):
             return None
         if isinstance(operation, Part) and operation.spans != tuple([(0, size, 1) for size in x.shape]):
+            return None
+        if isinstance(operation, Clip) and not _is_unlimited(operation):
             return None
         if isinstance(operation, Prod) and x.dtype.kind == "c":
             return Declined("complex", "{operation} of complex numbers starts from 1 + 0j, and 0 · ∞ is NaN", facts)
@@ -86,6 +112,11 @@ class NothingToDo(Link):
                 reason = "{operation} of one element starts from 0.0: {x} may hold −0.0, of which it makes 0.0"
                 return Declined("minus_zero", reason, {**facts, "x": x})
         return Applied(x, "{operation} has nothing to do here", facts, "nothing_to_do")
+
+
+def _is_unlimited(operation: Clip) -> bool:
+    """Whether every number lies between the limits."""
+    return operation.low in (None, -math.inf) and operation.high in (None, math.inf)
 
 
 class SingleTerm(Link):

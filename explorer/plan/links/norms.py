@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, Divide, Multiply, Subtract
-from explorer.ops.base import reshape
+from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.conv import Conv2d, Conv2dImageGradient
 from explorer.ops.elementwise import Negative
 from explorer.ops.linalg import Matmul
-from explorer.ops.movement import broadcast_to
 from explorer.plan.constants import is_constant
 from explorer.plan.cost import REFERENCE
 from explorer.plan.graph import Graph

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
-from explorer.ops.base import reshape
+from explorer.ops.base import broadcast_to, cast, reshape
 from explorer.ops.elementwise import Exp, Negative, Sigmoid, Square
 from explorer.ops.loss import NllLossGradient, Softmax
-from explorer.ops.movement import BroadcastTo, Reshape, broadcast_to, cast
+from explorer.ops.movement import BroadcastTo, Reshape
 from explorer.ops.reduce import Sum
 from explorer.ops.structured import full
 from explorer.plan.graph import Graph

@@ -8,10 +8,10 @@ import math
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
+from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, SigmoidGradient, log
 from explorer.ops.linalg import Matmul
 from explorer.ops.loss import SoftmaxGradient
-from explorer.ops.movement import broadcast_to
 from explorer.ops.reduce import Sum
 from explorer.ops.transcendental import Log10
 from explorer.plan.graph import Graph

@@ -13,10 +13,9 @@ from explorer.core.expr import Expr, next_uid
 from explorer.core.operation import Operation
 from explorer.core.types import Shape
 from explorer.ops.arithmetic import Multiply, add_n, maximum
-from explorer.ops.base import reshape
+from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.elementwise import Negative, exp, tanh
 from explorer.ops.loss import Softmax
-from explorer.ops.movement import broadcast_to
 from explorer.ops.reduce import Sum
 from explorer.ops.structured import full
 from explorer.plan.graph import Graph

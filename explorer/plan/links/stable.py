@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, Divide, Subtract
+from explorer.ops.base import broadcast_to, cast
 from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, Sigmoid, exp, softplus
 from explorer.ops.loss import LogSoftmax, LogSumExp, NllLoss, Softmax
-from explorer.ops.movement import broadcast_to, cast
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import constant, is_real, producer, same

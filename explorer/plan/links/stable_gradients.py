@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from explorer.core.expr import Expr
 from explorer.ops.arithmetic import Add, AddN, Multiply, Subtract, add_n
+from explorer.ops.base import cast
 from explorer.ops.elementwise import Exp, Negative, Sigmoid, SigmoidGradient
 from explorer.ops.loss import NllLossGradient, Softmax, SoftmaxGradient
-from explorer.ops.movement import cast
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import is_real, producer, same

@@ -15,10 +15,10 @@ from explorer.formats.onnx.operators.values import axis_of, first, given, is_giv
 from explorer.net.context import OperatorContext
 from explorer.ops.activation import clip, gelu, hardsigmoid, hardswish, leaky_relu
 from explorer.ops.arithmetic import maximum, minimum, where
-from explorer.ops.base import reshape
+from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise import sigmoid
 from explorer.ops.loss import log_softmax, softmax
-from explorer.ops.movement import cast, expand_dims
+from explorer.ops.movement import expand_dims
 from explorer.ops.ordering import argmax
 from explorer.ops.rectifiers import celu, elu, mish, selu, softsign, threshold
 

@@ -15,6 +15,7 @@ from explorer.formats.onnx.operators.dtypes import dtype_of
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import first, given, members, word
 from explorer.net.context import OperatorContext
+from explorer.ops import base
 from explorer.ops.arithmetic import add_n, maximum, minimum, where
 from explorer.ops.movement import cast
 from explorer.ops.predicates import isinf, isnan
@@ -40,7 +41,7 @@ def _enter_unary(type: str, records: str) -> None:
     def unary(op: OperatorContext) -> Expr:
         x = first(op)
         found: Expr = function(records)(x)
-        return cast(found, x.dtype)
+        return base.cast(found, x.dtype)
 
     unary.__doc__ = f"{records}, element by element."
 
@@ -86,7 +87,7 @@ def modulo(op: OperatorContext) -> Expr:
 def power(op: OperatorContext) -> Expr:
     """x to the power of y, of the dtype of x."""
     x = given(op, "X")
-    return cast(x ** given(op, "Y"), x.dtype)
+    return base.cast(x ** given(op, "Y"), x.dtype)
 
 
 @operator("Where")

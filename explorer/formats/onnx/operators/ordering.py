@@ -10,7 +10,7 @@ from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import axis_of, first, whole
 from explorer.net.context import OperatorContext
 from explorer.ops.arrangement import flip
-from explorer.ops.movement import cast
+from explorer.ops.base import cast
 from explorer.ops.ordering import argmax, argmin, cumsum, topk
 
 

@@ -10,7 +10,7 @@ from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import given
 from explorer.formats.onnx.operators.windows import as_image, like, padding, pair
 from explorer.net.context import OperatorContext
-from explorer.ops.padding import pad
+from explorer.ops.padding import padded
 from explorer.ops.pool import avg_pool2d, max_pool2d
 from explorer.ops.reduce import max as largest
 from explorer.ops.reduce import mean
@@ -29,7 +29,7 @@ def max_pool(op: OperatorContext) -> Expr:
     image, sides = as_image(op, x), padding(op, x, size, strides, dilation)
     if _is_wide(sides, size, dilation):
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        image, sides = pad(image, ((0, 0), (0, 0), *sides), constant_values=lowest), ((0, 0), (0, 0))
+        image, sides = padded(image, ((0, 0), (0, 0), *sides), constant_values=lowest), ((0, 0), (0, 0))
     return like(x, max_pool2d(image, size, strides, sides, dilation, bool(op.integer("ceil_mode", 0))))
 
 
@@ -49,10 +49,10 @@ def average_pool(op: OperatorContext) -> Expr:
     if not _is_wide(sides, size, (1, 1)):
         return like(x, avg_pool2d(image, size, strides, sides, ceil, counted))
     widths = ((0, 0), (0, 0), *sides)
-    means = avg_pool2d(pad(image, widths), size, strides, 0, ceil)
+    means = avg_pool2d(padded(image, widths), size, strides, 0, ceil)
     if counted:
         return like(x, means)
-    inside = pad(full((1, 1, *image.shape[2:]), 1, x.dtype), widths)
+    inside = padded(full((1, 1, *image.shape[2:]), 1, x.dtype), widths)
     return like(x, means / avg_pool2d(inside, size, strides, 0, ceil))
 
 

@@ -8,9 +8,9 @@ from explorer.core.expr import Expr
 from explorer.formats.onnx.operators.table import operator
 from explorer.formats.onnx.operators.values import first, optional_integers
 from explorer.net.context import OperatorContext
+from explorer.ops.base import cast
 from explorer.ops.elementwise import absolute, log, sqrt, square
 from explorer.ops.loss import logsumexp
-from explorer.ops.movement import cast
 from explorer.ops.reduce import max, mean, min, prod, sum
 
 

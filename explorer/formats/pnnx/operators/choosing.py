@@ -16,11 +16,12 @@ from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.arithmetic import where
 from explorer.ops.arrangement import tril, triu
+from explorer.ops.base import cast
 from explorer.ops.indexing import one_hot
 from explorer.ops.lookup import TakeAlong, take
-from explorer.ops.movement import cast, reshape
+from explorer.ops.movement import reshape
 from explorer.ops.ordering import argmax, argmin, argsort, cumsum, topk
-from explorer.ops.parts import getitem
+from explorer.ops.parts import part_of
 
 
 def _enter_place(name: str) -> None:
@@ -81,7 +82,7 @@ def gather(op: OperatorContext) -> Expr:
         raise OperandError(f"index {numbers.type} into {x.type}", rule="both have as many axes")
     place = normalize_axis(axis, x.ndim, "gather")
     kept = [slice(None) if i == place else slice(size) for i, size in enumerate(numbers.shape)]
-    return TakeAlong(place)(getitem(x, tuple(kept)), numbers)
+    return TakeAlong(place)(part_of(x, tuple(kept)), numbers)
 
 
 @file_operator("torch.index_select", "Tensor.index_select", "aten::index_select")

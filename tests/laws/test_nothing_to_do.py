@@ -1,0 +1,123 @@
+"""A call with nothing to do is its operand, and the plan says so: functions with the arguments that ask for nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.plan.links.identity import NothingToDo
+from tests.plan.links.asking import applied, simplified
+
+X = ex.tensor(np.array([[-7.5, 8.0, -0.0], [math.inf, math.nan, 2.5]]))
+"""what rounding, a sign or an order would change"""
+WHOLE = ex.tensor(np.array([[-3, 8, 0], [5, -9, 2]]))
+TRUTH = ex.tensor(np.array([[True, False, True], [False, False, True]]))
+VECTOR = ex.tensor(np.array([3.0, -1.0, 2.0]))
+
+NEUTRAL: dict[str, list[tuple[ex.Expr, Callable[[ex.Expr], ex.Expr]]]] = {
+    "broadcast_to": [(X, lambda x: ex.broadcast_to(x, (2, 3))), (ex.tensor(2.0), lambda x: ex.broadcast_to(x, ()))],
+    "cast": [(X, lambda x: ex.cast(x, float)), (X, lambda x: x.astype(np.float64)), (WHOLE, lambda x: x.astype(int))],
+    "getitem": [
+        (X, lambda x: x[:]),
+        (X, lambda x: x[...]),
+        (X, lambda x: x[()]),
+        (X, lambda x: x[0:2, -3:]),
+        (X, lambda x: x[::1, ...]),
+    ],
+    "pad": [
+        (X, lambda x: ex.pad(x, 0)),
+        (X, lambda x: ex.pad(x, (0, 0), constant_values=4)),
+        *[(X, lambda x, mode=mode: ex.pad(x, ((0, 0), (0, 0)), mode)) for mode in ("reflect", "edge", "wrap")],
+    ],
+    "concatenate": [(X, lambda x: ex.concatenate([x])), (X, lambda x: np.concatenate([x], axis=-1))],
+    "clip": [
+        (X, lambda x: ex.clip(x, -math.inf, math.inf)),
+        (X, lambda x: x.clip(None, math.inf)),
+        (X, lambda x: ex.clip(x, -math.inf)),
+    ],
+    "transpose": [(X, lambda x: ex.transpose(x, (0, 1))), (VECTOR, ex.transpose), (VECTOR, lambda x: x.T)],
+    "inverse_transpose": [(X, lambda x: ex.inverse_transpose(x, (0, 1)))],
+    "moveaxis": [(X, lambda x: ex.moveaxis(x, 1, 1)), (X, lambda x: ex.moveaxis(x, (), ()))],
+    "reshape": [(X, lambda x: x.reshape(2, 3)), (X, lambda x: ex.reshape(x, (2, -1)))],
+    "squeeze": [(X, ex.squeeze), (X, lambda x: ex.squeeze(x, ()))],
+    "expand_dims": [(X, lambda x: ex.expand_dims(x, ()))],
+    "flatten": [(VECTOR, ex.flatten), (X, lambda x: ex.flatten(x, 1, 1))],
+    "tile": [(X, lambda x: ex.tile(x, 1)), (X, lambda x: ex.tile(x, (1, 1))), (X, lambda x: ex.tile(x, ()))],
+    "repeat": [(X, lambda x: ex.repeat(x, 1, 0)), (VECTOR, lambda x: ex.repeat(x, 1))],
+    "roll": [
+        (X, lambda x: ex.roll(x, 0, 0)),
+        (X, lambda x: ex.roll(x, (2, -3), (0, 1))),
+        (X, lambda x: ex.roll(x, (), ())),
+        (VECTOR, lambda x: ex.roll(x, 0)),
+    ],
+    "flip": [(X, lambda x: ex.flip(x, ()))],
+    **{
+        name: [(X, lambda x, name=name: registry.functions[name](x, axis=()))]
+        for name in ("sum", "mean", "max", "min", "prod")
+    },
+    **{name: [(TRUTH, lambda x, name=name: registry.functions[name](x, axis=()))] for name in ("all", "any")},
+    "to_device": [(X, lambda x: x.to_device(ex.cpu))],
+    "positive": [(X, lambda x: +x), (X, lambda x: np.positive(x))],
+    "add": [(X, lambda x: x + -0.0), (WHOLE, lambda x: x + 0), (WHOLE, lambda x: 0 + x)],
+    "subtract": [(X, lambda x: x - 0.0)],
+    "multiply": [(X, lambda x: x * 1), (X, lambda x: 1.0 * x), (WHOLE, lambda x: x * 1)],
+    "divide": [(X, lambda x: x / 1)],
+    "power": [(X, lambda x: x**1)],
+    "add_n": [(X, lambda x: ex.add_n(x))],
+    "einsum": [(X, lambda x: ex.einsum("ij->ij", x))],
+}
+"""function → (operand, the call that asks for nothing)"""
+CODES = {
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "power"), "neutral"),
+    "add_n": "single_term",
+}
+"""function → the code of its decision, where it is not nothing_to_do"""
+CASES = [
+    pytest.param(name, operand, call, id=f"{name}-{number}")
+    for name, calls in NEUTRAL.items()
+    for number, (operand, call) in enumerate(calls)
+]
+
+
+@pytest.mark.spec("M-O5")
+@pytest.mark.parametrize(("name", "operand", "call"), CASES)
+def test_a_call_with_nothing_to_do_is_its_operand(name: str, operand: ex.Expr, call: Any) -> None:
+    """It is recorded; the plan puts the operand in its place, tells so once, and computes nothing."""
+    written = call(operand)
+    assert written is not operand
+    graph = simplified(written)
+    assert graph.roots[0] is operand
+    assert applied(graph) == [CODES.get(name, "nothing_to_do")]
+    plan = ex.EvalPlan()
+    handle = plan.register(written)
+    plan.eval()
+    np.testing.assert_array_equal(handle.data(), ex.evaluate(operand))
+    assert handle.data().dtype == operand.dtype
+
+
+@pytest.mark.spec("M-O5")
+def test_every_root_of_the_rule_is_tried() -> None:
+    """An operation that the rule looks at is reached by a call of the table, where it is found to do nothing."""
+    reached = {type(call(operand).operation) for calls in NEUTRAL.values() for operand, call in calls}
+    assert set(NothingToDo.roots) <= reached
+
+
+MOVED_NOTHING = (
+    lambda x: ex.conv3d(x, ex.tensor(np.ones((1, 1, 1, 1, 1)))),
+    lambda x: ex.topk(x, 3)[0],
+    lambda x: ex.local_response_norm(x, 1),
+)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3, 3, 3)])
+def test_a_composition_records_no_step_that_does_nothing(shape: tuple[int, ...]) -> None:
+    """What a function is made of is asked for only where there is work: a graph shows what was written."""
+    for call in MOVED_NOTHING:
+        graph = simplified(call(ex.tensor(np.ones(shape))))
+        assert "nothing_to_do" not in applied(graph), call
