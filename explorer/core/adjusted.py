@@ -57,7 +57,9 @@ class Adjustable(Operation, abstract=True):
 
     def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
         """Record this operation, under the policies given or else those of the scope, on expressions or arrays."""
-        operation = self if not policies and not state.policies else _adjusted(self, policies)
+        operation = (
+            self if type(policies) is tuple and not policies and not state.policies else _adjusted(self, policies)
+        )
         for operand in operands:
             if not isinstance(operand, Expr):
                 operands = as_operands(operands)

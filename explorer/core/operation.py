@@ -211,7 +211,7 @@ class Operation(metaclass=Interning):
 
     def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
         """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
-        if policies:
+        if type(policies) is not tuple or policies:
             Policies(policies, self.label)
         for operand in operands:
             if not isinstance(operand, Expr):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from explorer.core.arguments import checked
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -21,13 +22,16 @@ functions: dict[str, Callable[..., Any]] = {}
 
 
 def public(function: _Function) -> _Function:
-    """Enter a function that records expressions under its name; another module's name raises DeclarationError."""
+    """Enter a function that records expressions under its name; another module's name raises DeclarationError.
+
+    Its arguments that are annotated as numbers, truth values, strings and policies are checked when it is called.
+    """
     name = function.__name__
     if (held := functions.get(name)) and getattr(held, "__module__", None) != function.__module__:
         raise DeclarationError(
             f"a second function {name!r}", rule="a function's name is unique", fix="choose another name"
         )
-    functions[name] = function
+    function = functions[name] = checked(function)
     return function
 
 

@@ -1,4 +1,4 @@
-"""Whole numbers and tuples of them, as arguments of every function that records: one number may stand for a tuple."""
+"""Arguments that are no operands, of every function that records: numbers and tuples of them, truth values, names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.errors import ExplorerError
+from explorer.core.arguments import PLAIN
+from explorer.core.errors import ExplorerError, OperandError
 
 RANDOM = np.random.default_rng(0)
 
@@ -58,6 +59,12 @@ NO_OPERANDS = {"as_expr", "dynamic", "einsum", "getitem", "grad", "tensor"}
 
 def recording() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]]:
     """Each function with operands, and the names of its arguments that are numbers or tuples."""
+    words = ("int", "tuple", "Pair", "Padding", "Shape")
+    return functions(lambda annotation: any(word in annotation for word in words))
+
+
+def functions(wanted: Callable[[str], bool]) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]]:
+    """Each function with operands, and the names of its arguments of some annotations."""
     found = {}
     for name, call in sorted(registry.functions.items()):
         if not inspect.isfunction(call) or not call.__module__.startswith("explorer.ops") or name in NO_OPERANDS:
@@ -66,7 +73,7 @@ def recording() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str
         others = [
             key
             for key, value in [*inspect.signature(call).parameters.items()][len(operands) :]
-            if any(word in str(value.annotation) for word in ("int", "tuple", "Pair", "Padding", "Shape"))
+            if wanted(str(value.annotation))
         ]
         if others:
             found[name] = (call, operands, others)
@@ -93,6 +100,44 @@ def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
                     continue
                 except Exception as error:
                     raise AssertionError(f"{name}({arguments}): {error!r}") from error
+
+
+NONSENSE: dict[str, tuple[Any, ...]] = {
+    "bool": (np.ones(2), (1, 2), "yes", None, 2, 0.5, 1.5j, b"x", object(), float),
+    "float": (np.ones(2), (1, 2), "nonsense", None, True, 1.5j, b"x", [[1]], {"a": 1}, object(), float),
+    "float | None": (np.ones(2), (1, 2), "nonsense", True, 1.5j, b"x", object()),
+    "str": (np.ones(2), (1, 2), None, 1, b"x", object(), str),
+    "Items": (np.ones(2), "nonsense", None, 1, ex.layers.PUpdate, {"a": 1}, object()),
+}
+"""annotation → values that no argument so annotated takes"""
+PLAINLY = functions(PLAIN.__contains__)
+
+
+@pytest.mark.spec("M-O2")
+@pytest.mark.parametrize("name", PLAINLY)
+def test_a_plain_argument_of_another_type_is_refused_by_name(name: str) -> None:
+    """Numbers, truth values, strings and policies: an OperandError names the function, the argument, rule and fix."""
+    call, operands, keys = PLAINLY[name]
+    parameters = inspect.signature(call).parameters
+    lacking = [key for key in [*parameters][len(operands) :] if parameters[key].default is inspect.Parameter.empty]
+    for key in keys:
+        for value in NONSENSE[parameters[key].annotation]:
+            with pytest.raises(OperandError) as refusal:
+                call(*operands, **{**dict.fromkeys(lacking, 1), key: value})
+            assert refusal.value.given.startswith(f"{name}: {key}=")
+            assert refusal.value.rule.startswith(f"{key} must be ")
+            assert refusal.value.fix.startswith(f"{key}=")
+
+
+@pytest.mark.spec("M-O2")
+def test_plain_arguments_are_refused_by_place_too() -> None:
+    """What NumPy takes for a truth value or a number is taken: its own types, 0 and 1."""
+    with pytest.raises(OperandError, match="keepdims"):
+        ex.sum(real(2, 3), 0, "yes")
+    with pytest.raises(OperandError, match="alpha"):
+        ex.elu(real(2), np.ones(2))
+    assert ex.sum(real(2, 3), 0, np.True_).shape == ex.sum(real(2, 3), 0, 1).shape == (1, 3)
+    assert ex.elu(real(2), 2).dtype == ex.elu(real(2), np.float64(2)).dtype == np.float64
 
 
 @pytest.mark.spec("M-O2", "I-6")
