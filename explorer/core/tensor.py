@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from itertools import count
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from explorer.core.hooks import hooks
 from explorer.core.operation import Operation
 from explorer.core.origin import Place, assigned_name
 from explorer.core.registry import public
-from explorer.core.types import Array, TensorType
+from explorer.core.types import Array, TensorType, as_dtype, as_shape
 
 _tokens = count()
 
@@ -62,11 +63,27 @@ STORED = Stored()
 
 
 class Tensor(Expr):
-    """An expression that holds its value; ``name`` is what pictures call it."""
+    """An expression that holds its value; ``name`` is what pictures call it.
+
+    ``Tensor(4, 5, 6, 7, dtype=int)`` is made by its sizes, of any rank: zeros of float32, or of the dtype given, to be
+    written to. ``ex.tensor`` makes one of a value.
+    """
 
     __slots__ = ("name", "storage")
     name: str
     storage: Storage
+
+    def __new__(cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device = cpu) -> Tensor:
+        """Zeros of a shape, given size by size or as one tuple."""
+        given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in given):
+            raise OperandError(
+                f"ex.Tensor({', '.join([reprlib.repr(each) for each in shape])})",
+                rule="ex.Tensor must be given the sizes of its axes, whole numbers",
+                fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor of a value",
+            )
+        sizes, kind = as_shape(given, "ex.Tensor"), as_dtype(dtype)
+        return tensor(np.broadcast_to(converted(0, kind), sizes), name=name, device=device)
 
     @property
     def array(self) -> Array:
@@ -164,7 +181,7 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
         raise OperandError(
             f"ex.tensor({value!r}, {dtype!r}, …)",
             rule="a tensor of any rank must be made by its value; its second argument is a dtype",
-            fix=f"ex.tensor(np.zeros(({value!r}, {dtype!r}))); ex.Matrix and its like, and ex.ZeroTensor, take sizes",
+            fix=f"ex.Tensor({value!r}, {dtype!r}), with a capital T, is made by its sizes",
         )
     if type(value) is not np.ndarray:
         value = _plain(value)

@@ -7,20 +7,17 @@ from typing import Any
 import numpy as np
 
 from explorer.core.device import Device, cpu
-from explorer.core.elements import converted
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor, tensor
-from explorer.core.types import Shape, as_dtype, as_shape
+from explorer.core.types import Shape, as_shape
 from explorer.ops.structured import full, one_hot_vector, zeros
 
 
 def _of_rank(rank: int, word: str, given: tuple[Any, ...], dtype: Any, name: str, device: Device) -> Tensor:
     """By shape, where as many whole numbers as the rank are given (zeros, to be written to), else by value."""
     if rank and len(given) == rank and all(isinstance(size, (int, np.integer)) for size in given):
-        kind = as_dtype(np.float32 if dtype is None else dtype)
-        shape = as_shape(given, word)
-        return tensor(np.broadcast_to(converted(0, kind), shape), name=name, device=device)
+        return Tensor(*given, dtype=np.float32 if dtype is None else dtype, name=name, device=device)
     if not 1 <= len(given) <= 2 or (len(given) == 2 and dtype is not None):
         sizes = ", ".join(["10"] * rank)
         raise OperandError(
@@ -33,7 +30,7 @@ def _of_rank(rank: int, word: str, given: tuple[Any, ...], dtype: Any, name: str
         raise OperandError(
             f"{word} of a value of shape {made.shape}",
             rule=f"a {word} has rank {rank}",
-            fix="use ex.tensor for any rank",
+            fix="use ex.tensor for a value of any rank, ex.Tensor for any number of sizes",
         )
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.names.entry import Entry, Said, Sections
 
 DATA: dict[str, Entry] = {
-    "Tensor<Elem, Device, Dim>": "tensor",
+    "Tensor<Elem, Device, Dim>": "Tensor",
     "Scalar": "Scalar",
     "Vector": "Vector",
     "Matrix": "Matrix",

@@ -121,6 +121,30 @@ def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shap
         make(*shape, 3, 4)
 
 
+@pytest.mark.spec("M-D1", "M-D11")
+@pytest.mark.parametrize("shape", [(), (10,), (10, 20), (4, 5, 6, 7), (2, 1, 3, 0, 2, 2)])
+def test_a_tensor_of_any_rank_is_made_by_its_sizes(shape: tuple[int, ...]) -> None:
+    """Tensor<int, CPU, 4>(4, 5, 6, 7) is ex.Tensor(4, 5, 6, 7, dtype=int): zeros, to be written to."""
+    for made in (ex.Tensor(*shape, dtype=int), ex.Tensor(shape, dtype=int)):
+        assert type(made) is ex.Tensor
+        assert (made.shape, made.dtype, made.device) == (shape, np.dtype(int), ex.cpu)
+        assert not made.array.any()
+        made[...] = 3
+        assert (ex.evaluate(made + 1) == 4).all()
+    assert ex.Tensor(*shape).dtype == np.float32
+    assert ex.Tensor(*shape, name="w").label == "w"
+    assert ex.Tensor(*shape, dtype=fixed.dtype).dtype == fixed.dtype
+
+
+@pytest.mark.spec("M-D1", "M-O2")
+@pytest.mark.parametrize("given", [([1.0, 2.0],), (2.5,), (2, "3"), (True, 2), (np.ones(3),), (2, -1)])
+def test_sizes_that_are_none_are_refused(given: tuple[object, ...]) -> None:
+    """A value is no size: the error says how sizes are given."""
+    with pytest.raises(ex.ExplorerError) as refusal:
+        ex.Tensor(*given)
+    assert refusal.value.rule
+
+
 @pytest.mark.spec("M-D11")
 def test_a_scalars_value_is_converted() -> None:
     """A scalar's value is converted to the element type."""
@@ -703,7 +727,6 @@ def test_copies_between_devices_are_seen() -> None:
     assert "to cpu" in plan.recording.nodes.label
     told = {plan.recording.type_text(node) for node in range(len(plan.recording.nodes))}
     assert {"2 float64 on conformance", "2 float64"} <= told
-    assert here.to_device(ex.cpu) is here
     (value,), taken = decisions(here.to_device(there).to_device(ex.cpu) + 1)
     assert value.tolist() == [2.0, 3.0]
     assert "CopiedBack" in {decision.link for decision in taken}
