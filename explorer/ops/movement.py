@@ -99,9 +99,7 @@ class BroadcastTo(Movement):
         return np.broadcast_to(x, self.shape)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        from_front = len(self.shape) - x.ndim
-        repeated = [from_front + i for i, size in enumerate(x.shape) if size == 1 and self.shape[from_front + i] != 1]
-        return (base.reshape(g.sum(axis=(*range(from_front), *repeated)), x.shape) if g.shape != x.shape else g,)
+        return (base.sum_to(g, x.shape),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         ones = (1,) * (len(self.shape) - (x.ndim - 1))
