@@ -8,6 +8,7 @@ from explorer.core.registry import functions
 
 if TYPE_CHECKING:
     from explorer.core.expr import Expr
+    from explorer.core.policy import Items
 
 
 def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
@@ -152,13 +153,13 @@ class Operators:
     def __getitem__(self, index: Any) -> Expr:
         return _apply("getitem", self, index)
 
-    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
         """The sum over ``axis``, over all axes for None."""
-        return _apply("sum", self, axis=axis, keepdims=keepdims)
+        return _apply("sum", self, axis=axis, keepdims=keepdims, policies=policies)
 
-    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
         """The mean over ``axis``, over all axes for None."""
-        return _apply("mean", self, axis=axis, keepdims=keepdims)
+        return _apply("mean", self, axis=axis, keepdims=keepdims, policies=policies)
 
     def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
         """The maximum over ``axis``, over all axes for None."""

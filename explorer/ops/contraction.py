@@ -8,6 +8,7 @@ from typing import Any
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
+from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types import normalize_axis, whole
 from explorer.ops.base import reshape
@@ -16,7 +17,7 @@ from explorer.ops.movement import transpose
 
 
 @public
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Expr:
+def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
     """Σ over ``axes``: the last k of a with the first k of b for a number k (MetaNN: Dot), or a pair of axes of each.
 
     The result has a's other axes, then b's. Raises OperandError where axes that meet have other sizes.
@@ -37,17 +38,17 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Expr:
     shape_b = tuple([b.shape[axis] for axis in rest_b])
     left = reshape(_ordered(a, rest_a + of_a), (math.prod(shape_a), inner))
     right = reshape(_ordered(b, of_b + rest_b), (inner, math.prod(shape_b)))
-    return reshape(matmul(left, right), shape_a + shape_b)
+    return reshape(matmul(left, right, policies=policies), shape_a + shape_b)
 
 
 @public
-def dot(a: Any, b: Any) -> Expr:
+def dot(a: Any, b: Any, *, policies: Items = ()) -> Expr:
     """a's last axis with b's second last, or its only one, as NumPy has it; a scalar multiplies."""
     a, b = as_operands((a, b))
     if not a.ndim or not b.ndim:
         product: Expr = a * b
         return product
-    return tensordot(a, b, ((-1,), (-2 if b.ndim > 1 else 0,)))
+    return tensordot(a, b, ((-1,), (-2 if b.ndim > 1 else 0,)), policies=policies)
 
 
 def _ordered(x: Expr, axes: tuple[int, ...]) -> Expr:

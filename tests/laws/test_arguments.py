@@ -11,8 +11,10 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
+from explorer.core.adjusted import Adjusted
 from explorer.core.arguments import PLAIN
 from explorer.core.errors import ExplorerError, OperandError
+from explorer.core.graph import reachable
 
 RANDOM = np.random.default_rng(0)
 
@@ -153,3 +155,29 @@ def test_one_number_stands_for_every_axis() -> None:
         once = getattr(ex, name)(*operands, **{key: 1})
         each = getattr(ex, name)(*operands, **{key: (1,) * rank})
         np.testing.assert_array_equal(ex.evaluate(once), ex.evaluate(each), err_msg=f"{name} {key}")
+
+
+@pytest.mark.spec("M-L11")
+@pytest.mark.parametrize(
+    ("write", "plain"),
+    [
+        (lambda x, p: x.sum(policies=p), lambda x: x.sum()),
+        (lambda x, p: x.mean(0, policies=p), lambda x: x.mean(0)),
+        (lambda x, p: ex.tensordot(x, x, ((0,), (0,)), policies=p), lambda x: ex.tensordot(x, x, ((0,), (0,)))),
+        (lambda x, p: ex.dot(x, x.T, policies=p), lambda x: ex.dot(x, x.T)),
+    ],
+    ids=["x.sum", "x.mean", "tensordot", "dot"],
+)
+def test_policies_reach_the_operation_that_reads_them(write: Any, plain: Any) -> None:
+    """As in the scope around the call: accumulated in float64, which single precision alone is not."""
+    policy = ex.PAccumulateIn("float64")
+    x = ex.tensor(np.array([[1e8, 1.0, -1e8], [3.0, 1e-3, 7.0]], np.float32))
+    with ex.policies(policy):
+        scoped = plain(x)
+    given = write(x, [policy])
+    assert {type(node.operation) for node in reachable([given])} == {
+        type(node.operation) for node in reachable([scoped])
+    }
+    assert any(isinstance(node.operation, Adjusted) for node in reachable([given]))
+    assert not any(isinstance(node.operation, Adjusted) for node in reachable([plain(x)]))
+    np.testing.assert_array_equal(ex.evaluate(given), ex.evaluate(scoped))
