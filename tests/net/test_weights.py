@@ -86,6 +86,6 @@ def test_weights_of_an_absent_file_are_all_replaced_or_it_is_missed(tmp_path: Pa
     image = np.zeros((1, 1, 8, 8), np.float32)
     for name, attribute in names:
         with pytest.raises(ex.FileError, match=r"n\.bin: the file is absent"):
-            net.run(image)
+            net.init()
         net[name].weights[attribute] = whole[name].weights[attribute]
     np.testing.assert_array_equal(net.run(image), whole.run(image))
