@@ -201,6 +201,12 @@ def test_pairs_that_are_known_hold_the_sequences_together() -> None:
     assert list(align(range(5), range(7), pairs, keys)) == [(1, 2), (3, 4)]
 
 
+def test_a_known_pair_that_crosses_others_does_not_part_what_stands_between_them() -> None:
+    """Of known pairs those that stand in one order hold the sequences; a node that moved is passed over."""
+    keys = (lambda at: "add", lambda at: "add")
+    assert list(align(range(4), range(4), {0: 1, 1: 2, 3: 0}, keys)) == [(2, 3)]
+
+
 def test_a_large_gap_is_aligned_in_linear_time() -> None:
     """Thousands of equal nodes in a row are paired in order, without looking at each pair of them."""
     count = 20_000
