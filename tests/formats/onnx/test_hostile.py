@@ -76,6 +76,14 @@ def test_wrong_places_of_weights(tmp_path: Path, entries: dict[str, str], said: 
         opened(outside(tmp_path, location="w.bin", **entries), tmp_path)
 
 
+@pytest.mark.parametrize("stored", [{"raw_data": x.tobytes()}, {"float_data": x.tolist()}])
+def test_tensors_in_segments_are_refused(tmp_path: Path, stored: dict[str, object]) -> None:
+    """A tensor of which the file holds a part is refused by name: its elements are not those that are there."""
+    segment = TensorProto.Segment(begin=0, end=3)
+    with pytest.raises(ex.FileError, match=r"tensor 'w' is stored in segments\n.*must be stored whole"):
+        opened(plus(segment=segment, **stored), tmp_path)
+
+
 def _twice_produced() -> ModelProto:
     return model([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], {"x": (FLOAT, [3])}, ["y"])
 
