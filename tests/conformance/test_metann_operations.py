@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -324,6 +325,7 @@ def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> No
 @pytest.mark.spec("M-O6")
 def test_an_int_matrix_plus_a_half() -> None:
     """Python's numbers are weak, as in NumPy 2: an int matrix + 0.5 is float64, a float32 one stays float32."""
+    assert "float64, as in NumPy 2" in (Path(__file__).parents[2] / "assets" / "metann.md").read_text(encoding="utf-8")
     for dtype, number, expected in (
         (np.int32, 0.5, np.float64),
         (np.int32, 2, np.int32),
