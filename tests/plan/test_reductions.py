@@ -235,3 +235,15 @@ def test_images_that_lie_pixel_by_pixel_are_reduced_as_they_lie() -> None:
     planned = plan([ex.mean(ex.tanh(hidden) * 2.0, (2, 3)), hidden.sum()])
     (kernel,) = [kernel for kernel in planned.schedule.kernels if len(kernel.nodes) == 3]
     assert cutting_of(kernel).order == (0, 2, 3, 1)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(("dtype", "same"), [("float64", True), ("int64", False), ("float32", True)])
+def test_bits_are_promised_only_where_nothing_is_converted_as_it_is_summed(dtype: str, same: bool) -> None:
+    """NumPy converts what it reads piece by piece, and its pairwise summation then halves other runs."""
+    values = ex.broadcast_to(ex.tensor(np.ones(1, dtype)), (1 << 22,))
+    held = ex.EvalPlan()
+    held.register(ex.absolute(values).mean())
+    (decision,) = [decision for decision in held.prepare().recording.decisions if decision.link == "Prologue"]
+    assert decision.facts["parts"]
+    assert decision.facts["same_bits"] is same
