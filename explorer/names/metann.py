@@ -22,8 +22,8 @@ DATA: dict[str, Entry] = {
     "ElementType": "Expr.dtype",
     "ElementType of an int matrix + 0.5": Said(
         "MetaNN converts the number to the matrix's element type: int. Here it is float64, as in NumPy 2: a Python "
-        "number keeps the element type beside it only where its kind has a place there (an int in int, either in float32); "
-        "x + int(0.5) is MetaNN's"
+        "number keeps the element type beside it only where its kind has a place there (an int in int, either in "
+        "float32); x + int(0.5) is MetaNN's"
     ),
     "DeviceType": "Expr.device",
     "IsScalar": "is_scalar",
