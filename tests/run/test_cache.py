@@ -259,7 +259,7 @@ def test_structures_that_differ_in_one_thing_have_programs_of_their_own(name: st
             assert value.dtype == root.dtype
 
 
-@pytest.mark.spec("P-10", "N-13")
+@pytest.mark.spec("P-10")
 def test_a_value_that_is_given_at_the_run_is_that_of_this_run() -> None:
     """A graph with parameters is no structure: a program that is there would hold another run's values."""
 
