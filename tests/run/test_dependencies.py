@@ -118,5 +118,5 @@ def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken
     memory, owners = Memory(), [-1] * 20
     for number, (start, size) in enumerate(taken):
         found = memory.take(start, size, number)
-        assert sorted(found) == sorted({owner for owner in owners[start : start + size] if owner >= 0})
+        assert set(found) == {owner for owner in owners[start : start + size] if owner >= 0}
         owners[start : start + size] = [number] * size
