@@ -119,6 +119,10 @@ def _check_decisions(recording: Recording) -> None:
         _rows("groups.members", group.members, "nodes", nodes)
 
 
+_MOST = 1 << 1000
+"""what a number with a unit stays below, so that it can be told in larger units"""
+
+
 def _check_fact(name: str, fact: Any, nodes: int) -> None:
     field = f"decisions.facts[{spoken(name)}]"
     waiting = [(fact, 0)]
@@ -133,7 +137,7 @@ def _check_fact(name: str, fact: Any, nodes: int) -> None:
                     f'recording field recording.{field}: expected {{"node": id}} where a fact is an object'
                 )
             _rows(field, (value["node"],), "nodes", nodes)
-        elif name.endswith(_UNITS) and type(value) not in (int, float):
+        elif name.endswith(_UNITS) and (type(value) not in (int, float) or abs(value) >= _MOST):
             raise ValueError(
                 f"recording field recording.{field}: expected a number, for its unit, found {spoken(value)}"
             )

@@ -132,3 +132,12 @@ def test_a_number_is_finite_in_a_plain_form_too(text: str, number: float) -> Non
     plain["run"]["micros"] = number
     with pytest.raises(ValueError, match="micros: expected a number"):
         from_json(plain)
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400), [1, 10**400]])
+def test_a_fact_with_a_unit_is_a_number_that_can_be_told(text: str, number: Any) -> None:
+    """Bytes of hundreds of digits are refused when a recording is read, by the name of their fact."""
+    recording = json.loads(text)
+    recording["decisions"][0]["facts"]["saved_bytes"] = number
+    with pytest.raises(ValueError, match="saved_bytes"):
+        from_json(recording)
