@@ -17,7 +17,6 @@ from explorer.formats.onnx.operators.values import first, given, members, word
 from explorer.net.context import OperatorContext
 from explorer.ops import base
 from explorer.ops.arithmetic import add_n, maximum, minimum, where
-from explorer.ops.movement import cast
 from explorer.ops.predicates import isinf, isnan
 from explorer.ops.rounding import floor_divide, fmod, left_shift, remainder, right_shift
 from explorer.ops.structured import full
@@ -124,13 +123,13 @@ def mean(op: OperatorContext) -> Expr:
 @operator("Cast")
 def cast_(op: OperatorContext) -> Expr:
     """The elements in another dtype."""
-    return cast(given(op, "input"), dtype_of(op, "to"))
+    return base.cast(given(op, "input"), dtype_of(op, "to"))
 
 
 @operator("CastLike")
 def cast_like(op: OperatorContext) -> Expr:
     """The elements in the dtype of another operand."""
-    return cast(given(op, "input"), given(op, "target_type").dtype)
+    return base.cast(given(op, "input"), given(op, "target_type").dtype)
 
 
 @operator("IsNaN")

@@ -27,7 +27,8 @@ from explorer.formats.onnx.operators.values import (
 from explorer.formats.ranges import range_length
 from explorer.net.context import OperatorContext
 from explorer.ops.arrangement import pixel_shuffle, pixel_unshuffle, tile, tril, triu
-from explorer.ops.movement import broadcast_to, reshape, transpose
+from explorer.ops.base import broadcast_to
+from explorer.ops.movement import reshape, transpose
 from explorer.ops.structured import full
 
 

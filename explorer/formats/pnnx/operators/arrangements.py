@@ -12,9 +12,10 @@ from explorer.formats.pnnx.operators.arguments import integer, integers, value
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.arrangement import flip, moveaxis, repeat, roll, tile
+from explorer.ops.base import broadcast_to
 from explorer.ops.joining import concatenate
 from explorer.ops.lookup import take
-from explorer.ops.movement import broadcast_to, expand_dims
+from explorer.ops.movement import expand_dims
 
 
 @file_operator("torch.flip", "Tensor.flip", "aten::flip")

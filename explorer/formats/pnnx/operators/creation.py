@@ -16,7 +16,7 @@ from explorer.formats.pnnx.operators.arguments import integers, value
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.formats.ranges import range_length
 from explorer.net.context import OperatorContext
-from explorer.ops.movement import cast
+from explorer.ops.base import cast
 from explorer.ops.structured import full
 
 _DTYPES = {

@@ -14,7 +14,7 @@ from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.registry import function
 from explorer.core.types import normalize_axis
-from explorer.ops.movement import cast
+from explorer.ops.base import cast
 
 _WORDS: Mapping[str, str] = {
     "abs": "absolute", "neg": "negative", "round": "round_half_even", "sub": "subtract", "mul": "multiply",

@@ -13,8 +13,9 @@ from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.context import OperatorContext
 from explorer.ops.activation import clip
 from explorer.ops.arithmetic import where
+from explorer.ops.base import broadcast_to
 from explorer.ops.joining import concatenate, stack
-from explorer.ops.movement import broadcast_to, expand_dims, reshape, squeeze, transpose
+from explorer.ops.movement import expand_dims, reshape, squeeze, transpose
 
 
 @file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
