@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -18,8 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PARTS = ("explorer", "tests", "assets", "notebooks", "pyproject.toml", "README.md", "FEATURES.md", "CHANGELOG.md")
 TIMEOUT = 300
-"""seconds after which a mutant counts as killed: its tests do not end"""
+"""seconds after which a mutant counts as killed, its tests not ending, unless they take a third of that without it"""
+LONGEST = 1800
+"""seconds that tests may take without a mutant"""
 _KILLED, _SURVIVED = 1, 0
+_FAILED = ("FAILED", "ERROR")
 
 
 @dataclass(frozen=True)
@@ -61,32 +66,48 @@ class Verdict:
     """the test that failed, or the last lines of a run that broke"""
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """A run of tests without a mutant: how it failed, "" where all passed, and how long it took."""
+
+    failure: str
+    seconds: float
+
+
 class Copy:
     """A copy of the project in a folder of its own, on which one mutant is tried at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: Path) -> None:
         self.folder = folder
         for part in PARTS:
-            source, target = ROOT / part, folder / part
+            source, target = root / part, folder / part
             if source.is_dir():
                 shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
             elif source.exists():
                 shutil.copy2(source, target)
         compileall.compile_dir(folder / "explorer", quiet=2)
 
-    def attempt(self, mutant: Mutant) -> Verdict:
-        """Apply a mutant, run its tests until one fails, and restore the file."""
+    def baseline(self, tests: Sequence[str]) -> Baseline:
+        """Run tests as the code stands."""
+        begin = time.monotonic()
+        status, output = self._run(tests, LONGEST)
+        return Baseline("" if status == _SURVIVED else _failure(output), time.monotonic() - begin)
+
+    def attempt(self, mutant: Mutant, baseline: Baseline) -> Verdict:
+        """Apply a mutant, run its tests until one fails, and restore the file; no test that fails anyway kills it."""
+        if baseline.failure:
+            return Verdict(mutant, "broken", f"fails without the mutant: {baseline.failure}")
         path = self.folder / mutant.file
         whole = path.read_text(encoding="utf-8")
         path.write_text(mutant.applied(whole), encoding="utf-8")
         self._forget_compiled(path)
         try:
-            return self._verdict(mutant, *self._run(mutant.tests))
+            return self._verdict(mutant, *self._run(mutant.tests, max(TIMEOUT, 3 * baseline.seconds)))
         finally:
             path.write_text(whole, encoding="utf-8")
             self._forget_compiled(path)
 
-    def _run(self, tests: Sequence[str]) -> tuple[int, str]:
+    def _run(self, tests: Sequence[str], limit: float) -> tuple[int, str]:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["--hypothesis-profile", "first", *tests]
         settings = {
@@ -104,22 +125,22 @@ class Copy:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=TIMEOUT,
+                timeout=limit,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return _KILLED, f"no end after {TIMEOUT} s"
+            return _KILLED, f"no end after {limit:.0f} s"
         return run.returncode, run.stdout + run.stderr
 
     @staticmethod
     def _verdict(mutant: Mutant, status: int, output: str) -> Verdict:
-        lines = output.strip().splitlines()
         if status == _SURVIVED:
             return Verdict(mutant, "survived")
-        failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-        if status == _KILLED or (failed and status == 2):  # 2: the mutant breaks the import of a test file
-            return Verdict(mutant, "killed", (failed or lines or [""])[-1])
-        return Verdict(mutant, "broken", "\n".join(lines[-5:]))
+        failure = _failure(output)
+        # 2: the mutant breaks the import of a test file
+        if status == _KILLED or (status == 2 and failure.startswith(_FAILED)):
+            return Verdict(mutant, "killed", failure)
+        return Verdict(mutant, "broken", "\n".join(output.strip().splitlines()[-5:]))
 
     @staticmethod
     def _forget_compiled(path: Path) -> None:
@@ -127,24 +148,49 @@ class Copy:
             compiled.unlink()
 
 
+def _failure(output: str) -> str:
+    """The line of pytest's output that names the last test that failed, else the output's last line."""
+    lines = output.strip().splitlines() or ["no output"]
+    return ([line for line in lines if line.startswith(_FAILED)] or lines)[-1]
+
+
+class Baselines:
+    """The runs of tests without a mutant, each set of tests once."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[tuple[str, ...], threading.Lock] = {}
+        self._known: dict[tuple[str, ...], Baseline] = {}
+
+    def of(self, tests: tuple[str, ...], copy: Copy) -> Baseline:
+        """Return the run of these tests; the first who asks runs them on his copy, others wait for it."""
+        with self._guard:
+            lock = self._locks.setdefault(tests, threading.Lock())
+        with lock:
+            if tests not in self._known:
+                self._known[tests] = copy.baseline(tests)
+            return self._known[tests]
+
+
 @contextmanager
-def copies(count: int) -> Iterator[queue.Queue[Copy]]:
+def copies(count: int, root: Path = ROOT) -> Iterator[queue.Queue[Copy]]:
     """Make copies of the project, removed at the end."""
     with tempfile.TemporaryDirectory(prefix="explorer-mutants-") as name:
         free: queue.Queue[Copy] = queue.Queue()
         for number in range(count):
-            free.put(Copy(Path(name) / str(number)))
+            free.put(Copy(Path(name) / str(number), root))
         yield free
 
 
-def attempts(mutants: Sequence[Mutant], jobs: int) -> Iterator[Verdict]:
+def attempts(mutants: Sequence[Mutant], jobs: int, root: Path = ROOT) -> Iterator[Verdict]:
     """Try mutants, so many at a time; yields verdicts as they come."""
-    with copies(jobs) as free, ThreadPoolExecutor(jobs) as pool:
+    baselines = Baselines()
+    with copies(jobs, root) as free, ThreadPoolExecutor(jobs) as pool:
 
         def attempt(mutant: Mutant) -> Verdict:
             copy = free.get()
             try:
-                return copy.attempt(mutant)
+                return copy.attempt(mutant, baselines.of(mutant.tests, copy))
             finally:
                 free.put(copy)
 

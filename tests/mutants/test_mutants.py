@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+from pathlib import Path
 
 import pytest
 
-from tests.mutants.bench import ROOT, attempts
+from tests.mutants.bench import ROOT, Mutant, attempts
 from tests.mutants.catalogue import CATALOGUE, named, named_in, package_of
 from tests.mutants.sampling import changes
 
@@ -42,6 +43,50 @@ def test_drawn_changes_are_code_that_differs() -> None:
     for change in found:
         assert text[change.place :].startswith(change.old)
         ast.parse(text[: change.place] + change.new + text[change.place + len(change.old) :])
+
+
+CONFTEST = """
+from hypothesis import settings
+settings.register_profile("first", deadline=None)
+"""
+DOUBLE_TEST = """
+from explorer.double import double
+with open({log!r}, "a") as file:
+    file.write("run ")
+
+def test_double():
+    assert double(3) == {expected}
+"""
+
+
+def test_only_tests_that_pass_without_a_mutant_kill_it(tmp_path: Path) -> None:
+    """Tests that fail anyway, or are not there, leave a mutant untried; each set of tests runs once without one."""
+    root = tmp_path / "project"
+    for folder in ("explorer", "tests"):
+        (root / folder).mkdir(parents=True)
+    (root / "explorer" / "__init__.py").write_text("", encoding="utf-8")
+    (root / "explorer" / "double.py").write_text("def double(x):\n    return 2 * x\n", encoding="utf-8")
+    (root / "tests" / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    for name, expected in {"right": "6", "wrong": "7", "blind": "double(3)"}.items():
+        code = DOUBLE_TEST.format(log=str(tmp_path / name), expected=expected)
+        (root / "tests" / f"test_{name}.py").write_text(code, encoding="utf-8")
+
+    def mutant(new: str, name: str) -> Mutant:
+        return Mutant(f"{name} {new}", "explorer/double.py", "2 * x", new, (f"tests/test_{name}.py",))
+
+    mutants = [mutant("3 * x", "right"), mutant("x", "right")]
+    mutants += [mutant("3 * x", name) for name in ("wrong", "blind", "missing")]
+    verdicts = {verdict.mutant.name: verdict for verdict in attempts(mutants, 1, root)}
+    assert {name: verdict.outcome for name, verdict in verdicts.items()} == {
+        "right 3 * x": "killed",
+        "right x": "killed",
+        "wrong 3 * x": "broken",
+        "blind 3 * x": "survived",
+        "missing 3 * x": "broken",
+    }
+    assert "tests/test_wrong.py::test_double" in verdicts["wrong 3 * x"].told
+    counts = {name: (tmp_path / name).read_text().count("run") for name in ("right", "wrong", "blind")}
+    assert counts == {"right": 1 + 2, "wrong": 1, "blind": 1 + 1}
 
 
 @pytest.mark.soak
