@@ -121,6 +121,29 @@ def test_a_step_of_ones_own_has_several_states_and_inputs_that_stay() -> None:
     assert gradients["previous_product"] == 30
 
 
+class Weighed(layers.Layer):
+    """A running sum of what comes, weighed by a second sequence."""
+
+    inputs = ("input", "weight", "previous")
+    outputs = ("output",)
+
+    def forward(self, input: ex.Expr, weight: ex.Expr, previous: ex.Expr) -> ex.Expr:
+        return previous + weight * input
+
+
+@pytest.mark.parametrize("lengths", [(3, 2), (2, 3), (1, 4), (0, 0)])
+def test_sequences_have_one_length(lengths: tuple[int, int]) -> None:
+    """Sequences that end at different steps, or have none, are refused; nothing is kept to be fed backward."""
+    layer = layers.Recurrent(
+        "r", {}, policies=[layers.RecurrentPolicy.step(Weighed), layers.PFeedbackOutput], train=True
+    )
+    with pytest.raises(ex.OperandError, match=f"lengths input {lengths[0]}, weight {lengths[1]} "):
+        layer(input=np.ones(lengths[0]), weight=np.ones(lengths[1]), previous=np.array(0.0))
+    layer.neutral_invariant()
+    found = layer(input=np.array([2.0, 3.0]), weight=np.array([10.0, 1.0]), previous=np.array(0.0))
+    np.testing.assert_array_equal(ex.evaluate(found), [20, 23])
+
+
 def test_long_sequences_need_no_recursion_and_grow_linearly() -> None:
     """A sequence of 1000 steps is recorded, fed back and evaluated; what is recorded grows as the sequence does."""
     sizes = []

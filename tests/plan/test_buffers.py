@@ -305,6 +305,31 @@ def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, length
         assert kernel.scratch_offset + kernel.scratch <= schedule.arena
 
 
+@pytest.mark.spec("P-8", "P-11")
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+@pytest.mark.parametrize("sums", [1, 2])
+@pytest.mark.parametrize("rows", [(8, 64, 128, 256, 512, 1024), (1024, 8, 2048, 64, 512, 4096)])
+def test_packed_results_lie_beside_scratch_memory_until_its_kernel_has_ended(
+    rows: tuple[int, ...], sums: int, lanes: int
+) -> None:
+    """Results of several sizes are packed while long reductions run in other lanes: none lies on their scratch."""
+    random = np.random.default_rng(0)
+    long = ex.tensor(np.ones(1 << 20))
+    x = ex.tensor(random.normal(size=64))
+    for count in rows:
+        x = ex.tensor(random.normal(size=(count, x.size))) @ x
+    planned = plan(
+        [ex.tensor(random.normal(size=(1, x.size))) @ x, *[ex.sin(long * (2.0 + n)).sum() for n in range(sums)]],
+        Options(lanes=lanes, without=("group",)),
+    )
+    schedule = planned.schedule
+    assert [choice for choice in planned.graph.choices if choice.code == "packed"]
+    assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == sums
+    beside = [kernel for index, kernel in enumerate(schedule.kernels) if kernel.scratch and kernel.until > index]
+    assert bool(beside) == (lanes > 1)
+    check(schedule)
+
+
 @pytest.mark.spec("P-8")
 def test_what_a_view_that_is_asked_for_shows_is_not_used_again() -> None:
     """Nor by a later kernel, nor by the next run of the program: it is handed to the user."""
