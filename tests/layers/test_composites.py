@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -57,6 +58,45 @@ def chain(length: int) -> layers.Composite:
             return {f"s{index}": {"features": 2} for index in range(length)}
 
     return Chain("chain", policies=BOTH, train=True)
+
+
+@pytest.mark.spec("M-L13")
+@pytest.mark.parametrize("before", [(), ("s0",), ("s1",), ("s2",), ("s0", "s2"), ("s0", "s1", "s2", "s3")])
+def test_gradients_come_back_to_what_updates_however_far(before: tuple[str, ...]) -> None:
+    """Of four sublayers any may update: each behind the first of these feeds back, also where it has no parameters."""
+    kinds = (layers.Bias, layers.Tanh, layers.Bias, layers.Sigmoid)
+    names = ("s0", "s1", "s2", "s3")
+
+    class Mixed(layers.Composite):
+        topology = Topology(
+            InConnect("input", "s0", "input"),
+            *[Sublayer(name, kind) for name, kind in zip(names, kinds, strict=True)],
+            *[InternalConnect(one, "output", two, "input") for one, two in itertools.pairwise(names)],
+            OutConnect("s3", "output", "output"),
+        )
+
+        def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+            return {"s0": {"features": 2}, "s2": {"features": 2}}
+
+    chosen = [layers.Sub(name, layers.PUpdate) for name in before]
+    layer = Mixed("m", policies=[*chosen, layers.ParameterPolicy.dtype(np.float64)], train=True)
+    layer.init(layers.Initializer(filler=layers.Uniform(-1.0, 1.0), seed=1))
+    updating = [name for name in ("s0", "s2") if name in before]
+    first = names.index(updating[0]) if updating else len(names)
+    assert [each.sublayer for each in layer.feedback if each.needed] == list(names[first + 1 :])
+    x = np.array([0.3, -0.7])
+    layer(x)
+    layer.feed_backward(np.ones(2))
+    collector = layers.GradCollector()
+    layer.grad_collect(collector)
+    found = {parameter.name: ex.evaluate(gradient) for parameter, gradient in collector}
+    held = layer.save_weights()
+    assert list(found) == [f"m/{name}/parameter" for name in updating]
+    inner = np.tanh(x + held["m/s0/parameter"])
+    y = 1 / (1 + np.exp(-(inner + held["m/s2/parameter"])))
+    expected = {"m/s2/parameter": y * (1 - y), "m/s0/parameter": y * (1 - y) * (1 - inner**2)}
+    for name, gradient in found.items():
+        np.testing.assert_allclose(gradient, expected[name], rtol=1e-12)
 
 
 def nested(depth: int) -> layers.Composite:

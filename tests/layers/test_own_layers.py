@@ -101,6 +101,8 @@ def test_attributes_that_differ_inside_keep_layers_apart(one: Any, other: Any) -
 
     assert Kept("one").function is not Kept("other").function
     assert Kept("one").function is Kept("one").function
+    assert Kept("one").blueprint != Kept("other").blueprint
+    assert Kept("one").blueprint == Kept("one").blueprint
 
 
 def test_a_layer_class_that_is_declared_again_is_another() -> None:

@@ -76,6 +76,30 @@ def test_without_gradients_through_time_no_step_feeds_the_one_before() -> None:
     assert not nothing.feedback[0].needed
 
 
+def test_layers_whose_steps_are_equal_share_nothing_where_they_run_otherwise_in_time() -> None:
+    """One step, given its own policies, inside layers of other axes, or without gradients through time."""
+    step = layers.Sub("step", layers.PEnableBptt, layers.RecurrentPolicy.axis(0))
+    through, within, turned, again = (
+        recurrent("before", mode, layers.RecurrentPolicy.axis(axis), step, layers.PUpdate)
+        for mode, axis in (("through", 0), ("within", 0), ("through", 1), ("through", 0))
+    )
+    assert through["step"].blueprint == within["step"].blueprint == turned["step"].blueprint
+    assert len({through.function, within.function, turned.function}) == 3
+    assert again.function is through.function
+    x, h = np.random.default_rng(0).normal(size=(2, 2, 3)), np.zeros((2, 4))
+    slopes = []
+    for layer in (through, within, again):
+        layer.init(layers.Initializer(filler=layers.VarScale(), seed=3))
+        layer(x, h)
+        layer.feed_backward(np.ones((2, 2, 4)))
+        collector = layers.GradCollector()
+        layer.grad_collect(collector)
+        slopes.append({parameter.name: ex.evaluate(gradient) for parameter, gradient in collector})
+    name = "r/step/candidate_input/parameter"
+    assert not np.allclose(slopes[0][name], slopes[1][name])
+    np.testing.assert_array_equal(slopes[0][name], slopes[2][name])
+
+
 def test_axes_of_time_are_chosen_by_policy() -> None:
     """The axis of time is a policy, for all sequences or by port, counted from the front or the back."""
     x, h = np.random.default_rng(0).normal(size=(5, 2, 3)), np.zeros((2, 4))
