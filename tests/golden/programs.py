@@ -1,4 +1,4 @@
-"""Small programs whose recordings are kept as text and JSON: what a plan decides about them is meant to stay."""
+"""Small programs whose recordings are kept: what a plan decides about them is meant to stay."""
 
 from __future__ import annotations
 
@@ -95,15 +95,3 @@ def recorded(name: str) -> ex.Recording:
     for root in roots:
         plan.register(root)
     return plan.prepare().recording
-
-
-def plain(recording: ex.Recording) -> dict[str, Any]:
-    """A recording as JSON, without what differs from run to run: the times that planning took, lines of links."""
-    from explorer.record import to_json
-
-    found = to_json(recording)
-    for stage in found["stages"]:
-        stage["micros"] = 0.0
-    for decision in found["decisions"]:
-        decision["location"] = decision["location"].rsplit(":", 1)[0]
-    return found
