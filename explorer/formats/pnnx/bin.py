@@ -205,7 +205,7 @@ def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArra
             rule=f"the definition declares {reference.shape} of {reference.dtype}",
             fix="declare the weight as it is, or convert the array",
         )
-    dense = np.ascontiguousarray(array)
+    dense = np.ascontiguousarray(array, np.dtype(wanted))
     if reference.dtype == "bfloat16":
         bits = dense.view(np.uint32)
         if np.any(bits & 0xFFFF):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,44 @@ def test_weights_that_do_not_fit_are_refused_and_leave_no_file(
     with pytest.raises(FileError, match=given_words):
         pnnx.save(one(operator, **weights), tmp_path / "m.param")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int16", "complex64"])
+@pytest.mark.parametrize(
+    "arranged",
+    [
+        lambda w: w,
+        np.asfortranarray,
+        lambda w: np.repeat(w, 2, axis=1)[:, ::2],
+        lambda w: w[::-1].copy()[::-1],
+        lambda w: w.astype(w.dtype.newbyteorder(">")),
+        lambda w: w.astype(w.dtype.newbyteorder("<")),
+    ],
+    ids=["row-major", "column-major", "strided", "reversed", "big-endian", "little-endian"],
+)
+def test_weights_are_written_alike_however_they_lie_in_memory(
+    arranged: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], dtype: str, tmp_path: Path
+) -> None:
+    weight = array(WeightReference("w", (4, 3), dtype))
+    operator = OperatorDefinition("t", "a", (), ("y",), weights={"w": WeightReference("w", (4, 3), dtype)})
+    pnnx.save(one(operator, w=arranged(weight)), tmp_path / "m.param")
+    np.testing.assert_array_equal(pnnx.read(tmp_path / "m.param").weight("a", "w"), weight, strict=True)
+
+
+def test_a_weight_of_bfloat16_loses_no_bit(tmp_path: Path) -> None:
+    """The upper half of a float32 is written as it is; a lower half with any bit set is refused."""
+    operator = OperatorDefinition("t", "a", (), ("y",), weights={"w": WeightReference("w", (32,), "bfloat16")})
+    for bit in range(32):
+        bits = np.zeros(32, np.uint32)
+        bits[bit] = 1 << bit
+        net = one(operator, w=bits.view(np.float32))
+        if bit < 16:
+            with pytest.raises(FileError, match="bfloat16 cannot"):
+                pnnx.save(net, tmp_path / "m.param")
+        else:
+            pnnx.save(net, tmp_path / "m.param")
+            found = pnnx.read(tmp_path / "m.param").weight("a", "w")
+            np.testing.assert_array_equal(found.view(np.uint32), bits, strict=True)
 
 
 def test_names_of_inputs_keep_clear_of_operators(tmp_path: Path) -> None:

@@ -97,6 +97,32 @@ def test_operators_in_any_order_are_ordered() -> None:
     assert [operator.name for operator in net.topological_order] == ["e", "fc", "f"]
 
 
+def test_operators_are_counted_exactly() -> None:
+    """Line 2 counts the operators: any other number than there are is refused."""
+    for count in range(12):
+        if count == 5:
+            assert len(read(SMALL).operators) + 2 == count
+            continue
+        with pytest.raises(FileError, match="an operator more than" if count < 5 else f"after 5 of {count} operators"):
+            read(changed("5 4", f"{count} 4"))
+
+
+@pytest.mark.parametrize(("n_in", "n_out"), [(0, 0), (1, 0), (0, 1), (2, 1), (1, 2), (3, 3)])
+def test_the_names_of_all_operands_follow_their_counts(n_in: int, n_out: int) -> None:
+    """As many words follow as there are inputs and outputs; where the line ends before, it is refused."""
+    names = [f"x{place}" for place in range(n_in)] + [f"y{place}" for place in range(n_out)]
+    inputs = "".join(f"pnnx.Input i{place} 0 1 x{place}\n" for place in range(n_in))
+    for given_count in range(n_in + n_out + 1):
+        line = f"op o {n_in} {n_out} {' '.join(names[:given_count])}"
+        text = f"7767517\n{n_in + 1} {n_in + n_out}\n{inputs}{line}\n"
+        if given_count == n_in + n_out:
+            operator = read(text).operator("o")
+            assert [*operator.inputs, *operator.outputs] == names
+            continue
+        with pytest.raises(FileError, match=f"counts {n_in} inputs and {n_out} outputs, {given_count} words follow"):
+            read(text)
+
+
 MALFORMED = {
     "empty": ("", 1, "an empty file"),
     "magic": (changed("7767517", "7767518"), 1, "7767517"),

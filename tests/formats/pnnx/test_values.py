@@ -79,6 +79,18 @@ def test_malformed_values_state_the_rule(text: str) -> None:
     assert len(str(error.value)) < 500
 
 
+@pytest.mark.parametrize("number", [-(2**63), 2**64 - 1])
+def test_integers_are_those_of_64_bits_with_or_without_sign(number: int) -> None:
+    """The first and the last are read and written; the next ones beyond them are refused either way."""
+    assert read_value(str(number)) == number
+    assert write_value(number) == str(number)
+    beyond = number - 1 if number < 0 else number + 1
+    with pytest.raises(GrammarError, match="an integer"):
+        read_value(str(beyond))
+    with pytest.raises(GrammarError, match="an integer"):
+        write_value(beyond)
+
+
 @given(values)
 def test_what_is_written_comes_back_and_holds_no_blank(value: object) -> None:
     text = write_value(value)

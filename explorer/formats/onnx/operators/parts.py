@@ -34,8 +34,6 @@ from explorer.ops.lookup import take, take_along_axis
 from explorer.ops.movement import expand_dims, reshape
 from explorer.ops.padding import pad
 
-_FAR = 1 << 62
-
 
 @operator("Concat")
 def concat(op: OperatorContext) -> Expr:
@@ -77,9 +75,7 @@ def slice_(op: OperatorContext) -> Expr:
         if step == 0:
             raise OperandError(f"steps={steps}", rule="Slice: a step is not 0")
         place = normalize_axis(axis, x.ndim, "Slice")
-        size = x.shape[place]
-        stop = None if step < 0 and end < -size else min(end, _FAR)
-        index[place] = slice(max(start, -_FAR), stop, step)
+        index[place] = slice(start, end, step)
     return x[tuple(index)]
 
 
