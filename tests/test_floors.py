@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "explorer"
+TESTS = Path(__file__).parent
 FLOORS: dict[str, int] = {
     "record": 0,
     "names": 0,
@@ -179,6 +180,29 @@ def room_faults(source: Path) -> list[str]:
     return faults
 
 
+def shared_test_faults(tests: Path) -> list[str]:
+    """Imports of test files by others, and of modules of tests that are not there."""
+    faults = []
+    for path in sorted(tests.rglob("*.py")):
+        place, package = path.relative_to(tests), ["tests", *path.relative_to(tests).parts[:-1]]
+        for node, _, _ in _walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            else:
+                above = package[: len(package) - node.level + 1] if node.level else []
+                base = ".".join([*above, *filter(None, [node.module])])
+                names = [base, *[f"{base}.{alias.name}" for alias in node.names if alias.name.startswith("test_")]]
+            for parts in [name.split(".") for name in names if name.split(".")[0] == "tests"]:
+                module = tests.joinpath(*parts[1:])
+                if any(part.startswith("test_") for part in parts):
+                    faults.append(
+                        f"{place}:{node.lineno} imports {'.'.join(parts)}: what tests share is in no test file"
+                    )
+                elif not (module.is_dir() or module.with_suffix(".py").is_file()):
+                    faults.append(f"{place}:{node.lineno} imports {'.'.join(parts)}, which is no module of tests")
+    return faults
+
+
 def test_imports_go_down() -> None:
     assert not floor_faults(SOURCE)
 
@@ -193,6 +217,28 @@ def test_imports_are_dependencies() -> None:
 
 def test_rooms_are_small_and_finished() -> None:
     assert not room_faults(SOURCE)
+
+
+def test_tests_import_no_tests() -> None:
+    """Two test files share a module that holds no tests, tests/support the first: each test file moves on its own."""
+    assert not shared_test_faults(TESTS)
+
+
+def test_a_test_that_imports_a_test_is_found(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "plan").mkdir(parents=True)
+    (tmp_path / "tests" / "support.py").write_text("x = 1\n")
+    (tmp_path / "tests" / "plan" / "test_a.py").write_text("from tests.support import x\n")
+    assert not shared_test_faults(tmp_path / "tests")
+    for line in (
+        "from tests.plan.test_a import x",
+        "from tests.plan import test_a",
+        "import tests.plan.test_a",
+        "from .test_a import x",
+        "from tests.moved import x",
+    ):
+        (tmp_path / "tests" / "plan" / "test_b.py").write_text(line)
+        (fault,) = shared_test_faults(tmp_path / "tests")
+        assert fault.startswith("plan/test_b.py:1 ")
 
 
 def test_the_walk_sees_the_house() -> None:

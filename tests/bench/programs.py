@@ -124,3 +124,8 @@ def planned_anew(compute: Compute) -> Compute:
         return compute()
 
     return run
+
+
+def chain(x: Any, y: Any) -> Any:
+    """Ten operations, whatever x and y are."""
+    return abs(((x * 1.5 + y) * x - y) * 0.5 * (x + 2.0) - y) * 0.25

@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
 from tests.bench.contest import contest, table
-from tests.bench.programs import one_thread
+from tests.bench.programs import chain, one_thread
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
 
@@ -21,11 +21,6 @@ SIZES = (10_000, 1_000_000, 10_000_000)
 TEXT = "abs(((x * 1.5 + y) * x - y) * 0.5 * (x + 2.0) - y) * 0.25"
 PACKAGES = ["numpy", "numexpr", "torch", "jax"]
 Array = np.ndarray[Any, np.dtype[np.float32]]
-
-
-def chain(x: Any, y: Any) -> Any:
-    """Ten operations, whatever x and y are."""
-    return abs(((x * 1.5 + y) * x - y) * 0.5 * (x + 2.0) - y) * 0.25
 
 
 def by_explorer(x: Array, y: Array) -> dict[str, Callable[[], Any]]:

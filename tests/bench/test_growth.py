@@ -16,7 +16,7 @@ from explorer.formats.pnnx.param import parse
 from explorer.plan import plan
 from explorer.view.html import html
 from tests.bench.contest import table
-from tests.bench.test_view import flat
+from tests.support.large import flat
 
 pytestmark = pytest.mark.bench
 

@@ -17,8 +17,7 @@ import explorer as ex
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
 from tests.bench.contest import contest, table
-from tests.bench.programs import one_thread
-from tests.bench.test_chains import chain
+from tests.bench.programs import chain, one_thread
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
 

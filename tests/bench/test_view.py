@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import random
 import statistics
 import subprocess
 import sys
@@ -14,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import explorer as ex
 from explorer.view.html import html
 from tests.bench.contest import table
 from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
+from tests.support.large import flat, planned
 
 pytestmark = [pytest.mark.bench, pytest.mark.browser]
 
@@ -29,24 +28,6 @@ RESNET = MODELS / "resnet18.pnnx.param"
 ROUNDS = 5
 
 IMPORTS = "import explorer as ex"
-
-
-def flat(count: int) -> list[ex.Expr]:
-    """A program of so many nodes without any scope: each reads one or two of the forty nodes before it."""
-    chance = random.Random(7)
-    values: list[ex.Expr] = [ex.tensor(np.full((4, 4), 0.5, np.float32), name=f"x{number}") for number in range(8)]
-    while len(values) < count:
-        one, other = chance.choice(values[-40:]), chance.choice(values[-40:])
-        values.append(one + other if chance.random() < 0.5 else chance.choice((ex.tanh, ex.sin, ex.relu))(one))
-    return values
-
-
-def planned(count: int) -> ex.EvalPlan:
-    """The plan of such a program; every value is asked for."""
-    plan = ex.EvalPlan()
-    for value in flat(count):
-        plan.register(value)
-    return plan.prepare()
 
 
 PROGRAM = f"import random\nimport numpy as np\n{inspect.getsource(flat)}\n{inspect.getsource(planned)}"

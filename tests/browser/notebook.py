@@ -10,6 +10,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
+ROOT = Path(__file__).parents[2]
 _numbers = itertools.count(1)
 
 
@@ -111,3 +112,9 @@ def _document(cells: list[str]) -> dict[str, object]:
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return {"cells": rows, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def cells(name: str) -> list[str]:
+    """The code of a notebook, cell by cell."""
+    found = json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]

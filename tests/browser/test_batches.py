@@ -8,8 +8,8 @@ from playwright.sync_api import expect
 from explorer.record import Decision, Group, Stage
 from explorer.record.reason import bytes_text, micros_text
 from tests.browser.player import press
+from tests.support.loops import recorded
 from tests.view import sample
-from tests.view.test_batches import recorded
 
 pytestmark = pytest.mark.browser
 

@@ -17,7 +17,6 @@ from explorer.view.layout import Layouts
 from explorer.view.model import build_model
 from explorer.view.state import state_at
 from tests.browser.player import box, node, press
-from tests.browser.test_alone import big
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -260,7 +259,7 @@ def test_every_control_has_a_name_and_a_ring(show, digits):
 @pytest.mark.spec("V-13")
 def test_what_is_out_of_sight_is_not_drawn_and_the_keyboard_still_gets_there(show):
     """Of a thousand nodes those near the sight are drawn, and walking by keys draws the next ones."""
-    view = show(big())
+    view = show(sample.big())
     press(view, "e")
     view.page.wait_for_timeout(400)
     press(view, *["+"] * 16)

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.notebook import cells
 from tests.browser.player import box, heading, node, press
-from tests.browser.test_tutorials import cells
 
 pytestmark = pytest.mark.browser
 

@@ -1,23 +1,16 @@
 """The notebooks in JupyterLab, as a reader meets them."""
 
-import json
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.notebook import Lab
+from tests.browser.notebook import Lab, cells
 from tests.browser.player import box, heading
 
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
-
-
-def cells(name: str) -> list[str]:
-    """The code of a notebook, cell by cell."""
-    found = json.loads((ROOT / "notebooks" / name).read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
 
 
 @pytest.mark.spec("V-1", "V-2", "V-9")

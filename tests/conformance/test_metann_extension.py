@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from tests.laws import test_batching, test_gradients, test_kernels
+from tests.laws import properties
 from tests.laws.cases import Case
 
 CELL = """
@@ -99,11 +99,11 @@ def test_the_laws_hold_for_a_users_combination(cell: dict[str, Any], example: in
     """Its declaration gives examples, so that every law of operations can be asked of it."""
     kind = cell["MatmulOfScalar"]
     case = Case(kind(), kind.examples[example])
-    test_gradients.test_gradient_equals_finite_difference(case)
-    test_gradients.test_second_gradient_equals_finite_difference_of_the_first(case)
-    test_batching.test_batched_equals_loop(case, 3)
-    test_kernels.test_inferred_type_is_the_kernels_type(case, "float32")
-    test_kernels.test_what_memory_held_before_does_not_matter(case, "float64")
+    properties.gradient_equals_differences(case)
+    properties.second_gradient_equals_differences(case)
+    properties.batched_equals_loop(case, 3)
+    properties.inferred_type_is_the_kernels(case, "float32")
+    properties.garbage_does_not_matter(case, "float64")
 
 
 @pytest.mark.spec("M-O4")

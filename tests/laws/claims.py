@@ -16,7 +16,7 @@ from explorer.plan import Planned
 from explorer.plan.graph import result_bytes
 from explorer.plan.schedule import Kernel
 from explorer.plan.story import Choice
-from tests.plan.reference import reference
+from tests.support.interpreter import reference
 
 
 class At:

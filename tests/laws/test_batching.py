@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import numpy as np
 import pytest
 
 import explorer as ex
 from tests.laws.cases import Case, every_case, parameters
+from tests.laws.properties import batched_equals_loop
 
 CASES = [case for case in every_case() if not case.operation.unbatchable and case.example.operands]
-
-
-def patterns(count: int) -> list[tuple[bool, ...]]:
-    """Every choice of batched operands but the empty one."""
-    return [chosen for chosen in itertools.product((False, True), repeat=count) if any(chosen)]
 
 
 @pytest.mark.parametrize("size", [3, 1])
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_batched_equals_loop(case: Case, size: int) -> None:
     """An operation over operands with a leading axis of members gives what a loop over the members gives."""
-    for batched in patterns(len(case.example.operands)):
-        members = [case.arrays(seed=seed) for seed in range(size)]
-        operands: list[Any] = [
-            np.stack([member[place] for member in members]) if yes else members[0][place]
-            for place, yes in enumerate(batched)
-        ]
-        rows = [
-            [operands[place][index] if yes else operands[place] for place, yes in enumerate(batched)]
-            for index in range(size)
-        ]
-        expected = np.stack([case.operation.compute(*row) for row in rows])
-        found = case.operation.batch(size, batched, *map(ex.tensor, operands))
-        assert found.type == ex.TensorType(expected.shape, expected.dtype), batched
-        np.testing.assert_allclose(ex.evaluate(found), expected, rtol=1e-12, atol=1e-13, err_msg=str(batched))
+    batched_equals_loop(case, size)
 
 
 @pytest.mark.parametrize("case", parameters(CASES))

@@ -18,7 +18,7 @@ from explorer.plan import Planned
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import CLAIMS, ELSEWHERE, At, Claim, checker
-from tests.plan.programs import prepared, programs
+from tests.support.programs import prepared, programs
 
 PASSES = Path(ex.__file__).parent / "plan"
 

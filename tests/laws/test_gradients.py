@@ -6,46 +6,18 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.types import Array
 from tests.laws.cases import Case, every_case, floating, parameters
+from tests.laws.differences import weights_of
+from tests.laws.properties import gradient_equals_differences, second_gradient_equals_differences
 
 CASES = [case for case in every_case() if not case.operation.nondifferentiable and floating(case.example)]
-STEP = 1e-5
-
-
-def value(case: Case, arrays: list[Array], weights: Array) -> float:
-    return float(np.sum(np.asarray(case.operation.compute(*arrays), np.float64) * weights))
-
-
-def differences(case: Case, arrays: list[Array], place: int, weights: Array) -> Array:
-    """Central differences of Σ weights · result."""
-    found = np.zeros(arrays[place].shape)
-    for index in np.ndindex(found.shape):
-        low, high = ([array.copy() for array in arrays] for _ in range(2))
-        low[place][index] -= STEP
-        high[place][index] += STEP
-        found[index] = (value(case, high, weights) - value(case, low, weights)) / (2 * STEP)
-    return found
-
-
-def weights_of(case: Case) -> Array:
-    kind = case.operation.type_of(case.types)
-    return np.random.default_rng(1).uniform(0.5, 1.5, kind.shape).astype(kind.dtype)
 
 
 @pytest.mark.spec("M-O4", "C-18")
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_gradient_equals_finite_difference(case: Case) -> None:
     """The gradient of every operation for every floating operand equals central differences."""
-    arrays, weights = case.arrays("float64"), weights_of(case)
-    operands = [ex.tensor(array) for array in arrays]
-    places = floating(case.example)
-    found = ex.evaluate(ex.grad(case.operation(*operands), [operands[place] for place in places], seed=weights))
-    for place, gradient in zip(places, found, strict=True):
-        assert gradient.shape == arrays[place].shape
-        assert gradient.dtype == arrays[place].dtype
-        expected = differences(case, arrays, place, weights)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-7, err_msg=f"operand {place}")
+    gradient_equals_differences(case)
 
 
 @pytest.mark.parametrize("case", parameters(CASES))
@@ -72,28 +44,7 @@ def twice(case: Case) -> bool:
 @pytest.mark.parametrize("case", parameters(filter(twice, CASES)))
 def test_second_gradient_equals_finite_difference_of_the_first(case: Case) -> None:
     """Gradients are expressions, so they have gradients: those equal differences of the first ones."""
-    arrays, weights = case.arrays("float64"), weights_of(case)
-    places = floating(case.example)
-    direction = [np.random.default_rng(2).uniform(-1, 1, arrays[place].shape) for place in places]
-
-    def first(given: list[Array]) -> tuple[list[ex.Expr], ex.Expr]:
-        operands = [ex.tensor(array) for array in given]
-        gradients = ex.grad(case.operation(*operands), [operands[place] for place in places], seed=weights)
-        total = ex.add_n(*[(gradient * along).sum() for gradient, along in zip(gradients, direction, strict=True)])
-        return [operands[place] for place in places], total
-
-    inputs, total = first(arrays)
-    second = ex.evaluate(ex.grad(total, inputs))
-    for position, place in enumerate(places):
-        step = np.random.default_rng(3).uniform(-1, 1, arrays[place].shape)
-        moved = []
-        for sign in (-1, 1):
-            shifted = [array.copy() for array in arrays]
-            shifted[place] = shifted[place] + sign * STEP * step
-            moved.append(float(ex.evaluate(first(shifted)[1])))
-        expected = (moved[1] - moved[0]) / (2 * STEP)
-        found = float(np.sum(second[position] * step))
-        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6, err_msg=f"operand {place}")
+    second_gradient_equals_differences(case)
 
 
 @pytest.mark.parametrize("case", parameters([c for c in every_case() if c.operation.nondifferentiable]))

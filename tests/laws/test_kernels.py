@@ -14,20 +14,11 @@ from explorer.core.operation import Operation
 from explorer.core.tensor import Stored
 from explorer.core.types import TensorType
 from tests.laws.cases import Case, every_case, operations, parameters
+from tests.laws.properties import equal, garbage_does_not_matter, inferred_type_is_the_kernels, run
 
 CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]
 COMPUTED = [case for case in CASES if not case.operation.view]
 DTYPES = ("float64", "float32")
-
-
-def run(case: Case, arrays: list[Any], out: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return case.operation.kernel(out, *arrays)
-
-
-def equal(found: Any, expected: Any) -> None:
-    np.testing.assert_array_equal(found, expected)
-    assert found.dtype == expected.dtype
 
 
 @pytest.mark.spec("M-O2", "M-O4")
@@ -50,11 +41,7 @@ def test_examples_cover_every_operation() -> None:
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_inferred_type_is_the_kernels_type(case: Case, dtype: str) -> None:
     """The type that is known when an expression is written is the type of the value that its kernel computes."""
-    arrays = case.arrays(dtype)
-    kind = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
-    assert isinstance(kind, TensorType)
-    value = case.operation.compute(*arrays)
-    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+    inferred_type_is_the_kernels(case, dtype)
 
 
 @pytest.mark.parametrize("case", parameters(CASES))
@@ -71,11 +58,7 @@ def test_the_kernel_alone_decides_what_it_returns(case: Case) -> None:
 @pytest.mark.parametrize("case", parameters(COMPUTED))
 def test_what_memory_held_before_does_not_matter(case: Case, dtype: str) -> None:
     """A result written over garbage equals one in fresh memory."""
-    arrays = case.arrays(dtype)
-    fresh = case.operation.compute(*arrays)
-    garbage = np.ndarray(fresh.shape, fresh.dtype, buffer=bytearray(b"\xa5" * fresh.nbytes))
-    assert run(case, arrays, garbage) is garbage
-    equal(garbage, fresh)
+    garbage_does_not_matter(case, dtype)
 
 
 @pytest.mark.parametrize("case", parameters(COMPUTED))

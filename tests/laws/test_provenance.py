@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS, recorded
-from tests.plan.programs import programs
+from tests.support.programs import programs
 
 LEFT_OUT = ((), ("simplify",), ("dedup", "prune"), ("group",), ("fuse",), ("prune", "fuse", "constants"))
 

@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.core.function import Call, Item
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
-from tests.plan.programs import prepared, programs
+from tests.support.programs import prepared, programs
 
 
 def check(plan: ex.EvalPlan) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
-from tests.plan.programs import prepared, programs
+from tests.support.programs import prepared, programs
 
 
 def check(plan: ex.EvalPlan) -> None:

@@ -19,7 +19,7 @@ from explorer.core.operation import Operation
 from explorer.core.types import Array
 from explorer.ops.base import Ufunc
 from tests.laws.cases import Case, every_case, floating, operations, parameters
-from tests.laws.test_gradients import differences
+from tests.laws.differences import differences
 
 LARGEST = 48
 """elements of an operand whose gradient is compared with differences"""

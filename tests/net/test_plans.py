@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.net import Net
 from explorer.net.definition import BlobType, Dimension, NetDefinition, OperatorDefinition
 from explorer.ops.arithmetic import Add
-from tests.formats.pnnx.test_models import opened
+from tests.support.pnnx_models import opened
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 picture = np.random.default_rng(0).normal(size=(1, 3, 64, 64)).astype(np.float32)

@@ -24,32 +24,9 @@ from explorer.plan.passes import Open
 from explorer.plan.schedule import ALIGNMENT, Kernel, Schedule
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.plan.programs import programs
+from tests.support.programs import programs, sized
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
-
-
-@st.composite
-def sized(draw: st.DrawFn) -> list[ex.Expr]:
-    """Roots of random graphs whose results differ in size: products, parts, joins and views of vectors."""
-    random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    nodes: list[ex.Expr] = [ex.tensor(random.normal(size=draw(st.integers(1, 60)))) for _ in range(2)]
-    pick = st.integers(0, 10**6)
-    for _ in range(draw(st.integers(1, 20))):
-        x, y = nodes[-1 - draw(pick) % min(len(nodes), 4)], nodes[draw(pick) % len(nodes)]
-        kind = draw(st.integers(0, 4))
-        if kind == 0:
-            made = ex.tanh(x)
-        elif kind == 1:
-            made = ex.concatenate([x, ex.sin(y)]) if x.size + y.size < 4000 else x.sum() * y
-        elif kind == 2:
-            made = ex.tensor(random.normal(size=(draw(st.integers(1, 60)), x.size))) @ x
-        elif kind == 3:
-            made = x[: max(1, x.size // 2)] * 2.0
-        else:
-            made = x.reshape((1, x.size)).reshape((x.size,)) + y.sum()
-        nodes.append(made)
-    return [nodes[-1], *[nodes[draw(pick) % len(nodes)] for _ in range(draw(st.integers(0, 2)))]]
 
 
 def nbytes(node: ex.Expr) -> int:

@@ -12,7 +12,7 @@ from explorer.plan import Options, plan
 from explorer.plan.planner import Planned
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.plan.test_passes import codes, facts
+from tests.support.decisions import codes, facts
 
 x = Parameter(TensorType((2, 3), "float64"), "x")()
 w = ex.tensor(np.array([1.0, 2.0, 3.0]), name="w")

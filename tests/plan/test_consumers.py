@@ -11,7 +11,7 @@ from hypothesis import given
 import explorer as ex
 from explorer.plan.graph import Graph
 from explorer.plan.passes import Simplify
-from tests.plan.programs import programs
+from tests.support.programs import programs
 
 x = ex.tensor(np.linspace(0.1, 0.9, 6).reshape(2, 3))
 

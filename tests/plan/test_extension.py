@@ -12,8 +12,8 @@ import explorer as ex
 from explorer.ops.arithmetic import Add, Multiply
 from explorer.ops.elementwise import Tanh
 from explorer.plan import plan
-from tests.plan.reference import reference
-from tests.plan.test_values import run
+from tests.support.execution import run
+from tests.support.interpreter import reference
 
 x = ex.tensor(np.linspace(-1, 1, 6).reshape(2, 3))
 

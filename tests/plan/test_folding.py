@@ -24,9 +24,9 @@ from explorer.plan.rule import Link
 from explorer.run.cache import cache
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.plan.reference import reference
-from tests.plan.test_passes import codes, facts
-from tests.plan.test_values import run
+from tests.support.decisions import codes, facts
+from tests.support.execution import run
+from tests.support.interpreter import reference
 
 x = ex.tensor(np.array([0.5, -1.5, 2.0]))
 

@@ -17,8 +17,8 @@ from explorer.plan import Options, plan
 from explorer.plan.passes import Open
 from explorer.plan.planner import Planned
 from explorer.plan.story import Choice
-from tests.plan.reference import reference
-from tests.plan.test_values import run
+from tests.support.execution import run
+from tests.support.interpreter import reference
 
 random = np.random.default_rng(11)
 

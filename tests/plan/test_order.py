@@ -14,8 +14,8 @@ import explorer as ex
 from explorer.plan import Options, Planned, plan
 from explorer.plan.passes.order import RULES
 from explorer.plan.schedule import Kernel, Schedule
-from tests.plan.programs import programs
-from tests.plan.test_passes import run
+from tests.support.execution import run
+from tests.support.programs import programs
 
 
 def producers(schedule: Schedule) -> list[set[int]]:

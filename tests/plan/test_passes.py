@@ -12,26 +12,16 @@ from explorer.core.function import Call, Parameter
 from explorer.plan import Options, plan
 from explorer.plan.blocks import BLOCK_BYTES
 from explorer.plan.passes import Open
-from explorer.plan.planner import Planned
 from explorer.plan.schedule import rounded
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.plan.programs import prepared
-from tests.plan.reference import reference
-from tests.plan.test_values import run
-from tests.run.test_recall import Counting
+from tests.support.decisions import codes, facts
+from tests.support.effects import Counting
+from tests.support.execution import run
+from tests.support.interpreter import reference
+from tests.support.programs import prepared
 
 x = ex.tensor(np.arange(12.0).reshape(3, 4), name="x")
-
-
-def codes(planned: Planned, stage: str, applied: bool = True) -> list[str]:
-    numbers = [number for number, chapter in enumerate(planned.graph.chapters) if chapter.name == stage]
-    return [c.code for c in planned.graph.choices if c.stage in numbers and c.applied is applied]
-
-
-def facts(planned: Planned, code: str) -> dict[str, Any]:
-    (found,) = [choice for choice in planned.graph.choices if choice.code == code]
-    return found.facts
 
 
 @pytest.mark.spec("P-2", "M-E2", headline=True)

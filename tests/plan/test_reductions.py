@@ -14,8 +14,8 @@ from explorer.plan import Options, Planned, plan
 from explorer.plan.blocks import REDUCED_BYTES
 from explorer.plan.cutting import Cutting
 from explorer.plan.schedule import Kernel, rounded
-from tests.plan.reference import reference
-from tests.plan.test_values import run
+from tests.support.execution import run
+from tests.support.interpreter import reference
 
 random = np.random.default_rng(0)
 x, y = (ex.tensor(random.normal(size=(30, 40)), name=name) for name in "xy")

@@ -20,7 +20,7 @@ from explorer.plan import Options, plan
 from explorer.plan.graph import Graph
 from explorer.plan.planner import Planned
 from explorer.plan.rows import Rows
-from tests.plan.test_values import run
+from tests.support.execution import run
 
 SIZE = 4
 random = np.random.default_rng(5)

@@ -10,7 +10,7 @@ import pytest
 import explorer as ex
 from explorer.plan import Options, plan
 from explorer.record import loads, to_json
-from tests.plan.test_values import run
+from tests.support.execution import run
 
 DEEP = 100_000
 

@@ -8,28 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import assume, given
-from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.core.function import Call, Item
 from explorer.plan import Options, plan
 from explorer.plan.passes import Group, Open
-from explorer.plan.planner import Planned
 from explorer.plan.schedule import ALIGNMENT
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.plan.programs import programs
-from tests.plan.reference import reference
-
-OPTIONAL = ("simplify", "dedup", "prune", "group", "fuse")
-subsets = st.sets(st.sampled_from(OPTIONAL)).map(lambda chosen: tuple(sorted(chosen)))
-limits = st.sampled_from((0, 20, 60, 500_000))
-
-
-def run(planned: Planned) -> list[Any]:
-    program = Program(planned)
-    run_simple(program)
-    return program.take()
+from tests.support.execution import run
+from tests.support.interpreter import reference
+from tests.support.programs import limits, programs, subsets
 
 
 def equal(found: Iterable[Any], expected: Iterable[Any]) -> bool:

@@ -1,17 +1,10 @@
 """Batches: which nodes and kernels do the work of many equal operations."""
 
-import numpy as np
 import pytest
 
 import explorer as ex
 from explorer.record.batch import batches, together
-
-ROWS = np.random.default_rng(0).standard_normal((30, 16)).astype(np.float32)
-
-
-def weights():
-    w = ex.tensor(np.eye(16, dtype=np.float32), name="w")
-    return w, ex.tensor(np.ones(16, np.float32), name="b")
+from tests.support.samples import ROWS, weights
 
 
 def recorded(roots, **options):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import explorer as ex
 from explorer.record import Recording
 from explorer.record.comparison import compare
-from tests.plan.programs import programs
+from tests.support.programs import programs
 
 
 def recorded(*roots: Any, **options: Any) -> Recording:

@@ -17,7 +17,7 @@ from explorer.record.comparison import compare
 from explorer.record.counterparts import counterparts
 from explorer.record.graphs import graphs
 from explorer.record.matching import match
-from tests.plan.programs import programs
+from tests.support.programs import programs
 
 Layer = Callable[[Any], Any]
 

@@ -16,9 +16,7 @@ from explorer.run.dependencies import _Memory as Memory
 from explorer.run.dependencies import chains, dependencies
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.plan.programs import programs
-from tests.plan.test_buffers import sized
-from tests.plan.test_values import limits, subsets
+from tests.support.programs import limits, programs, sized, subsets
 
 graphs = st.one_of(sized(), programs())
 

@@ -28,10 +28,8 @@ from explorer.plan.passes import Open
 from explorer.run import dependencies, workers
 from explorer.run.executors import run_dag, run_simple
 from explorer.run.program import Program
-from tests.plan.programs import programs
-from tests.plan.test_buffers import sized
-from tests.plan.test_values import limits, subsets
-from tests.run.test_workers import blas_threads
+from tests.support.programs import limits, programs, sized, subsets
+from tests.support.threads import blas_threads
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 ACTS: dict[str, Callable[[], object]] = {}

@@ -7,7 +7,7 @@ import pytest
 import explorer as ex
 from explorer.record import from_json, to_json
 from explorer.record.comparison import compare
-from tests.record.test_batch import ROWS, weights
+from tests.support.samples import ROWS, weights
 
 
 def samples(functions):

@@ -15,6 +15,7 @@ import pytest
 import explorer as ex
 from explorer.run import results
 from explorer.run.cache import cache
+from tests.support.effects import Counting
 
 
 class Counted(ex.Elementwise):
@@ -244,20 +245,6 @@ def test_values_are_recalled_by_plans_of_equal_options_only() -> None:
         plan.eval()
     assert ex.evaluate(ex.log(ex.exp(x))).tolist() == [1e3, -1e3]
     assert overflown.data().tolist() == [np.inf, -np.inf]
-
-
-class Counting(ex.Elementwise):
-    """x, and one more on a counter: an effect."""
-
-    weight, total, pure = 1, True, False
-    nondifferentiable = "a test"
-    examples = (ex.Example(ex.real(2)),)
-    runs = 0
-
-    def kernel(self, out: Any, x: Any) -> Any:
-        type(self).runs += 1
-        np.copyto(out, x)
-        return out
 
 
 @pytest.mark.spec("M-E3", "P-2")

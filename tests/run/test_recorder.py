@@ -16,7 +16,7 @@ from explorer.plan.passes import Group, Open
 from explorer.record import loads, to_json
 from explorer.run import recorder
 from explorer.run.recorder import expressions
-from tests.plan.programs import both, programs
+from tests.support.programs import both, programs
 
 
 def told(roots: Any, options: Options | None = None) -> None:

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.plan.passes import Open
 from explorer.run.what_if import WhatIf
 from tests.golden.programs import PROGRAMS
-from tests.plan.programs import prepared, programs
+from tests.support.programs import prepared, programs
 
 x = ex.tensor(np.ones((3, 4), np.float32), name="x")
 row = ex.tensor(np.ones(4, np.float32), name="row")

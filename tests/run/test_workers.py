@@ -11,14 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from explorer.run import workers
 from explorer.run.workers import share, single_threaded_products
-
-
-def blas_threads() -> list[int]:
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+from tests.support.threads import blas_threads
 
 
 def test_every_task_runs_once() -> None:

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from tests.plan.programs import prepared, programs
-from tests.plan.reference import reference
+from tests.support.interpreter import reference
+from tests.support.programs import prepared, programs
 
 pytestmark = pytest.mark.soak
 

@@ -2,8 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from functools import cache
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,74 +11,11 @@ from explorer.view.model import build_model
 from explorer.view.settled import settled
 from explorer.view.state import state_at
 from explorer.view.svg import svg
-from tests.view.test_cell import MODELS, cell
-from tests.view.test_model import check
+from tests.support.cells import MODELS, cell
+from tests.support.loops import recorded
+from tests.support.scenes import check
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
-SIZES = (16, 32, 32, 4)
-
-
-def layers():
-    random = np.random.default_rng(0)
-    for number, (wide, high) in enumerate(pairwise(SIZES)):
-        weight = random.normal(size=(wide, high)).astype(np.float32)
-        yield ex.tensor(weight, name=f"w{number}"), ex.tensor(np.ones(high, np.float32), name=f"b{number}")
-
-
-def samples(count, *, functions=False, scopes=False):
-    """The outputs of a network of tanh layers, sample by sample."""
-    parameters = list(layers())
-
-    def mlp(x):
-        for weight, bias in parameters:
-            x = ex.tanh(x @ weight + bias)
-        return x
-
-    network = ex.function(mlp) if functions else mlp
-    outputs = []
-    for number, row in enumerate(np.random.default_rng(1).normal(size=(count, SIZES[0])).astype(np.float32)):
-        if scopes:
-            with ex.scope(f"sample {number}"):
-                outputs.append(network(ex.tensor(row)))
-        else:
-            outputs.append(network(ex.tensor(row)))
-    return outputs
-
-
-def trees(count, *, functions):
-    """The roots of random binary trees."""
-    random = np.random.default_rng(2)
-    left, right = (ex.tensor(np.eye(8, dtype=np.float32) * scale, name=name) for name, scale in (("l", 1), ("r", 2)))
-
-    def compose(one, other):
-        return ex.tanh(one @ left + other @ right)
-
-    composed = ex.function(compose) if functions else compose
-
-    def grow(leaves):
-        if leaves == 1:
-            return ex.tensor(random.normal(size=8).astype(np.float32))
-        split = int(random.integers(1, leaves))
-        return composed(grow(split), grow(leaves - split))
-
-    return [grow(int(random.integers(4, 13))) for _ in range(count)]
-
-
-@cache
-def recorded(name, run=False, **options):
-    programs = {
-        "calls": lambda: samples(1000, functions=True),
-        "plain": lambda: samples(1000),
-        "few": lambda: samples(40),
-        "scopes": lambda: samples(40, scopes=True),
-        "trees of calls": lambda: trees(60, functions=True),
-        "trees": lambda: trees(60, functions=False),
-    }
-    plan = ex.EvalPlan(title=name, **options)
-    for root in programs[name]():
-        plan.register(root)
-    (plan.eval if run else plan.prepare)()
-    return plan.recording
 
 
 def texts(recording, position=None):

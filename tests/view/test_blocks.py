@@ -3,8 +3,8 @@
 import pytest
 
 from explorer.view.model import build_model
+from tests.support.scenes import check, scene_size
 from tests.view.sample import Builder
-from tests.view.test_model import check, scene_size
 
 
 def flat(blocks, *, shared=False, odd=-1, shortcut=True):

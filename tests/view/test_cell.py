@@ -1,21 +1,10 @@
 """What a notebook keeps of a cell that shows an explorer: picture, text and the widget's state, front end aside."""
 
-import json
-from pathlib import Path
-
 import pytest
 
 import explorer as ex
-from tests.bench.test_view import planned
-
-MODELS = Path(__file__).parents[2] / "assets" / "models"
-
-
-def cell(view):
-    """The bytes of each part of a view's cell."""
-    data, _ = view._repr_mimebundle_()
-    state = {name: value for name, value in view.get_state().items() if name not in ("_esm", "_css")}
-    return {name: len(json.dumps(part).encode()) for name, part in {**data, "state": state}.items()}
+from tests.support.cells import MODELS, cell
+from tests.support.large import planned
 
 
 @pytest.mark.spec("V-7")

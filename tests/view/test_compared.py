@@ -15,7 +15,7 @@ from explorer.record.comparison import compare
 from explorer.view.paired import paired
 from explorer.view.paired_page import html
 from tests.golden.programs import PROGRAMS, recorded
-from tests.plan.programs import programs
+from tests.support.programs import programs
 
 
 def planned(roots: Any, **options: Any) -> ex.EvalPlan:

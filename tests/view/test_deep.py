@@ -14,7 +14,7 @@ from explorer.view.boxes import Box, Item, Tree
 from explorer.view.drawing import draw
 from explorer.view.payload import payload
 from explorer.view.svg import svg
-from tests.plan.programs import prepared
+from tests.support.programs import prepared
 
 SIZES = (400, 1600)
 

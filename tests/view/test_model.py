@@ -2,43 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.view.boxes import Paths
-from explorer.view.fold import MOST
 from explorer.view.model import build_model
 from explorer.view.opening import USEFUL
 from explorer.view.topological import levels
+from tests.support.scenes import check, scene_size
 from tests.view import sample
-
-
-def scene_size(model):
-    """How many things are visible at the beginning."""
-    seen, open_boxes = 0, [0]
-    for box in open_boxes:
-        for kind, number in model.tree.boxes[box].items:
-            if kind == "box" and model.tree.boxes[number].open:
-                open_boxes.append(number)
-            else:
-                seen += 1
-    return seen
 
 
 def kinds(model):
     return {box.kind for box in model.tree.boxes}
-
-
-def check(model):
-    """Every slot and every box is held exactly once, and every edge leads from its slot to its slot."""
-    held = [item for box in model.tree.boxes for item in box.items]
-    assert len(held) == len(set(held)) == len(model.slots.nodes) + len(model.tree.boxes) - len(model.tree.bodies)
-    for index, box in enumerate(model.tree.boxes):
-        assert all(model.tree.holder[n] == index for kind, n in box.items if kind == "slot")
-        assert all(model.tree.boxes[n].parent == index for kind, n in box.items if kind == "box")
-        assert len(box.items) <= MOST
-    paths = Paths(model.tree)
-    for producer, consumer in model.slots.edges:
-        segments = list(paths.segments(producer, consumer))
-        assert all((tail, head) in model.edges[box] for box, tail, head in segments)
-        assert len([1 for _, tail, head in segments if min(tail, head) >= 0]) == 1
 
 
 @pytest.mark.spec("V-7")

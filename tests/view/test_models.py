@@ -11,7 +11,7 @@ from explorer.view.opening import USEFUL
 from explorer.view.payload import payload
 from explorer.view.svg import svg
 from explorer.view.text import text
-from tests.view.test_model import check, scene_size
+from tests.support.scenes import check, scene_size
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 

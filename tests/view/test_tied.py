@@ -13,7 +13,7 @@ from explorer.record.comparison import Comparison, compare
 from explorer.view.counted import Count, counted
 from explorer.view.steps import stage_ends
 from explorer.view.tied import Chapters, partners
-from tests.plan.programs import programs
+from tests.support.programs import programs
 
 
 def planned(roots: Any, *, run: bool = False, **options: Any) -> ex.EvalPlan:

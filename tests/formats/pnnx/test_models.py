@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from assets import seeded
-from explorer.formats import pnnx
-from explorer.formats.pnnx.operators import TABLE
-from explorer.net import Net
-from tests.formats.reference import Array, assert_close, assert_operands, assert_reads, seeded_net
+from tests.formats.reference import assert_close, assert_operands, assert_reads
+from tests.support.pnnx_models import MODELS, expected, inputs, opened
 
-MODELS = Path(__file__).parents[3] / "assets" / "models"
 FILES = sorted(path.name.removesuffix(".pnnx.param") for path in MODELS.glob("*.pnnx.param"))
-SAME = {"convbn_opt0": "convbn_opt1"}
-"""level 0 says with other operators, over operands of the same names, what level 1 says"""
-reference = np.load(MODELS / "reference.npz")
-
-
-def opened(name: str) -> Net:
-    return seeded_net(pnnx.read(MODELS / f"{name}.pnnx.param"), TABLE)
-
-
-def expected(name: str, what: str) -> Array:
-    return np.asarray(reference[f"{SAME.get(name, name)}/{what}"])
-
-
-def inputs(net: Net, name: str) -> dict[str, Array]:
-    """The inputs that the reference was computed for."""
-    given = json.loads(expected(name, "inputs").item())
-    return {
-        blob: seeded.given(f"input{index}", each["shape"], each["dtype"], each["below"])
-        for index, (blob, each) in enumerate(zip(net.inputs, given, strict=True))
-    }
 
 
 @pytest.mark.spec("I-1", "I-3", "C-15")

@@ -10,7 +10,7 @@ import explorer as ex
 from explorer.plan.graph import Graph
 from explorer.plan.passes import Simplify
 from explorer.plan.story import Choice
-from tests.plan.reference import reference
+from tests.support.interpreter import reference
 
 
 def simplified(*roots: ex.Expr) -> Graph:

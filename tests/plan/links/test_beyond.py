@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from tests.exact import exact
+from tests.support.exact import exact
 
 Build = Callable[[Any], Any]
 NUMBERS = [1e-300, 1e-160, 1e-30, 1.0, 3.0, 1e30, 1e160, 1e300]

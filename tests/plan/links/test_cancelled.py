@@ -10,7 +10,7 @@ import pytest
 
 import explorer as ex
 from tests.plan.links.asking import applied, close, simplified, values
-from tests.plan.links.test_stable import SIGMOIDS, SOFTMAXES, SOFTPLUSES, TRUTH, X, bce, sigmoid_of_power
+from tests.support.saturation import SIGMOIDS, SOFTMAXES, SOFTPLUSES, TRUTH, X, bce, sigmoid_of_power
 
 Program = Callable[[Any], Any]
 t = ex.tensor(TRUTH)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from tests.exact import exact
 from tests.plan.links.asking import simplified
-from tests.plan.reference import reference
+from tests.support.exact import exact
+from tests.support.interpreter import reference
 
 Build = Callable[[Any], Any]
 WEIGHTS = np.array([0.75, -1.125, 1.625])

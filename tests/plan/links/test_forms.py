@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from tests.exact import exact
 from tests.plan.links.forms import FORMS, INPUTS, operand
+from tests.support.exact import exact
 
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
 WEIGHTS = np.array([0.75, -1.125, 1.625, 0.375, -0.25, 0.875])

@@ -16,8 +16,8 @@ from explorer.plan import Options, plan
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
 from tests.plan.links.asking import applied, decision, declined, simplified, values
-from tests.plan.reference import reference
-from tests.plan.test_values import subsets
+from tests.support.interpreter import reference
+from tests.support.programs import subsets
 
 images = Parameter(TensorType((2, 4, 6, 6), "float64"), "images")()
 rows = Parameter(TensorType((5, 4), "float64"), "rows")()

@@ -12,9 +12,9 @@ import explorer as ex
 from explorer.ops.arithmetic import Multiply
 from explorer.plan.graph import Graph
 from explorer.plan.passes.simplify import _Chains
-from tests.exact import exact
 from tests.plan.links.asking import applied, close, declined, simplified
 from tests.plan.links.forms import FORMS, VECTORS, operand
+from tests.support.exact import exact
 
 x = ex.tensor(np.array([[0.5, -1.0, 2.0], [1.0, 0.0, -0.25]]))
 WEIGHTS = ex.tensor(np.array([1.0, 0.0, -0.5]))

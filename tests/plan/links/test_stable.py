@@ -10,10 +10,23 @@ import pytest
 
 import explorer as ex
 from tests.plan.links.asking import applied, close, declined, simplified
-from tests.plan.reference import reference
+from tests.support.interpreter import reference
+from tests.support.saturation import (
+    SIGMOIDS,
+    SOFTMAXES,
+    SOFTPLUSES,
+    TRUTH,
+    X,
+    bce,
+    bce_layer,
+    exp_layer,
+    log_layer,
+    nll_layer,
+    sigmoid_by_hand,
+    sigmoid_of_power,
+    softmax_by_hand,
+)
 
-X = np.array([[1e4, -1e4, 0.0, 3.0], [-1e4, 5.0, 1e4, 1e4], [1.0, 2.0, 3.0, 4.0], [-1e4, -1e4, -1e4, -9999.0]])
-TRUTH = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.2, 0.3, 0.4, 0.1], [0.5, 0.0, 0.5, 0.0]])
 SEED = np.random.default_rng(0).normal(size=X.shape)
 
 
@@ -36,53 +49,6 @@ TO_LOG_SOFTMAX = SEED - P * SEED.sum(-1, keepdims=True)
 BCE = -(TRUTH * LOG_S + (1 - TRUTH) * LOG_C).mean()
 ENTROPY = -(P * LOG_P).sum()
 TO_ENTROPY = -P * (LOG_P - (LOG_P * P).sum(-1, keepdims=True))
-
-
-def softmax_by_hand(x: Any) -> Any:
-    powers = ex.exp(x)
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-def softmax_with_spread_sum(x: Any) -> Any:
-    return ex.exp(x) / ex.broadcast_to(ex.exp(x).sum(axis=-1).reshape((4, 1)), (4, 4))
-
-
-def sigmoid_by_hand(x: Any) -> Any:
-    return 1 / (1 + ex.exp(-x))
-
-
-def sigmoid_of_power(x: Any) -> Any:
-    return ex.exp(x) / (ex.exp(x) + 1)
-
-
-def reciprocal_sigmoid(x: Any) -> Any:
-    return ex.reciprocal(1.0 + ex.exp(-x))
-
-
-def bce(t: Any, s: Any) -> Any:
-    return -(t * ex.log(s) + (1 - t) * ex.log(1 - s)).mean()
-
-
-def layered(body: Callable[..., Any]) -> Callable[..., Any]:
-    return ex.function(body)
-
-
-in_layers = layered(lambda x: ex.softmax(x))
-log_layer = layered(lambda x: ex.log(x))
-sigmoid_layer = layered(lambda x: ex.sigmoid(x))
-nll_layer = layered(lambda t, p: ex.nll_loss(t, p))
-bce_layer = layered(bce)
-exp_layer = layered(lambda x: ex.exp(x))
-plus_one = layered(lambda x: 1 + x)
-
-SOFTMAXES = (ex.softmax, softmax_by_hand, softmax_with_spread_sum, in_layers)
-SIGMOIDS = (ex.sigmoid, sigmoid_by_hand, reciprocal_sigmoid, sigmoid_layer)
-SOFTPLUSES = (
-    lambda x: ex.log(1 + ex.exp(x)),
-    lambda x: ex.log(ex.exp(x) + 1.0),
-    lambda x: ex.log1p(ex.exp(x)),
-    lambda x: log_layer(plus_one(exp_layer(x))),
-)
 
 
 def finite_and_right(value: ex.Expr, expected: Any) -> None:

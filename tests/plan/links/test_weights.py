@@ -15,10 +15,10 @@ from explorer.core.types import TensorType
 from explorer.plan import Options, plan
 from explorer.run.executors import run_simple
 from explorer.run.program import Program
-from tests.formats.pnnx.test_models import expected, inputs, opened
 from tests.plan.links.asking import applied, decision, declined, simplified, values
-from tests.plan.reference import reference
-from tests.plan.test_values import subsets
+from tests.support.interpreter import reference
+from tests.support.pnnx_models import expected, inputs, opened
+from tests.support.programs import subsets
 
 images = Parameter(TensorType((2, 3, 6, 6), "float64"), "images")()
 rows = Parameter(TensorType((5, 3), "float64"), "rows")()

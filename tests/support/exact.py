@@ -26,8 +26,9 @@ _exp, _log = _each(mp.exp), _each(lambda x: mp.log(x) if x > 0 else mpf("-inf") 
 _sqrt, _tanh = _each(mp.sqrt), _each(mp.tanh)
 
 
-def _sum(x: Any, axes: tuple[int, ...], keepdims: bool = True) -> Any:
-    return np.asarray(np.add.reduce(x, axis=axes, keepdims=keepdims, initial=mpf(0)), object)
+def _sum(x: Any, axes: tuple[int, ...] | None, keepdims: bool = True) -> Any:
+    total: Any = np.add.reduce
+    return np.asarray(total(x, axis=axes, keepdims=keepdims, initial=mpf(0)), object)
 
 
 def _softmax(x: Any, axes: tuple[int, ...]) -> Any:

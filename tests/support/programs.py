@@ -12,21 +12,30 @@ import explorer as ex
 ROWS, COLUMNS = 3, 4
 UNARY = ("tanh", "exp", "log", "sqrt", "square", "negative", "absolute", "sigmoid", "relu", "softplus", "sin", "log1p")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+OPTIONAL = ("simplify", "dedup", "prune", "group", "fuse")
+"""the passes that a plan may leave out"""
+subsets = st.sets(st.sampled_from(OPTIONAL)).map(lambda chosen: tuple(sorted(chosen)))
+"""passes to leave out, drawn"""
+limits = st.sampled_from((0, 20, 60, 500_000))
+"""the most nodes that opening calls may make, drawn"""
 
 
 @ex.function
 def gate(x: Any, w: Any) -> Any:
+    """x, gated by its product."""
     return ex.sigmoid(x @ w) * x
 
 
 @ex.function
 def both(x: Any, y: Any) -> Any:
+    """Two results of one sum."""
     total = x + y
     return total * 0.5, ex.tanh(total) - y
 
 
 @ex.function
 def deep(x: Any, w: Any) -> Any:
+    """A call that calls."""
     first, second = both(x, gate(x, w))
     return ex.softmax(first) + gate(second, w)
 
@@ -94,3 +103,26 @@ def prepared(*roots: Any, **options: Any) -> ex.EvalPlan:
     for root in roots:
         plan.register(root)
     return plan.prepare()
+
+
+@st.composite
+def sized(draw: st.DrawFn) -> list[ex.Expr]:
+    """Roots of random graphs whose results differ in size: products, parts, joins and views of vectors."""
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    nodes: list[ex.Expr] = [ex.tensor(random.normal(size=draw(st.integers(1, 60)))) for _ in range(2)]
+    pick = st.integers(0, 10**6)
+    for _ in range(draw(st.integers(1, 20))):
+        x, y = nodes[-1 - draw(pick) % min(len(nodes), 4)], nodes[draw(pick) % len(nodes)]
+        kind = draw(st.integers(0, 4))
+        if kind == 0:
+            made = ex.tanh(x)
+        elif kind == 1:
+            made = ex.concatenate([x, ex.sin(y)]) if x.size + y.size < 4000 else x.sum() * y
+        elif kind == 2:
+            made = ex.tensor(random.normal(size=(draw(st.integers(1, 60)), x.size))) @ x
+        elif kind == 3:
+            made = x[: max(1, x.size // 2)] * 2.0
+        else:
+            made = x.reshape((1, x.size)).reshape((x.size,)) + y.sum()
+        nodes.append(made)
+    return [nodes[-1], *[nodes[draw(pick) % len(nodes)] for _ in range(draw(st.integers(0, 2)))]]

@@ -1,0 +1,16 @@
+"""The execution of a planned program, kernel by kernel on the calling thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.plan.planner import Planned
+from explorer.run.executors import run_simple
+from explorer.run.program import Program
+
+
+def run(planned: Planned) -> list[Any]:
+    """The values of the roots, computed kernel by kernel."""
+    program = Program(planned)
+    run_simple(program)
+    return program.take()

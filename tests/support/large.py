@@ -1,0 +1,27 @@
+"""A large program without any scope."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+import explorer as ex
+
+
+def flat(count: int) -> list[ex.Expr]:
+    """A program of so many nodes without any scope: each reads one or two of the forty nodes before it."""
+    chance = random.Random(7)
+    values: list[ex.Expr] = [ex.tensor(np.full((4, 4), 0.5, np.float32), name=f"x{number}") for number in range(8)]
+    while len(values) < count:
+        one, other = chance.choice(values[-40:]), chance.choice(values[-40:])
+        values.append(one + other if chance.random() < 0.5 else chance.choice((ex.tanh, ex.sin, ex.relu))(one))
+    return values
+
+
+def planned(count: int) -> ex.EvalPlan:
+    """The plan of such a program; every value is asked for."""
+    plan = ex.EvalPlan()
+    for value in flat(count):
+        plan.register(value)
+    return plan.prepare()
