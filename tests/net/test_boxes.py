@@ -146,6 +146,13 @@ def test_the_last_member_of_a_list_ends_as_the_one_before_it(part: str, reads: s
 
 
 @pytest.mark.spec("V-7")
+def test_the_first_member_of_a_list_ends_where_a_chain_of_made_up_names_does() -> None:
+    """There is no member before it whose end could be its own, be it the first operator of the net."""
+    chain = [("ls.0.at.q", "x", "0"), ("F.relu_0", "0", "1"), ("F.relu_1", "1", "2"), ("head", "2", "3")]
+    assert boxes(*chain) == ["ls/0/at", "ls/0/at", "ls/0/at", ""]
+
+
+@pytest.mark.spec("V-7")
 def test_what_changes_the_shape_between_two_boxes_belongs_to_neither() -> None:
     shapes = {"1": (1, 8, 7, 7), "2": (1, 8, 7, 7), "3": (1, 8)}
     found = boxes(

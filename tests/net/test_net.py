@@ -13,6 +13,7 @@ import pytest
 
 import explorer as ex
 from explorer.net import Net, NetState
+from explorer.net.buildable import KEPT
 from explorer.net.opaque import Opaque
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -107,6 +108,17 @@ def test_states_follow_what_is_done(caplog: pytest.LogCaptureFixture) -> None:
     fresh = digits()
     fresh.build((1, 1, 8, 8))
     assert fresh.state is NetState.COMPLETE
+
+
+@pytest.mark.spec("I-2")
+def test_the_builds_that_were_made_last_are_kept() -> None:
+    """A net that runs for many shapes holds a few builds: the oldest goes, and is made anew when it is asked for."""
+    net = digits()
+    built = [net.build((batch, 1, 8, 8)) for batch in range(1, KEPT + 3)]
+    for batch in range(3, KEPT + 3):
+        assert net.build((batch, 1, 8, 8)) is built[batch - 1]
+    assert net.build((1, 1, 8, 8)) is not built[0]
+    assert net.build((1, 1, 8, 8)).shape == built[0].shape
 
 
 def test_building_for_the_files_shapes_needs_them_all(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import explorer as ex
 from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.tensor import Tensor
 from explorer.net import NetDefinition, NetState, OperatorDefinition, OperatorTable
+from explorer.net.context import OperatorContext
 from explorer.net.definition import BlobType, WeightReference
 from explorer.net.dialect import TABLE
 from explorer.net.schema import OperatorSchema, accepts
@@ -70,8 +71,10 @@ def test_a_type_is_declared_once_and_unknown_ones_list_the_near() -> None:
 
     with pytest.raises(UnknownNameError, match=r"unknown operator type of mine 'Grwo'\n.*Grow"):
         net.add("Grwo", "x")
-    with pytest.raises(AttributeError, match="no operator type 'Grwo'; near names: Grow"):
+    with pytest.raises(AttributeError, match=r"no operator type 'Grwo'; near names: Grow$"):
         net.Grwo  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no operator type 'xyzzyxyzzy'$"):
+        net.xyzzyxyzzy  # noqa: B018
     with pytest.raises(DeclarationError, match="'name'"):
 
         @mine.declare()
@@ -387,6 +390,52 @@ def test_a_written_net_has_the_states_of_any_net() -> None:
     assert net.state is NetState.NEED_BUILD
     assert set(net.run(np.ones((2, 3), np.float32))) == {"y", "z"}
     assert net.state is NetState.COMPLETE
+
+
+@pytest.mark.spec("I-2")
+def test_a_type_that_is_registered_takes_a_net_back_to_its_first_state() -> None:
+    """What was checked and built before may mean something else now: by the new builder it is checked and built."""
+    mine = table()
+
+    def scaled(factor: float) -> Callable[[OperatorContext], ex.Expr]:
+        return lambda op: op.x * factor
+
+    mine.register("my.Scale")(scaled(2))
+    net = ex.Net("n", mine)
+    net.input("x", (2,))
+    net.output(net.add("my.Scale", "x", "y"))
+    assert net.run([1, 2]).tolist() == [2, 4]
+    assert net.state is NetState.COMPLETE
+    mine.register("my.Scale")(scaled(3))
+    assert net.state is NetState.NEED_INIT
+    assert net.run([1, 2]).tolist() == [3, 6]
+    assert net.state is NetState.COMPLETE
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("values", range(5))
+def test_a_builder_returns_a_value_for_each_output(values: int, outputs: int) -> None:
+    """A tuple has as many values as the operator has outputs; for one output it is that output's own value."""
+    mine = table()
+
+    @mine.register("my.Several")
+    def several(op: OperatorContext) -> tuple[ex.Expr, ...]:
+        return tuple(op.x + number for number in range(values))
+
+    net = ex.Net("n", mine)
+    net.input("x", (1,))
+    names = [f"y{place}" for place in range(outputs)]
+    net.add("my.Several", "x", names)
+    if outputs == 1:
+        assert not net.check()
+        return
+    net.output(*names)
+    if values == outputs:
+        assert [value.tolist() for value in net.run([5]).values()] == [[5 + place] for place in range(outputs)]
+        return
+    with pytest.raises(ex.ExplorerError, match=f"returned {values} values\\n.*{outputs} outputs: y0, y1"):
+        net.build()
 
 
 @pytest.mark.spec("C-19", "I-2")
