@@ -37,6 +37,7 @@ def eval_register(value: Any) -> Handle:
 def evaluate(value: Any, **options: Any) -> Any:
     """The value of an expression, or of every expression in nested tuples, lists and dicts: read-only arrays.
 
+    NumPy makes none of them writable, since later evaluations may hand them out again; write to ``result.copy()``.
     All of them are evaluated in the thread's default plan, together with what ``eval_register()`` registered there, and
     taken again while somebody holds the result (MetaNN: Evaluate). With ``options``, which are those of EvalPlan, they
     have a plan of their own. What is no expression stays.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from explorer.blas import CHOSEN
 from explorer.core.arguments import check_name, check_type
 from explorer.core.device import Device, check_device, cpu
@@ -25,6 +27,7 @@ from explorer.run.handle import Handle
 from explorer.run.program import Program
 from explorer.run.reproducer import reproducer
 from explorer.run.results import recall, remember
+from explorer.run.sealing import sealed
 from explorer.run.timing import Timing
 from explorer.run.watch import Watch
 from explorer.run.what_if import WhatIf, what_if
@@ -199,7 +202,7 @@ class EvalPlan:
                 self._taken = found.as_pass()
                 return [*values], Timing([], [], [])
         results, timing = self._run_program(known if cached else None, inputs)
-        results = [_from_device(root, value) for root, value in zip(roots, results, strict=True)]
+        results = [_handed_out(root, value) for root, value in zip(roots, results, strict=True)]
         if found is not None:
             there = found.values
             remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
@@ -320,11 +323,10 @@ def _names(without: Any) -> Any:
     return tuple(without) if isinstance(without, (list, set, frozenset)) else without
 
 
-def _from_device(expr: Expr, value: Any) -> Any:
-    """A value in NumPy's memory, read-only."""
+def _handed_out(expr: Expr, value: Any) -> Any:
+    """A value in NumPy's memory, which nobody can write to."""
+    if isinstance(value, tuple):
+        return tuple([sealed(part) if isinstance(part, np.ndarray) else part for part in value])
     device = expr.type.device
-    if device is cpu or isinstance(value, tuple):
-        return value
-    found = device.read(value).view()
-    found.flags.writeable = False
-    return found
+    array = value if device is cpu else device.read(value)
+    return sealed(array) if isinstance(array, np.ndarray) else array

@@ -19,7 +19,7 @@ class Handle:
         self._failure = ""
 
     def data(self) -> Array:
-        """The value, read-only, shaped as the expression; raises StateError before eval(), or when it failed."""
+        """The value, which nobody can write to; raises StateError before eval(), or when it failed."""
         if self._failure:
             raise StateError(
                 f"the value of {self.expr!r}, whose run ended with {self._failure}",

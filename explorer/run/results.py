@@ -226,8 +226,7 @@ def _find_equal(known: Structure, context: int, found: dict[Expr, Array], equal:
 
 
 def _held(reference: ReferenceType[Array] | None) -> Array | None:
-    value = None if reference is None else reference()
-    return None if value is None or value.flags.writeable else value  # who made it writable may have written
+    return None if reference is None else reference()
 
 
 def _forgetting(table: dict[Any, Any], key: Any, newest: int | None = None) -> Callable[[Any], None]:

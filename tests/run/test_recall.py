@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import threading
@@ -15,6 +16,7 @@ import pytest
 import explorer as ex
 from explorer.run import results
 from explorer.run.cache import cache
+from explorer.run.sealing import sealed
 from tests.support.effects import Counting
 
 
@@ -225,13 +227,49 @@ def test_a_storage_that_was_written_is_never_recalled_stale() -> None:
 
 
 @pytest.mark.spec("M-E3")
-def test_a_result_that_was_made_writable_is_computed_again() -> None:
-    """Results are read-only; who makes one writable has it alone."""
+@pytest.mark.parametrize(
+    "dtype",
+    [np.float64, np.float16, np.complex64, np.bool_, np.int8, np.dtype(">f4")],
+    ids=lambda dtype: str(np.dtype(dtype)),
+)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 3)], ids=str)
+def test_nobody_can_write_to_a_result(dtype: Any, shape: tuple[int, ...]) -> None:
+    """NumPy makes neither a result writable, nor a view of it, nor the array that it is a view of."""
+    x = ex.tensor(np.ones(shape, dtype))
+    for y in (ex.where(x, x, x), ex.broadcast_to(x, (2, *shape)), ex.transpose(ex.where(x, x, x))):
+        result = ex.evaluate(y)
+        assert (result.dtype, result.shape) == (y.dtype, y.shape)
+        for array in (result, result.view(), result[None], result.base):
+            while isinstance(array, np.ndarray):
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.flags.writeable = True
+                array = array.base
+        np.testing.assert_array_equal(result, np.ones(y.shape))
+
+
+@pytest.mark.spec("M-E3")
+def test_a_result_of_an_extensions_dtype_is_sealed() -> None:
+    """Dtypes without a name in the buffer protocol are handed out as they are, and nobody can write to them either."""
+    value = np.zeros((2, 3), np.dtype([("a", "<f4"), ("b", "<i2")]))[:, ::2]
+    result = sealed(value)
+    assert (result.dtype, result.shape, result.strides) == (value.dtype, value.shape, value.strides)
+    assert np.shares_memory(result, value)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        result.flags.writeable = True
+
+
+@pytest.mark.spec("M-E3")
+def test_a_recalled_value_is_the_one_that_was_computed() -> None:
+    """Whatever a user tries on a result that he holds, the next evaluation gives what was computed."""
     y = ex.tensor(np.zeros(3)) + 1.0
     result = ex.evaluate(y)
-    result.flags.writeable = True
-    result[:] = 7
-    assert ex.evaluate(y).tolist() == [1, 1, 1]
+    for array in (result, result[:2], result.base):
+        with contextlib.suppress(ValueError, AttributeError):
+            array.flags.writeable = True
+            array[:] = 7
+            array.flags.writeable = False
+    assert ex.evaluate(y) is result
+    assert result.tolist() == [1, 1, 1]
     assert ex.evaluate(ex.tanh(y)).tolist() == np.tanh(np.ones(3)).tolist()
 
 
