@@ -11,9 +11,10 @@ import itertools
 import threading
 from array import array
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from explorer.core.expr import Expr
 from explorer.core.kernels import kernels
@@ -28,14 +29,23 @@ _ENTRIES, _BYTES = 64, 1 << 27
 """programs kept, the last used first, and the bytes that their memory and the tensors they were made for may have"""
 
 
-_operation = attrgetter("operation")
+_uid, _operation, _operands, _token = map(attrgetter, ("uid", "operation", "operands", "token"))
 
 
-class Structure(NamedTuple):
+class Leaves(NamedTuple):
+    """The storages of a structure's tensors."""
+
+    tokens: list[int]
+    versions: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class Structure:
     """What a plan depends on, and the tensors that it does not depend on but for which are the same."""
 
     key: Hashable
     tensors: list[Tensor]
+    leaves: Leaves
     nodes: list[Expr]
     """operands before what reads them"""
     told: bytes
@@ -46,56 +56,74 @@ class Structure(NamedTuple):
     """uid → number"""
     context: int
     """the number of all that values depend on beside the expressions"""
+    known_operations: frozenset[Operation] | None = None
 
     @property
-    def operations(self) -> set[Operation]:
+    def operations(self) -> frozenset[Operation]:
         """The operations of all nodes."""
-        return set(map(_operation, self.nodes))
+        if self.known_operations is None:
+            self.known_operations = frozenset(map(_operation, self.nodes))
+        return self.known_operations
 
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
     """Operations, types, edges, order of recording, which leaves share a storage; None where a value is given later."""
     found = {root.uid: root for root in roots}
-    stack = [*roots]
-    while stack:
-        for operand in stack.pop().operands:
-            if operand.uid not in found:
-                found[operand.uid] = operand
-                stack.append(operand)
+    reached = [*roots]
+    for node in reached:  # which grows
+        for operand in node.operands:
+            uid = operand.uid
+            if uid not in found:
+                found[uid] = operand
+                reached.append(operand)
     uids = sorted(found)  # operands before what reads them
-    nodes = [found[uid] for uid in uids]
+    nodes = [*map(found.__getitem__, uids)]
     number = dict(zip(uids, itertools.count()))  # one of them never ends
-    rows = [node.operation.token for node in nodes]
-    rows += [len(node.operands) for node in nodes]
-    rows += [number[operand.uid] for node in nodes for operand in node.operands]
+    rows = [*map(_token, map(_operation, nodes))]
+    rows += map(len, map(_operands, nodes))
+    rows += map(number.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
-    for node in nodes:
+    leaves = Leaves([], [])
+    for node in [node for node in nodes if not node.operands]:
         if isinstance(node, Tensor):
-            rows.append(storages.setdefault(id(node.storage), len(storages)))
+            storage = node.storage
+            token = storage.token
+            rows.append(storages.setdefault(token, len(storages)))
             rows.append(id(node.type))
             tensors.append(node)
-        elif not node.operands and node.operation.name == "parameter":
+            leaves.tokens.append(token)
+            leaves.versions.append(storage.version)
+        elif node.operation.name == "parameter":
             return None
     ends = tuple([number[root.uid] for root in roots])
     told = array("q", rows).tobytes()  # hashed and compared faster than a tuple
     context = _context(options)
-    return Structure((told, ends, context), tensors, nodes, told, ends, number, context)
+    return Structure((told, ends, context), tensors, leaves, nodes, told, ends, number, context)
 
 
 _contexts: dict[Hashable, int] = {}
+_latest: tuple[Options | None, tuple[Link, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
+"""what a number was asked for last, and the number: options take long to hash"""
 
 
 def _context(options: Options) -> int:
     """A number for options, the links that there are, and the kernels; equal for equal ones."""
-    return _contexts.setdefault((options, tuple(Link.chain), tuple(kernels.values())), len(_contexts))
+    global _latest
+    links, functions = tuple(Link.chain), tuple(kernels.values())
+    before, links_before, functions_before, number = _latest
+    if options is not before or links != links_before or functions != functions_before:
+        number = _contexts.setdefault((options, links, functions), len(_contexts))
+        _latest = options, links, functions, number
+    return number
 
 
 class Held:
     """A program that is kept, for graphs of the structure that it was planned for."""
 
-    def __init__(self, program: Program, tensors: Sequence[Tensor]) -> None:
-        self.program = program
+    def __init__(self, program: Program, known: Structure) -> None:
+        self.program, self.operations = program, known.operations
+        tensors = known.tensors
         storages = {id(tensor.storage): tensor.type.nbytes for tensor in tensors}
         self.nbytes = program.planned.schedule.arena + sum(storages.values())
         """bytes of its memory, and of the tensors that it was planned for"""
@@ -131,6 +159,7 @@ class PlanCache:
             self._nbytes -= held.nbytes if held is not None else 0
         if held is not None:
             held.lend(wanted.tensors)
+            wanted.known_operations = held.operations
         return held
 
     def put(self, key: Hashable, held: Held) -> None:

@@ -43,24 +43,31 @@ def evaluate(value: Any, **options: Any) -> Any:
     have a plan of their own. What is no expression stays.
     """
     leaves, structure = flatten(value)
-    handles: dict[int, Handle] = {}
     expressions = {
-        place: leaf.__expr__() if hasattr(type(leaf), "__expr__") else leaf
+        place: leaf if isinstance(leaf, Expr) else leaf.__expr__()
         for place, leaf in enumerate(leaves)
         if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__")
     }
-    own = EvalPlan(**{"record": "off", **options}) if options else None
-    for device in dict.fromkeys([expr.type.device for expr in expressions.values()]):
-        evaluation = own or _idle_plan(device)
-        for place, expr in expressions.items():
-            if own is not None or expr.type.device is device:
-                handles[place] = evaluation.register(expr)
-        evaluation.eval()
-        if own is not None:
-            break
-    return unflatten(
-        structure, [handles[place].data() if place in handles else leaf for place, leaf in enumerate(leaves)]
-    )
+    if options:
+        leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))
+        return unflatten(structure, leaves)
+    devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
+    for device in devices:
+        own = expressions
+        if len(devices) > 1:
+            own = {place: expr for place, expr in expressions.items() if expr.type.device is device}
+        leaves = _evaluated(leaves, own, _idle_plan(device))
+    return unflatten(structure, leaves)
+
+
+def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) -> list[Any]:
+    """Leaves with the values of these expressions in their places."""
+    handles = [plan.register(expr) for expr in expressions.values()]
+    plan.eval()
+    values = [*leaves]
+    for place, handle in zip(expressions, handles, strict=True):
+        values[place] = handle.data()
+    return values
 
 
 def _idle_plan(device: Device) -> EvalPlan:

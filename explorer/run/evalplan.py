@@ -235,7 +235,7 @@ class EvalPlan:
             self._values = watch.found
         results = program.take()
         if known is not None:
-            cache.put(known.key, Held(program, known.tensors))
+            cache.put(known.key, Held(program, known))
         return results, timing
 
     @property

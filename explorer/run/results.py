@@ -1,19 +1,15 @@
 """Results by expression, for as long as somebody holds them: what plans with ``recall`` do not compute again.
 
-An expression is found again by its uid, and an equal one, written later, by its value number: a hash of its operation,
-its operands' numbers, and of the identity and version of the tensors' storages. It has 128 bits and is salted in each
-process, so that two expressions do not have one number by chance. Numbers cost a third of a microsecond a node; they
-are given only where a later graph reads the newest tensor of an earlier one, whose results are still held.
+An expression is found again by its uid, and an equal one, written later, by its value number. Numbers are given only
+where a later graph reads the newest tensor of an earlier one, whose results are still held.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-from array import array as packed
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any
 from weakref import ReferenceType, ref
 
 import numpy as np
@@ -22,67 +18,132 @@ from explorer.core.device import cpu
 from explorer.core.expr import Expr
 from explorer.core.function import Call
 from explorer.core.operation import Operation
-from explorer.core.tensor import STORED, Storage, Tensor, tensor_of
+from explorer.core.tensor import Storage, Tensor, tensor_of
 from explorer.core.types import Array
 from explorer.data.protocol import Described
 from explorer.plan.passes import Recall
 from explorer.record.forking import renew_in_children
 from explorer.run.cache import Structure
+from explorer.run.value_numbers import NO_TENSOR, Number, newest_below, numbers
 
-_Number: TypeAlias = tuple[int, int]
-_WAITING = 8
-"""evaluations whose results are not numbered yet"""
-_SALT = int.from_bytes(os.urandom(7), "little")
-_NONE = -1
-"""in the place of the newest tensor, where an expression reads none"""
+_WAITING, _NODES = 8, 1 << 14
+"""evaluations of several roots whose results are not numbered yet; nodes below single roots of which this is so"""
+_SWEPT = 1024
+"""values by uid from which on those that nobody holds are looked for"""
 
 _lock = threading.RLock()
-_by_uid: dict[int, dict[int, ReferenceType[Array]]] = {}
-"""context → uid → the value of the expression"""
-_by_number: dict[int, dict[tuple[int, _Number], ReferenceType[Array]]] = {}
+_by_uid: dict[int, _Values] = {}
+"""context → the values of expressions"""
+_by_number: dict[int, dict[tuple[int, Number], ReferenceType[Array]]] = {}
 """token of the newest storage below an expression → context and number → its value"""
-_operations: dict[tuple[int, _Number], frozenset[Operation]] = {}
+_operations: dict[tuple[int, Number], frozenset[Operation]] = {}
 """context and number → the operations, so that those of an equal expression are the same"""
+
+
+class _Values(dict[int, ReferenceType[Array]]):
+    """uid → the value of the expression; those that nobody holds are swept out as soon as they may be half of all.
+
+    A reference that says when its value goes would take three times as long to make.
+    """
+
+    limit = _SWEPT
+
+    def sweep(self) -> None:
+        """Forget the values that nobody holds."""
+        if len(self) > self.limit:
+            for uid in [uid for uid, value in self.items() if value() is None]:
+                del self[uid]
+            self.limit = max(2 * len(self), _SWEPT)
 
 
 class _Evaluation:
     """Roots that were evaluated together, until their values are numbered or gone."""
 
-    def __init__(
-        self, known: Structure, operations: set[Operation], values: Sequence[ReferenceType[Array] | None]
-    ) -> None:
-        self.context = known.context
-        self.leaves = _leaves(known)
+    def __init__(self, known: Structure, ends: list[int], values: list[ReferenceType[Array]]) -> None:
+        self.context, self.leaves = known.context, known.leaves
         self.told, self.count = known.told, len(known.nodes)
-        self.operations = frozenset(
-            [operation for operation in operations if not isinstance(operation, (Call, Described))]
-        )
-        self.values = [(end, value) for end, value in zip(known.ends, values, strict=True) if value is not None]
+        self.operations = known.operations
+        self.ends, self.values = ends, values
+        """the numbers of roots in the structure, and their values"""
+        self._below: frozenset[int] | None = None
+
+    @property
+    def newest(self) -> int:
+        """The token of the newest storage below all roots."""
+        return max(self.leaves.tokens, default=NO_TENSOR)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds a value."""
+        return any(value() is not None for value in self.values)
 
     def may_be_below(self, tokens: frozenset[int]) -> bool:
-        """Whether a value is held, and a graph that reads the storages of these tokens may hold its root."""
-        if all(value() is None for _, value in self.values):
-            return False
-        if len(self.values) == 1:
-            return all(token in tokens for token, _ in self.leaves)
-        newest = _newest(self.told, self.count, self.leaves)
-        return any(newest[end] in tokens or newest[end] == _NONE for end, _ in self.values)
+        """Whether a graph that reads the storages of these tokens may hold a root."""
+        if self._below is None:
+            below = newest_below(self.told, self.count, self.leaves)
+            self._below = frozenset([below[end] for end in self.ends])
+        return NO_TENSOR in self._below or not self._below.isdisjoint(tokens)
 
     def enter(self) -> None:
         """Number the values that are held."""
-        held = [(end, array) for end, array in [(end, value()) for end, value in self.values] if array is not None]
+        arrays = [value() for value in self.values]
+        held = [(end, array) for end, array in zip(self.ends, arrays, strict=True) if array is not None]
         if not held:
             return
         found = numbers(self.told, self.count, self.leaves)
-        newest = _newest(self.told, self.count, self.leaves)
+        below = newest_below(self.told, self.count, self.leaves)
+        operations = frozenset(
+            [operation for operation in self.operations if not isinstance(operation, (Call, Described))]
+        )
         for end, array in held:
             key = self.context, found[end]
-            table = _by_number.setdefault(newest[end], {})
-            table[key] = ref(array, _forgetting(table, key, newest[end]))
-            _operations[key] = self.operations
+            table = _by_number.setdefault(below[end], {})
+            table[key] = ref(array, _forgetting(table, key, below[end]))
+            _operations[key] = operations
 
 
-_waiting: deque[_Evaluation] = deque()
+class _Waiting:
+    """Evaluations whose values are not numbered yet: single roots by the newest storage below them, and others."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Let nothing wait."""
+        self._single: dict[int, list[_Evaluation]] = {}
+        self._nodes = 0
+        self._several: deque[_Evaluation] = deque()
+
+    def add(self, made: _Evaluation) -> None:
+        """Let an evaluation wait; where too many do, the oldest of several roots, or all of one root, are numbered."""
+        if len(made.values) > 1:
+            self._several.append(made)
+            if len(self._several) > _WAITING:
+                self._several.popleft().enter()
+            return
+        self._single.setdefault(made.newest, []).append(made)
+        self._nodes += made.count
+        if self._nodes > _NODES:
+            waiting, self._single, self._nodes = self._single, {}, 0
+            for evaluations in waiting.values():
+                for each in evaluations:
+                    each.enter()
+
+    def enter(self, tokens: frozenset[int]) -> None:
+        """Number the values that may be below a graph which reads the storages of these tokens."""
+        for newest in [*self._single.keys() & tokens, NO_TENSOR]:
+            for single in self._single.pop(newest, ()):
+                self._nodes -= single.count
+                single.enter()
+        for made in tuple(self._several):
+            is_held = made.is_held
+            if not is_held or made.may_be_below(tokens):
+                self._several.remove(made)
+            if is_held and made.may_be_below(tokens):
+                made.enter()
+
+
+_waiting = _Waiting()
 
 
 class _Tables:
@@ -102,37 +163,33 @@ renew_in_children(_tables)
 
 def remember(known: Structure | None, values: Sequence[Any]) -> None:
     """Keep in mind that the roots of ``known`` were evaluated; None for a value that was recalled."""
-    if known is None or not any(isinstance(value, np.ndarray) for value in values):
+    if known is None or not _is_pure(known):
         return
-    operations = known.operations
-    if not all(operation.pure for operation in operations):
-        return
-    with _lock:
-        number = known.context
-        held: list[Any] = []
-        table = _by_uid.setdefault(number, {})
-        for end, value in zip(known.ends, values, strict=True):
-            root = known.nodes[end]
-            plain = root.operands and isinstance(value, np.ndarray) and root.type.device is cpu
-            if plain:
-                table[root.uid] = row = ref(value, _forgetting(table, root.uid))
-                held.append(row)
-            else:
-                held.append(None)
-        made = _Evaluation(known, operations, held)
-        if made.values:
-            _waiting.append(made)
-            if len(_waiting) > _WAITING:
-                _waiting.popleft().enter()
+    nodes = known.nodes
+    ends: list[int] = []
+    held: list[ReferenceType[Array]] = []
+    uids: list[int] = []
+    for end, value in zip(known.ends, values, strict=True):
+        root = nodes[end]
+        if isinstance(value, np.ndarray) and root.operands and root.type.device is cpu:
+            ends.append(end)
+            uids.append(root.uid)
+            held.append(ref(value))
+    if ends:
+        with _lock:
+            table = _by_uid.setdefault(known.context, _Values())
+            table.update(zip(uids, held, strict=True))
+            table.sweep()
+            _waiting.add(_Evaluation(known, ends, held))
 
 
 def recall(known: Structure | None) -> Recalled | None:
     """Values that are still held, of the roots or below them; None where there are none."""
     if known is None:
         return None
-    number = known.context
-    table = _by_uid.get(number)
-    if not table:  # nobody holds a result of these options, an equal one either
+    context = known.context
+    table = _by_uid.get(context)
+    if table is None:
         return None
     with _lock:
         found: dict[Expr, Array] = {}
@@ -141,8 +198,8 @@ def recall(known: Structure | None) -> Recalled | None:
             value = _held(table.get(uid))
             if value is not None:
                 found[known.nodes[known.number[uid]]] = value
-        if any(known.nodes[end] not in found for end in known.ends):
-            _find_equal(known, number, found, equal)
+        if len(found) < len(known.ends) or any(known.nodes[end] not in found for end in known.ends):
+            _find_equal(known, context, found, equal)
     return Recalled(found, equal) if found and _is_pure(known) else None
 
 
@@ -169,53 +226,13 @@ class Recalled:
         return Recall(tensors, frozenset(self._equal))
 
 
-def numbers(told: bytes, count: int, leaves: Sequence[tuple[int, int]]) -> list[_Number]:
-    """The value number of each node of a structure whose tensors have storages of these tokens and versions."""
-    first: list[int] = []
-    second: list[int] = []
-    stored = iter(leaves)
-    tensor = STORED.token
-    for operation, operands in _rows(told, count):
-        if not operands:
-            leaf = next(stored) if operation == tensor else ()
-            first.append(hash((_SALT, operation, leaf)))
-            second.append(hash((leaf, operation, _SALT)))
-        elif len(operands) == 2:
-            a, b = operands
-            first.append(hash((operation, first[a], first[b])))
-            second.append(hash((_SALT, second[a], second[b], operation)))
-        else:
-            first.append(hash((operation, *[first[operand] for operand in operands])))
-            second.append(hash((_SALT, *[second[operand] for operand in operands], operation)))
-    return list(zip(first, second, strict=True))
-
-
-def _newest(told: bytes, count: int, leaves: Sequence[tuple[int, int]]) -> list[int]:
-    """Of each node the token of the newest storage below it."""
-    found: list[int] = []
-    stored = iter(leaves)
-    tensor = STORED.token
-    for operation, operands in _rows(told, count):
-        if not operands:
-            found.append(next(stored)[0] if operation == tensor else _NONE)
-        elif len(operands) == 1:
-            found.append(found[operands[0]])
-        else:
-            found.append(max([found[operand] for operand in operands]))
-    return found
-
-
 def _find_equal(known: Structure, context: int, found: dict[Expr, Array], equal: set[int]) -> None:
-    leaves = _leaves(known)
-    tokens = frozenset([token for token, _ in leaves])
-    for made in tuple(_waiting):
-        if made.may_be_below(tokens):
-            _waiting.remove(made)
-            made.enter()
-    tables = [_by_number[token] for token in (*tokens, _NONE) if token in _by_number]
+    tokens = frozenset(known.leaves.tokens)
+    _waiting.enter(tokens)
+    tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
     if not tables:
         return
-    for node, number in zip(known.nodes, numbers(known.told, len(known.nodes), leaves), strict=True):
+    for node, number in zip(known.nodes, numbers(known.told, len(known.nodes), known.leaves), strict=True):
         if node in found or not node.operands:
             continue
         for table in tables:
@@ -229,35 +246,18 @@ def _held(reference: ReferenceType[Array] | None) -> Array | None:
     return None if reference is None else reference()
 
 
-def _forgetting(table: dict[Any, Any], key: Any, newest: int | None = None) -> Callable[[Any], None]:
+def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any], None]:
     """What is done when an array goes: its row of a table, and what came with it, go too."""
 
     def forget(gone: Any) -> None:
         with _lock:
             if table.get(key) is gone:
                 del table[key]
-                if newest is not None:
-                    _operations.pop(key, None)
-                    if not table and _by_number.get(newest) is table:
-                        del _by_number[newest]
+                _operations.pop(key, None)
+                if not table and _by_number.get(newest) is table:
+                    del _by_number[newest]
 
     return forget
-
-
-def _rows(told: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
-    """Of each node the token of its operation, and the numbers of its operands."""
-    rows = packed("q")
-    rows.frombytes(told)
-    numbers = rows.tolist()
-    at = 2 * count
-    for operation, operands in zip(numbers[:count], numbers[count : 2 * count], strict=True):
-        end = at + operands
-        yield operation, numbers[at:end]
-        at = end
-
-
-def _leaves(known: Structure) -> list[tuple[int, int]]:
-    return [(tensor.storage.token, tensor.storage.version) for tensor in known.tensors]
 
 
 def _is_pure(known: Structure) -> bool:

@@ -298,7 +298,7 @@ def test_a_program_put_in_the_place_of_another_counts_once() -> None:
         known = structure([root], ex.EvalPlan().options)
         assert known is not None
         program = Program(plan([root], ex.EvalPlan().options), lent=True)
-        held.put(known.key, Held(program, known.tensors))
+        held.put(known.key, Held(program, known))
         assert len(held) == 1
     taken = held.take(known)
     assert taken is not None

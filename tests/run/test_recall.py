@@ -376,6 +376,28 @@ def test_a_result_holds_no_graph() -> None:
     assert not results._operations
 
 
+def test_values_by_uid_that_nobody_holds_are_swept_out() -> None:
+    """The table stays as small as what is held, and what is held stays in it."""
+    x = ex.tensor(np.arange(3.0))
+    roots = [x + float(number) for number in range(4000)]
+    kept = ex.evaluate(roots[0])
+    for root in roots[1:]:
+        ex.evaluate(root)
+    uids = {root.uid for root in roots}
+    assert sum([len(uids & table.keys()) for table in results._by_uid.values()]) < 2100
+    assert ex.evaluate(roots[0]) is kept
+
+
+def test_results_of_many_evaluations_are_recalled_by_equal_expressions() -> None:
+    """Those of single roots, of which thousands wait for their numbers, and those that were numbered."""
+    x = ex.tensor(np.arange(3.0))
+    held = [ex.evaluate(ex.tanh(x + float(number))) for number in range(2000)]
+    for number in (0, 7, 1999):
+        assert ex.evaluate(ex.tanh(x + float(number))) is held[number]
+    other = ex.tensor(np.arange(3.0))
+    assert all(ex.evaluate(ex.tanh(other + float(number))) is not held[number] for number in (0, 7, 1999))
+
+
 def test_threads_recall_at_one_time() -> None:
     x = ex.tensor(np.arange(1000.0))
     wrong: list[object] = []

@@ -1,0 +1,80 @@
+"""Value numbers: equal expressions have equal ones.
+
+A number is a hash of an expression's operation, its operands' numbers, and of the identity and version of the tensors'
+storages. It has 128 bits and is salted in each process, so that two expressions do not have one number by chance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from array import array as packed
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from explorer.core.tensor import STORED
+from explorer.run.cache import Leaves
+
+Number: TypeAlias = tuple[int, int]
+NO_TENSOR = -1
+"""in the place of the newest tensor, where an expression reads none"""
+_SALT = int.from_bytes(os.urandom(7), "little")
+
+
+def numbers(told: bytes, count: int, leaves: Leaves) -> list[Number]:
+    """The value number of each node of a structure whose tensors have storages of these tokens and versions."""
+    first: list[int] = []
+    second: list[int] = []
+    stored = zip(leaves.tokens, leaves.versions, strict=True)
+    tensor = STORED.token
+    for operation, operands in _rows(told, count):
+        if not operands:
+            leaf = next(stored) if operation == tensor else ()
+            first.append(hash((_SALT, operation, leaf)))
+            second.append(hash((leaf, operation, _SALT)))
+        elif len(operands) == 2:
+            a, b = operands
+            first.append(hash((operation, first[a], first[b])))
+            second.append(hash((_SALT, second[a], second[b], operation)))
+        else:
+            first.append(hash((operation, *[first[operand] for operand in operands])))
+            second.append(hash((_SALT, *[second[operand] for operand in operands], operation)))
+    return list(zip(first, second, strict=True))
+
+
+def newest_below(told: bytes, count: int, leaves: Leaves) -> list[int]:
+    """Of each node the token of the newest storage below it."""
+    found: list[int] = []
+    stored = iter(leaves.tokens)
+    tensor = STORED.token
+    operations, counts, operands = _columns(told, count)
+    below = iter(operands)
+    for operation, size in zip(operations, counts, strict=True):
+        if size == 1:
+            found.append(found[next(below)])
+        elif size == 2:
+            first, second = found[next(below)], found[next(below)]
+            found.append(first if first > second else second)
+        elif size:
+            found.append(max([found[operand] for operand in itertools.islice(below, size)]))
+        else:
+            found.append(next(stored) if operation == tensor else NO_TENSOR)
+    return found
+
+
+def _columns(told: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
+    """Of each node the token of its operation, and the number of its operands; then all operands' numbers, and more."""
+    rows = packed("q")
+    rows.frombytes(told)
+    numbers = rows.tolist()
+    return numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+
+
+def _rows(told: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
+    """Of each node the token of its operation, and the numbers of its operands."""
+    operations, counts, numbers = _columns(told, count)
+    at = 0
+    for operation, operands in zip(operations, counts, strict=True):
+        end = at + operands
+        yield operation, numbers[at:end]
+        at = end
