@@ -8,9 +8,10 @@ plan puts in its place what computes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from explorer.core.errors import DeclarationError
 from explorer.core.exact import exact
@@ -18,6 +19,8 @@ from explorer.core.expr import Expr, record, state
 from explorer.core.operation import Operation, as_operands
 from explorer.core.policy import MISSING, Items, Minor, Policies, Policy, Sub
 from explorer.core.types import AnyType
+
+_Function = TypeVar("_Function", bound=Callable[..., Expr])
 
 _read: set[Minor] = set()
 """the policies that some operation reads"""
@@ -157,6 +160,11 @@ def under(chosen: Mapping[Minor, Policy]) -> Iterator[None]:
         state.policies = outer
 
 
+def in_force() -> frozenset[Policy]:
+    """The policies of the scope, which what is recorded now is under."""
+    return frozenset(state.policies.values())
+
+
 @contextmanager
 def policies(*items: Policy) -> Iterator[None]:
     """Record what follows under policies: those of a scope inside override it, those of a call both.
@@ -173,13 +181,34 @@ def policies(*items: Policy) -> Iterator[None]:
                 rule="a policy that changes what is computed must be given where the operation is called",
                 fix=f"ex.sum(x, policies=[{minor!r}(…)]), for instance",
             )
-    with under({**state.policies, **{minor: minor(given.value) for minor, given in own.given.items()}}):
+    with under({**state.policies, **_scoped(own)}):
         yield
+
+
+def composition(function: _Function) -> _Function:
+    """Hand the ``policies=`` of a function that is written with operations to the operations that it records.
+
+    Those that are given where an operation is called, since they change what it computes, reach none of them.
+    """
+
+    @functools.wraps(function)
+    def call(*operands: Any, policies: Items = (), **options: Any) -> Expr:
+        if type(policies) is tuple and not policies:
+            return function(*operands, **options)
+        _refuse_subs(policies, function.__name__)
+        with under({**state.policies, **_scoped(Policies(policies, function.__name__))}):
+            return function(*operands, **options)
+
+    return cast(_Function, call)
+
+
+def _scoped(given: Policies) -> dict[Minor, Policy]:
+    return {minor: minor(held.value) for minor, held in given.given.items() if minor.scoped}
 
 
 def reaching(given: Policies) -> dict[Minor, Policy]:
     """Those of a layer's policies that reach the operations that it records."""
-    return {minor: minor(held.value) for minor, held in given.given.items() if minor.scoped and minor in _read}
+    return {minor: policy for minor, policy in _scoped(given).items() if minor in _read}
 
 
 def _refuse_subs(items: Items, by: str) -> None:

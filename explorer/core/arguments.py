@@ -59,8 +59,9 @@ def checked(function: _Function) -> _Function:
     plain = {key: PLAIN[held.annotation] for key, held in parameters.items() if held.annotation in PLAIN}
     if not plain:
         return function
-    name, places = function.__name__, [*parameters]
-    first = min(map(places.index, plain))
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    name, places = function.__name__, [key for key, held in parameters.items() if held.kind in positional]
+    first = min([place for place, key in enumerate(places) if key in plain], default=len(places))
 
     @functools.wraps(function)
     def call(*values: Any, **named: Any) -> Any:

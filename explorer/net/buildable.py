@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from explorer.core.adjusted import in_force
 from explorer.core.errors import OperandError, StateError
 from explorer.core.expr import Expr, surrounded
 from explorer.core.function import Parameter
@@ -166,7 +167,7 @@ class BuildableNet(EditableNet):
             )
         self.init()
         self._refresh()
-        key = tuple(node.uid for node in inputs.values())
+        key = tuple(node.uid for node in inputs.values()), in_force()
         if key in self._builds:
             _logger.info("net %r is built already for these inputs", self.name)
             return self._builds[key]
@@ -239,7 +240,7 @@ class BuildableNet(EditableNet):
     def _look(self, unknown: int | None = None) -> Build:
         self._refresh()
         shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown)
-        key = "look", *shapes.values()
+        key = "look", *shapes.values(), in_force()
         if key not in self._builds:
             keep(self._builds, key, self._builder.build(self._shaped(shapes), opaque=True))
         return self._builds[key]

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from explorer.core.adjusted import in_force
 from explorer.core.budget import claim_memory
 from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.core.expr import Expr
@@ -134,7 +135,7 @@ class Net(BuildableNet):
 
     def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
         self._refresh()
-        key = tuple(types.values()), options, tuple(Link.chain)
+        key = tuple(types.values()), options, tuple(Link.chain), in_force()
         if key not in self._programs:
             build = self._build({name: self._parameter(name, kind) for name, kind in types.items()})
             self._grant(build)

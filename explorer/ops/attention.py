@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.adjusted import composition
 from explorer.core.budget import claim_constant
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
+from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.ops.arithmetic import where
 from explorer.ops.arrangement import repeat
@@ -19,8 +21,9 @@ from explorer.ops.loss import softmax
 
 
 @public
+@composition
 def attention_weights(
-    query: Any, key: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None
+    query: Any, key: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None, policies: Items = ()
 ) -> Expr:
     """Softmax of query · keyᵀ · scale + mask over the keys: (…, L, E) and (…, S, E) to (…, L, S).
 
@@ -45,8 +48,16 @@ def attention_weights(
 
 
 @public
+@composition
 def attention(
-    query: Any, key: Any, value: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    policies: Items = (),
 ) -> Expr:
     """Scaled dot-product attention: (…, L, E), (…, S, E) and (…, S, V) to (…, L, V); see ``attention_weights``.
 

@@ -6,9 +6,11 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
+from explorer.core.adjusted import composition
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
+from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.ops.base import reshape
 from explorer.ops.linalg import matmul
@@ -28,7 +30,8 @@ class _Named(NamedTuple):
 
 
 @public
-def einsum(equation: str, *operands: Any) -> Expr:
+@composition
+def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
     """Σ of products by named axes: ``einsum("bij,bjk->bik", a, b)``; a letter that the result lacks is summed over.
 
     Without ``->`` the result has the letters that occur once, in the alphabet's order. An ellipsis stands for axes

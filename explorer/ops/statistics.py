@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from explorer.core.adjusted import composition
 from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
+from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types import normalize_axes, whole
 from explorer.ops.activation import clip
@@ -25,7 +27,10 @@ from explorer.ops.transcendental import rsqrt
 
 
 @public
-def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
+@composition
+def var(
+    x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
+) -> Expr:
     """The variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
@@ -37,7 +42,10 @@ def var(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdi
 
 
 @public
-def std(x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False) -> Expr:
+@composition
+def std(
+    x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
+) -> Expr:
     """The standard deviation over axes, over all of them for None: the root of the variance."""
     return _root(var(x, axis, ddof, keepdims))
 
@@ -54,7 +62,10 @@ def _root(x: Expr) -> Expr:
 
 
 @public
-def vector_norm(x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+@composition
+def vector_norm(
+    x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
+) -> Expr:
     """(Σ |x|ᵖ)^(1/p) over axes, over all of them for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number."""
     (x,) = as_operands((x,))
     axes = normalize_axes(axis, x.ndim, "vector_norm")
@@ -69,7 +80,8 @@ def vector_norm(x: Any, order: float = 2, axis: int | tuple[int, ...] | None = N
 
 
 @public
-def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Expr:
+@composition
+def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
     """``x`` divided by its norm along an axis, which counts as ε at least."""
     (x,) = as_operands((x,))
     if order == 2:  # the root of what is ε² at least has a gradient for zeros too
@@ -87,7 +99,10 @@ def _last(x: Expr, count: int) -> tuple[int, ...]:
 
 
 @public
-def layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5) -> Expr:
+@composition
+def layer_norm(
+    x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
+) -> Expr:
     """(x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their shape."""
     (x,) = as_operands((x,))
     last = _last(x, axes)
@@ -98,7 +113,8 @@ def layer_norm(x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, e
 
 
 @public
-def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None) -> Expr:
+@composition
+def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
     """x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's own (that of 1) for None."""
     (x,) = as_operands((x,))
     last = _last(x, axes)
@@ -108,7 +124,10 @@ def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None 
 
 
 @public
-def group_norm(x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5) -> Expr:
+@composition
+def group_norm(
+    x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()
+) -> Expr:
     """(x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,)."""
     (x,) = as_operands((x,))
     count = whole(groups, "group_norm: groups")
@@ -124,7 +143,8 @@ def group_norm(x: Any, groups: int, scale: Any = None, shift: Any = None, *, eps
 
 
 @public
-def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5) -> Expr:
+@composition
+def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()) -> Expr:
     """(x − mean) / √(variance + ε) over each channel of each member of (N, C, …); scale and shift are (C,)."""
     (x,) = as_operands((x,))
     return group_norm(x, x.shape[1] if x.ndim > 1 else 1, scale, shift, epsilon=epsilon)

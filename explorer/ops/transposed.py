@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from explorer.core.adjusted import composition
 from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
 from explorer.core.expr import Expr
 from explorer.core.operation import as_operands
+from explorer.core.policy import Items
 from explorer.core.registry import public
 from explorer.core.types import whole
 from explorer.ops.arithmetic import add_n
@@ -74,6 +76,7 @@ def conv_transpose2d(
 
 
 @public
+@composition
 def conv1d(
     x: Any,
     filters: Any,
@@ -83,6 +86,7 @@ def conv1d(
     padding: int | Pair = 0,
     dilation: int = 1,
     groups: int = 1,
+    policies: Items = (),
 ) -> Expr:
     """Cross-correlation of (N, C, L) with filters (O, C / groups, l) plus a bias (O,): (N, O, L′)."""
     x, filters = _lines(x, filters, "conv1d")
@@ -118,6 +122,7 @@ def conv_transpose1d(
 
 
 @public
+@composition
 def conv3d(
     x: Any,
     filters: Any,
@@ -127,6 +132,7 @@ def conv3d(
     padding: int | tuple[Any, ...] = 0,
     dilation: int | tuple[int, int, int] = 1,
     groups: int = 1,
+    policies: Items = (),
 ) -> Expr:
     """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -411,3 +412,44 @@ def test_what_an_operation_under_policies_records_is_under_them() -> None:
     assert wide in policies_of(ex.grad(given, x, seed=x))
     assert wide in policies_of(given.operation.batch(3, (True,), ex.tensor(MANY[:, :8])))
     assert policies_of(ex.grad(CentredAsTold()(x), x, seed=x)) == set()
+
+
+@pytest.mark.spec("M-E9")
+def test_a_result_is_recalled_under_its_own_policies_only() -> None:
+    """Expressions that differ in policies alone are different ones; what one gave is not taken for the other."""
+    x = ex.tensor(np.array([2**24, 1, 1], np.float32))
+
+    def write(*items: Any) -> ex.Expr:
+        return ex.einsum("i->", x, policies=items)
+
+    plain, wide = ex.evaluate(write()), ex.evaluate(write(WIDE))
+    assert (plain, wide) == (2**24, 2**24 + 2)
+    assert ex.evaluate(write(WIDE)) is wide
+    assert ex.evaluate(write()) is plain
+    with ex.policies(WIDE):
+        assert ex.evaluate(write()) is wide
+    assert ex.evaluate(write(ex.PAccumulateIn("float32"))) is not wide
+
+
+@pytest.mark.spec("M-E9")
+def test_a_net_is_run_under_the_policies_of_each_call(tmp_path: Path) -> None:
+    """A net holds operators by name and no policies: a saved one is the same, and each run has its own."""
+    net = ex.Net("mean")
+    net.input("x", (3,))
+    net.AveragedLoss("x", "y")
+    net.output("y")
+    x = np.array([2**24, 1, 1], np.float32)
+    plain, wide = np.float32(2**24 / 3), np.float32((2**24 + 2) / 3)
+    assert plain != wide
+    with ex.policies(WIDE):
+        net.save(tmp_path / "mean.json")
+    opened = ex.open(tmp_path / "mean.json")
+    for held in (net, opened):
+        assert held.run(x) == plain
+        with ex.policies(WIDE):
+            assert held.run(x) == wide
+            assert under(held.build()) == ["mean"]
+            assert ("UnderPolicies", "policies") in {(d.link, d.code) for d in held.look().recording.decisions}
+        assert held.run(x) == plain
+        assert under(held.build()) == []
+        assert ("UnderPolicies", "policies") not in {(d.link, d.code) for d in held.look().recording.decisions}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,73 @@ def test_one_number_stands_for_every_axis() -> None:
         np.testing.assert_array_equal(ex.evaluate(once), ex.evaluate(each), err_msg=f"{name} {key}")
 
 
+COMPOSITIONS: dict[str, Any] = {
+    "var": lambda x, **p: ex.var(x, 1, **p),
+    "var corrected": lambda x, **p: ex.var(x, 1, 1, **p),
+    "std": lambda x, **p: ex.std(x, **p),
+    "vector_norm": lambda x, **p: ex.vector_norm(x, 3, **p),
+    "normalize": lambda x, **p: ex.normalize(x, **p),
+    "layer_norm": lambda x, **p: ex.layer_norm(x, **p),
+    "rms_norm": lambda x, **p: ex.rms_norm(x, **p),
+    "group_norm": lambda x, **p: ex.group_norm(x[None], 2, **p),
+    "instance_norm": lambda x, **p: ex.instance_norm(x[None], **p),
+    "einsum": lambda x, **p: ex.einsum("ij,kj->ik", x, x, **p),
+    "einsum, a sum": lambda x, **p: ex.einsum("ij->i", x, **p),
+    "attention_weights": lambda x, **p: ex.attention_weights(x, x, **p),
+    "attention": lambda x, **p: ex.attention(x, x, x, **p),
+}
+
+
+@pytest.mark.spec("M-L11")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, **p: ex.conv1d(x[:, 0], x[:, 0], **p),
+        lambda x, **p: ex.conv2d(x, x, **p),
+        lambda x, **p: ex.conv3d(x[None], x[None], **p),
+    ],
+    ids=["conv1d", "conv2d", "conv3d"],
+)
+def test_policies_reach_the_convolutions_that_read_them(write: Any) -> None:
+    """Also those in one and in three dimensions, which are convolutions in two."""
+    x = ex.tensor(np.random.default_rng(0).normal(size=(2, 2, 3, 3)))
+    given = write(x, policies=[ex.ConvolutionPolicy.algorithm("direct")])
+    assert {node.operation.name for node in reachable([given]) if isinstance(node.operation, Adjusted)} == {"conv2d"}
+    np.testing.assert_allclose(ex.evaluate(given), ex.evaluate(write(x)))
+
+
+@pytest.mark.spec("M-L11")
+def test_all_compositions_of_operations_that_take_policies_take_them_too() -> None:
+    """A public function that is written with such operations has ``policies=``: else they reach it by a scope only."""
+    lacking = {
+        name
+        for name, function in registry.functions.items()
+        if isinstance(function, FunctionType)
+        and "policies" not in inspect.signature(function).parameters
+        and _with_policies(inspect.unwrap(function))
+    }
+    assert not lacking
+
+
+def _with_policies(function: Any) -> bool:
+    """Whether a function of ours calls one that takes policies, itself or through others that take none."""
+    pending, seen = [function], set[Any]()
+    while pending:
+        code, names = pending[-1].__code__, pending.pop().__globals__
+        for name in _names_in(code):
+            held = names.get(name)
+            if isinstance(held, FunctionType) and held.__module__.startswith("explorer.ops") and held not in seen:
+                seen.add(held)
+                if "policies" in inspect.signature(held).parameters and registry.functions.get(name) is held:
+                    return True
+                pending.append(inspect.unwrap(held))
+    return False
+
+
+def _names_in(code: CodeType) -> set[str]:
+    return {*code.co_names}.union(*[_names_in(inner) for inner in code.co_consts if isinstance(inner, CodeType)])
+
+
 @pytest.mark.spec("M-L11")
 @pytest.mark.parametrize(
     ("write", "plain"),
@@ -165,8 +233,12 @@ def test_one_number_stands_for_every_axis() -> None:
         (lambda x, p: x.mean(0, policies=p), lambda x: x.mean(0)),
         (lambda x, p: ex.tensordot(x, x, ((0,), (0,)), policies=p), lambda x: ex.tensordot(x, x, ((0,), (0,)))),
         (lambda x, p: ex.dot(x, x.T, policies=p), lambda x: ex.dot(x, x.T)),
+        *[
+            (lambda x, p, write=write: write(x, policies=p), lambda x, write=write: write(x))
+            for write in COMPOSITIONS.values()
+        ],
     ],
-    ids=["x.sum", "x.mean", "tensordot", "dot"],
+    ids=["x.sum", "x.mean", "tensordot", "dot", *COMPOSITIONS],
 )
 def test_policies_reach_the_operation_that_reads_them(write: Any, plain: Any) -> None:
     """As in the scope around the call: accumulated in float64, which single precision alone is not."""
