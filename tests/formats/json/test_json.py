@@ -27,6 +27,7 @@ from explorer.net.json import dumps, from_json, json_schema, loads, to_json
 
 ASSETS = Path(__file__).parents[3] / "assets"
 SCHEMA = Path(net_json.__file__).with_name("net.schema.json")
+SCHEMA_OF_CODE = json_schema()
 images = np.load(ASSETS / "digits.npz")["images"]
 
 texts = st.text(st.characters(), max_size=8)
@@ -314,6 +315,46 @@ def test_what_is_no_net_is_refused_by_its_place(change: Callable[[dict[str, Any]
     change(plain)
     with pytest.raises(OperandError, match=said):
         from_json(plain)
+
+
+numbers = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+near_special = st.dictionaries(
+    st.sampled_from(["float", "complex", "x"]),
+    st.sampled_from(["inf", "-inf", "nan", "1.0", [1.0, {"float": "nan"}]]) | st.lists(numbers, max_size=3) | numbers,
+    max_size=2,
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | st.sampled_from(["", "inf", "nan"]) | near_special,
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@pytest.mark.spec("C-20")
+@settings(max_examples=300)
+@given(json_values)
+def test_every_argument_that_is_read_fits_the_published_schema(value: Any) -> None:
+    """The reader takes no form that the schema refuses; the schema takes more, for it cannot tell 1 from 1.0."""
+    plain = good()
+    plain["operators"][0]["arguments"] = {"a": value}
+    fits = jsonschema.Draft202012Validator(SCHEMA_OF_CODE).is_valid(plain)
+    try:
+        found = from_json(plain)
+    except OperandError:
+        assert not fits or "complex" in json.dumps(value)
+    else:
+        assert fits
+        assert to_json(found)["operators"][0]["arguments"] == {"a": value}
+
+
+def test_empty_fields_are_left_out() -> None:
+    operator = OperatorDefinition("T", "o", (), ())
+    definition = NetDefinition.of("n", [operator, replace(operator, name="p", boxes=(), doc="words")], [], [])
+    assert to_json(definition) == {
+        "schema": 1, "name": "n", "dialect": "", "rewrites": False, "inputs": [], "outputs": [], "types": {},
+        "operators": [{"type": "T", "name": "o"}, {"type": "T", "name": "p", "doc": "words", "boxes": []}],
+    }  # fmt: skip
+    assert to_json(replace(definition, doc="words"))["doc"] == "words"
 
 
 @pytest.mark.parametrize(

@@ -156,14 +156,14 @@ def convolved(a: Array, w: Array, strides: tuple[int, int], pads: tuple[tuple[in
     ("attributes", "pads"),
     [
         ({"pads": [1, 0, 2, 1]}, ((1, 2), (0, 1))),
-        ({"auto_pad": "SAME_UPPER"}, ((0, 1), (1, 1))),
-        ({"auto_pad": "SAME_LOWER"}, ((1, 0), (1, 1))),
+        ({"auto_pad": "SAME_UPPER"}, ((0, 1), (0, 1))),
+        ({"auto_pad": "SAME_LOWER"}, ((1, 0), (1, 0))),
         ({"auto_pad": "VALID"}, ((0, 0), (0, 0))),
     ],
 )
 def test_convolution(tmp_path: Path, attributes: dict[str, Any], pads: Any) -> None:
-    """Padding is given for each side, or follows from the lengths; a signal is an image of one row."""
-    w = random.standard_normal((3, 4, 3, 3)).astype(np.float32)
+    """Padding is given for each side, or follows from both lengths; a signal is an image of one row."""
+    w = random.standard_normal((3, 4, 3, 2)).astype(np.float32)
     found = result(tmp_path, one("Conv", "w", strides=[2, 2], **attributes), image, w)
     np.testing.assert_allclose(found, convolved(image, w, (2, 2), pads), rtol=1e-4, atol=1e-5)
     if "pads" in attributes:

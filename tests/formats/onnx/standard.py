@@ -1,0 +1,109 @@
+"""The cases that the onnx package tests backends with, and what becomes of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+import explorer as ex
+
+_NUMPY = {helper.np_dtype_to_tensor_dtype(np.dtype(code)) for code in "?bBhHiIqQefd"}
+HALVES = {"test_causal_conv_with_state_silu_fp16_expanded"}
+"""cases whose half-precision sums may be one unit off in the last place"""
+DISPUTED = {
+    f"test_resize_downsample_scales_{kind}_align_corners": (
+        "the case takes a length of 2.4 elements; the standard's text, torch and ONNX Runtime that of the result"
+    )
+    for kind in ("linear", "cubic")
+}
+
+
+class Case(NamedTuple):
+    """One set of data of a case."""
+
+    name: str
+    model: ModelProto
+    inputs: list[Any]
+    outputs: list[Any]
+    rtol: float
+    atol: float
+
+
+def cases() -> Iterator[Case]:
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the cases provoke NumPy's warnings while they are made
+        found = collect_testcases()
+    for case in found:
+        for inputs, outputs in case.data_sets or []:
+            given, expected = ([_array(value) for value in values] for values in (inputs, outputs))
+            yield Case(case.name, case.model, given, expected, case.rtol, case.atol)
+
+
+def _array(value: Any) -> Any:
+    """The array of a tensor in a case's data, where NumPy has its dtype."""
+    plain = isinstance(value, TensorProto) and value.data_type in _NUMPY
+    return numpy_helper.to_array(value) if plain else value
+
+
+def with_constants(case: Case, count: int) -> tuple[ModelProto, dict[str, Any]]:
+    """The model with all inputs but the first ``count`` as initializers, and the inputs that are left."""
+    made = ModelProto()
+    made.CopyFrom(case.model)
+    given = {}
+    for index, (value, array) in enumerate(zip(made.graph.input, case.inputs, strict=False)):
+        if index < count or isinstance(array, (list, ModelProto)) or not hasattr(array, "dtype"):
+            given[value.name] = array
+        else:
+            made.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
+    return made, given
+
+
+def widened(array: Any) -> Any:
+    """An array for comparing: explorer computes bfloat16 as float32."""
+    found = np.asarray(array)
+    return found.astype(np.float32) if found.dtype.name == "bfloat16" else found
+
+
+def differs(found: Any, expected: Any, case: Case) -> str:
+    wanted = widened(expected)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return f"{found.dtype}{found.shape} where {wanted.dtype}{wanted.shape} is right"
+    rtol, atol = (2e-3, 2e-3) if case.name in HALVES else (case.rtol, case.atol)
+    if np.asarray(expected).dtype.name == "bfloat16":
+        rtol = max(rtol, 2**-7)  # the expected values are rounded to 8 bits
+    try:
+        np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol)
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+def outcome(case: Case, path: Path) -> tuple[str, str]:
+    """right, unknown, refused or wrong, and why.
+
+    Explorer knows shapes when a net is built: where a case computes them from inputs, those are given as constants.
+    """
+    reason = ""
+    for count in (len(case.inputs), 1, 0):
+        made, given = with_constants(case, count)
+        path.write_bytes(made.SerializeToString())
+        try:
+            net = ex.open(path)
+            found = net.run(given)
+        except ex.ExplorerError as error:
+            reason = str(error)
+            if "unknown operator types" in reason:
+                return "unknown", reason.split("\n")[1].split(":")[0].strip()
+            continue
+        results = list(found.values()) if len(net.outputs) > 1 else [found]
+        compared = [differs(*pair, case) for pair in zip(results, case.outputs, strict=True)]
+        wrong = [text for text in compared if text]
+        return ("wrong", wrong[0]) if wrong else ("right", "")
+    return "refused", reason
