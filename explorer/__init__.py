@@ -56,7 +56,7 @@ from explorer.grad import grad
 from explorer.ops.accumulation import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
 from explorer.ops.conv import ConvolutionPolicy
-from explorer.plan import Applied, Declined, Link
+from explorer.plan import Again, Applied, Declined, Link, Pass, default_passes
 from explorer.plan.batching import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
@@ -181,6 +181,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AccumulationPolicy",
     "Adjustable",
+    "Again",
     "Applied",
     "BiasVector",
     "BudgetError",
@@ -209,6 +210,7 @@ __all__ = [
     "PAccumulateByProduct",
     "PAccumulateBySum",
     "PAccumulateIn",
+    "Pass",
     "Policy",
     "PolicyClass",
     "Progress",
@@ -230,6 +232,7 @@ __all__ = [
     "category",
     "copyto",
     "cpu",
+    "default_passes",
     "default_plan",
     "device",
     "eval_register",

@@ -1,7 +1,22 @@
 """From registered roots to a schedule, through passes whose every decision is kept."""
 
+from explorer.plan.passes.base import Again, Pass
+from explorer.plan.pipeline import default_passes
 from explorer.plan.planner import PASSES, Options, Planned, plan
 from explorer.plan.rule import Applied, Declined, Link
 from explorer.plan.schedule import Kernel, Schedule
 
-__all__ = ["PASSES", "Applied", "Declined", "Kernel", "Link", "Options", "Planned", "Schedule", "plan"]
+__all__ = [
+    "PASSES",
+    "Again",
+    "Applied",
+    "Declined",
+    "Kernel",
+    "Link",
+    "Options",
+    "Pass",
+    "Planned",
+    "Schedule",
+    "default_passes",
+    "plan",
+]

@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from explorer.core.errors import StateError
 from explorer.core.expr import Expr
 from explorer.core.function import Body, Call, Parameter
 from explorer.data.dynamic import Dynamic
 from explorer.plan.rule import Facts, location
-from explorer.plan.story import Chapter, Choice, Cluster
+from explorer.plan.schedule import Schedule
+from explorer.plan.story import Chapter, Choice, Cluster, StageKind
 
 
 class Graph:
@@ -28,6 +30,8 @@ class Graph:
         self.removed: list[tuple[int, Expr]] = []
         self.added: list[tuple[int, Expr]] = []
         self.clusters: list[Cluster] = []
+        self.schedule: Schedule | None = None
+        """kernels in their order, from the pass order on"""
         self.choices: list[Choice] = []
         self.chapters: list[Chapter] = []
         self.live: list[Expr] = []
@@ -73,6 +77,17 @@ class Graph:
     def roots(self) -> tuple[Expr, ...]:
         """What stands for the roots now."""
         return tuple([self.resolve(root) for root in self.recorded_roots])
+
+    @property
+    def scheduled(self) -> Schedule:
+        """The schedule; raises StateError before the pass order has made it."""
+        if self.schedule is None:
+            raise StateError(
+                "the schedule of a graph that is not ordered",
+                rule="passes that read the schedule must stand behind order",
+                fix="move the pass to the end of passes=[…]",
+            )
+        return self.schedule
 
     def resolve(self, node: Expr) -> Expr:
         """What stands for a node now."""
@@ -300,7 +315,7 @@ class Graph:
                     self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
 
     def chapter(
-        self, name: str, kind: str, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
+        self, name: str, kind: StageKind, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
     ) -> None:
         """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
         micros = (time.perf_counter() - started) * 1e6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -16,42 +15,19 @@ from explorer.core.expr import Expr
 from explorer.core.function import Body, Call
 from explorer.core.progress import Progress, follower
 from explorer.core.stack import one_deeper
-from explorer.ops.conv import Conv2d
 from explorer.plan.closed import alone
 from explorer.plan.cost import REFERENCE, Prices
 from explorer.plan.graph import Graph
-from explorer.plan.passes import (
-    Algorithms,
-    Buffers,
-    Constants,
-    Dedup,
-    Fuse,
-    Group,
-    Layout,
-    Open,
-    Order,
-    Prune,
-    Recall,
-    Simplify,
-)
+from explorer.plan.passes import Group, Open, Order, Recall
+from explorer.plan.passes.base import Again, Pass
 from explorer.plan.passes.order import RULES
+from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rule import Link
 from explorer.plan.schedule import Schedule
 
-PASSES = (
-    "simplify",
-    "dedup",
-    "prune",
-    "group",
-    "open",
-    "constants",
-    "algorithms",
-    "fuse",
-    "order",
-    "layout",
-    "buffers",
-)
-_NEEDED = ("open", "order", "buffers")
+PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
+"""names of the passes that can be left out or set"""
+_REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required])
 
 
 @dataclass(frozen=True)
@@ -66,32 +42,46 @@ class Options:
     order, in which of two branches the one that comes last by name runs to its end before the other"""
     prices: Prices = REFERENCE
     """what groups and the order are priced with"""
-    group: Group = field(default_factory=Group)
-    open: Open = field(default_factory=Open)
+    group: Group | None = None
+    """instead of the one among the passes"""
+    open: Open | None = None
+    """instead of the one among the passes"""
+    passes: tuple[Step, ...] = PIPELINE
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.order, "order", RULES)
         if type(self.lanes) is not int or self.lanes < 1:
             raise OperandError(f"lanes={self.lanes!r}", rule="one kernel or more runs at a time", fix="lanes=1")
         check_type(self.prices, "prices", Prices, "a table of prices", 'costs="measured", or prices=ex.calibrate()')
-        check_type(self.group, "group", Group, "the pass that groups", "group=Group(), of explorer.plan.passes")
-        check_type(self.open, "open", Open, "the pass that opens calls", "open=Open(), of explorer.plan.passes")
-        names = f"the names of passes to leave out ({', '.join(PASSES)})"
+        if self.passes is not PIPELINE:
+            check_pipeline(self.passes)
+        known = PASSES if self.passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(self.passes)]))
+        if self.group is not None:
+            check_type(self.group, "group", Group, "the pass that groups", "group=Group(), of explorer.plan.passes")
+        if self.open is not None:
+            check_type(self.open, "open", Open, "the pass that opens calls", "open=Open(), of explorer.plan.passes")
+        names = f"the names of passes to leave out ({', '.join(known)})"
         check_type(self.without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
         for name in self.without:
             check_type(name, "without", str, names, 'without=["fuse", "simplify"]')
-            if name not in PASSES:
-                raise UnknownNameError(name, kind="pass", known=PASSES)
-            if name in _NEEDED:
+            if name not in known:
+                raise UnknownNameError(name, kind="pass", known=known)
+            if name in _REQUIRED:
                 raise OperandError(
                     f"a plan without {name}",
-                    rule=f"{' and '.join(_NEEDED)} make the schedule",
+                    rule=f"{' and '.join(_REQUIRED)} must run: they make the schedule",
                     fix="leave out another pass",
                 )
+        values = [getattr(self, item.name) for item in fields(self) if item.compare]
+        object.__setattr__(self, "_hash", hash(tuple(values)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def with_(self, *further: str, **changes: Any) -> Options:
         """The options with some of them changed; ``further`` are options that stand beside them, to be told of."""
-        known = [item.name for item in fields(self)]
+        known = [item.name for item in fields(self) if item.init]
         for name in changes:
             if name not in known:
                 raise UnknownNameError(name, kind="plan option", known=[*known, *further])
@@ -115,57 +105,36 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
     started = time.perf_counter()
     graph = Graph(roots)
     graph.chapter("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
-    without = options.without
-    if recall is not None:
-        _run(recall, graph)
-    first_round = [p for p in (Simplify(), Dedup(), Prune()) if p.name not in without]
-    for each in first_round:
-        _run(each, graph)
-    if "group" not in without:
-        _run(replace(options.group, prices=options.prices), graph)
-    calls = any(isinstance(node.operation, Call) for node in graph.live)
-    if calls:
-        _run(options.open, graph)
-    if calls or any(cluster.kind == "batch" for cluster in graph.clusters):
-        for each in first_round:
-            _run(each, graph, again=True)
-    if recall is not None and recall.has_waiting(graph):
-        for late in (replace(recall, simplified=True), *[each for each in first_round if isinstance(each, Prune)]):
-            _run(late, graph, again=True)
-    if "constants" not in without and graph.has_parameters:
-        _run(Constants(), graph)
-    if "algorithms" not in without and any(isinstance(node.operation, Conv2d) for node in graph.live):
-        _run(Algorithms(), graph)
-    if "fuse" not in without:
-        _run(Fuse(), graph)
-    _tell(Order.name, graph)
-    began, first = time.perf_counter(), len(graph.choices)
-    order = Order(options.prices, options.lanes, options.order)
-    schedule = order.run(graph)
-    _plan_bodies(schedule, options)
-    counts = {"kernels": len(schedule.kernels), "levels": max([k.level for k in schedule.kernels], default=0)}
-    graph.chapter(order.name, "schedule", _purpose(order), first, began, counts)
-    if "layout" not in without:
-        began, first = time.perf_counter(), len(graph.choices)
-        layout = Layout()
-        layout.run(schedule, graph)
-        if len(graph.choices) > first:
-            graph.chapter(layout.name, "schedule", _purpose(layout), first, began)
-    began, first = time.perf_counter(), len(graph.choices)
-    buffers = Buffers()
-    _tell(buffers.name, graph)
-    buffers.run(schedule, graph)
-    counts = {
-        "buffers": len(schedule.buffers),
-        "peak": schedule.peak,
-        "peak_arena": schedule.arena,
-        "peak_results": schedule.results,
-        "peak_working": schedule.working,
-        "peak_bound": schedule.bound,
-        "peak_without_reuse": schedule.peak_without_reuse,
-    }
-    graph.chapter(buffers.name, "schedule", _purpose(buffers), first, began, counts)
-    return Planned(graph, schedule, options, (time.perf_counter() - started) * 1e6)
+    names: set[str] = set()
+    changed: set[str] = set()
+    for step in options.passes:
+        if isinstance(step, Again) and changed.isdisjoint(step.after):
+            continue
+        each = _configured(pass_of(step), options, recall)
+        if each.name in options.without or not each.has_work(graph):
+            continue
+        name = f"{each.name} again" if each.name in names else each.name
+        names.add(each.name)
+        if _run(each, name, graph):
+            changed.add(name)
+        if each.kind == "order":
+            _plan_bodies(graph.scheduled, options)
+    return Planned(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
+
+
+def _configured(step: Pass, options: Options, recall: Recall | None) -> Pass:
+    """A pass with what the options, and values that are held, say of it."""
+    match step:
+        case Group():
+            return replace(options.group or step, prices=options.prices)
+        case Open():
+            return options.open or step
+        case Order():
+            return Order(options.prices, options.lanes, options.order)
+        case Recall() if recall is not None:
+            return replace(recall, simplified=step.simplified)
+        case _:
+            return step
 
 
 def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]]:
@@ -198,13 +167,11 @@ def _tell(name: str, graph: Graph) -> None:
         follow(Progress("planning", f"{name} ({len(graph.live):,} nodes)"))
 
 
-def _run(each: Any, graph: Graph, again: bool = False) -> None:
+def _run(each: Pass, name: str, graph: Graph) -> bool:
+    """Run a pass, close its stage, and say whether nodes were put in the place of others."""
     _tell(each.name, graph)
-    began, first = time.perf_counter(), len(graph.choices)
+    began, first, substituted = time.perf_counter(), len(graph.choices), len(graph.substitutions)
     each.run(graph)
     graph.refresh()
-    graph.chapter(each.name + " again" * again, "pass", _purpose(each), first, began)
-
-
-def _purpose(each: Any) -> str:
-    return (inspect.getdoc(type(each)) or "").split("\n")[0]
+    graph.chapter(name, each.kind, each.purpose, first, began, dict(each.counts(graph)))
+    return len(graph.substitutions) > substituted

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from explorer.core.expr import Expr
 from explorer.plan.rule import Facts
+
+StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 
 
 @dataclass(slots=True)
@@ -33,7 +36,7 @@ class Chapter:
     """A stage while planning."""
 
     name: str
-    kind: str
+    kind: StageKind
     purpose: str
     first: int
     last: int

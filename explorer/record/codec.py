@@ -12,8 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 from explorer.record.check import check
 from explorer.record.decode import decode, hints, spoken
 from explorer.record.recording import Recording
+from explorer.record.upgrade import upgrade_1
 
-SCHEMA = 1
+SCHEMA = 2
 """The number of the JSON form; it grows when a field changes its meaning."""
 OPTIONAL = ("gradients", "layers", "ports")
 """tables that are left out where they have no rows, so that recordings made before there were such tables are read"""
@@ -61,9 +62,12 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
     """The recording of a plain form; raises ValueError naming the field that is wrong, or another schema."""
     if not isinstance(plain, Mapping):
         raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
+    if plain.get("schema") == 1:
+        plain = {**upgrade_1(plain), "schema": SCHEMA}
     if plain.get("schema") != SCHEMA:
         raise ValueError(
-            f"this recording has schema {spoken(plain.get('schema'))}; this version of explorer reads schema {SCHEMA}: "
+            f"this recording has schema {spoken(plain.get('schema'))}; "
+            f"this version of explorer reads schemas 1 to {SCHEMA}: "
             "record it again, or open it with the version that wrote it"
         )
     rest = {name: value for name, value in plain.items() if name != "schema"}

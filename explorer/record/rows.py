@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 Fact: TypeAlias = Any
 """A JSON value; ``{"node": id}`` names a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
+StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 
 
@@ -101,15 +102,16 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A chapter of the story: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
+    """What one pass did: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
 
-    ``kind`` is "record" (stage 0, no decisions), "pass", "schedule" (order and buffers) or "run".
+    ``kind`` says what the stage shows: "record" (stage 0, no decisions), "rewrite" (a changed graph), "order" (kernels
+    as they are picked), "format" (how results lie in memory), "memory" (where they lie) or "run".
     ``counts`` holds "nodes", "operations", "flops", "bytes" (*written*: those of the results of all kernels; before the
     fusion each operation is a kernel, after it a value inside a kernel is not written) and what else the stage states.
     """
 
     name: str
-    kind: str
+    kind: StageKind
     first: int
     last: int
     counts: dict[str, int]

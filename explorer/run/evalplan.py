@@ -16,6 +16,7 @@ from explorer.core.hooks import hooks
 from explorer.core.progress import work
 from explorer.core.types import Array
 from explorer.plan.passes import Recall
+from explorer.plan.pipeline import PIPELINE, pass_names
 from explorer.plan.planner import Options, Planned, plan
 from explorer.record import Decision, Recording, Summary
 from explorer.record.uncollected import uncollected
@@ -44,7 +45,7 @@ class EvalPlan:
     time, on threads); with a ``device`` the plan takes only what lives there; with ``recall`` values that such a plan
     of equal options has given before, for this expression or an equal one, are not computed again while somebody holds
     them; ``costs`` are those of the reference table, the same on every machine, or "measured" here (ex.calibrate);
-    further options are those of the planner.
+    ``passes`` are those that plan, in their order (ex.default_passes); further options are those of the planner.
     """
 
     def __init__(
@@ -68,14 +69,16 @@ class EvalPlan:
             check_device(device)
         if costs == "measured":
             options = {"prices": measured(), **options}
-        self.options = Options(without=_names(without)).with_(
+        if isinstance(options.get("passes"), list):
+            options["passes"] = tuple(options["passes"])
+        self.options = Options().with_(
             "record",
             "executor",
             "title",
             "device",
             "recall",
             "costs",
-            **{"lanes": EXECUTORS[executor].lanes, **options},
+            **{"without": _names(without), "lanes": EXECUTORS[executor].lanes, **options},
         )
         self.record, self.executor, self.title, self.device = record, executor, title, device
         self.recall, self.costs = recall, costs
@@ -268,6 +271,8 @@ class EvalPlan:
                 "executor": self.executor,
                 "costs": self.costs,
             }
+            if self.options.passes is not PIPELINE:
+                options["passes"] = list(pass_names(self.options.passes))
             if self.options.lanes > 1:
                 options["lanes"] = self.options.lanes
             if CHOSEN is not None:

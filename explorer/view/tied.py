@@ -22,7 +22,7 @@ class Chapters:
         self.ends = stage_ends(recording)
         self.starts = [0, *self.ends[:-1]]
         self.number = {stage.name: number for number, stage in reversed(list(enumerate(recording.stages)))}
-        self.picked = next((n for n, stage in enumerate(recording.stages) if stage.kind == "schedule"), -1)
+        self.picked = next((n for n, stage in enumerate(recording.stages) if stage.kind == "order"), -1)
         self.ran = {step.kernel: at for at, step in enumerate(recording.run.steps)} if recording.run else {}
 
     def first_kernel(self, stage: int) -> int:

@@ -70,7 +70,7 @@ def test_what_is_said_of_a_node_at_a_stage_uses_nothing_that_comes_later(show, r
     unique = [name for name in dict.fromkeys(labels) if labels.count(name) == 1 and name not in ("2",)]
     compared = 0
     for stage, chapter in enumerate(recording.stages):
-        if chapter.kind not in ("record", "pass") or (chapter.first == chapter.last and stage):
+        if chapter.kind not in ("record", "rewrite") or (chapter.first == chapter.last and stage):
             continue
         told = []
         for each in (recording, until(recording, stage)):

@@ -89,7 +89,7 @@ def test_a_kernel_that_closed_parts_hide_has_no_outline(show):
     """A kernel whose members are hidden in three closed boxes is drawn nowhere, not in a corner."""
     recording, members = sample.dag(3000), (10, 1500, 2900)
     recording.decisions.append(Decision(1, "Chain", "applied", "fused", "run as one", {}, members))
-    recording.stages.append(Stage("fuse", "pass", 0, 1, {}))
+    recording.stages.append(Stage("fuse", "rewrite", 0, 1, {}))
     recording.groups.append(Group(0, "kernel", "far apart", members))
     view = show(recording)
     press(view, "End")

@@ -139,7 +139,7 @@ def test_the_options_of_the_plan_stand_at_every_stage(show, digits):
         if value != []:
             expect(view.locator(".ex-plan")).to_contain_text(f"{name} {value}")
     expect(view.locator(".ex-plan")).not_to_contain_text("[]")
-    quiet = [stage.name for stage in digits.stages if stage.kind == "pass" and stage.first == stage.last]
+    quiet = [stage.name for stage in digits.stages if stage.kind == "rewrite" and stage.first == stage.last]
     folded = view.locator(".ex-folded").first
     names = folded.get_attribute("title").removeprefix("changed nothing: ").split(", ")
     assert set(names) <= set(quiet)
@@ -156,7 +156,7 @@ def test_a_long_row_of_stages_keeps_the_present_one_in_sight(open_page, tmp_path
     recording = sample.mlp()
     last = recording.stages.pop()
     for number in range(40):
-        recording.stages.append(Stage(f"tidying {number}", "schedule", 8, 8, {}, "nothing"))
+        recording.stages.append(Stage(f"tidying {number}", "memory", 8, 8, {}, "nothing"))
     recording.stages.append(last)
     page = open_page(viewport={"width": 900, "height": 700})
     (tmp_path / "page.html").write_text(html(recording), encoding="utf-8")
@@ -213,7 +213,7 @@ def test_a_box_is_there_only_while_it_holds_something(show):
     x = make.leaf("x", kind)
     old = make.node("exp", x, type=kind)
     make.stage("recorded", "record", nodes=2)
-    make.stage("split", "pass", nodes=3)
+    make.stage("split", "rewrite", nodes=3)
     born = make.next_decision()
     first = make.node("half", x, type=kind, scope=late, born=born)
     second = make.node("twice", first, type=kind, scope=late, born=born)

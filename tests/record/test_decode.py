@@ -39,7 +39,7 @@ def recording() -> Recording:
             callee=[-1, -1, -1],
             attributes={1: {"how": "twice"}},
         ),
-        stages=[Stage("record", "record", 0, 0, {"nodes": 2}), Stage("simplify", "pass", 0, 1, {"nodes": 2})],
+        stages=[Stage("record", "record", 0, 0, {"nodes": 2}), Stage("simplify", "rewrite", 0, 1, {"nodes": 2})],
         decisions=[
             Decision(1, "Double", "applied", "same", "{left} twice", {"left": {"node": 0}, "saved_us": 1.5}, (1,), (2,))
         ],
@@ -69,7 +69,7 @@ def _set(*path: Any, to: Any) -> Callable[[Plain], None]:
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        (_set("schema", to=99), "this recording has schema 99; this version of explorer reads schema 1:"),
+        (_set("schema", to=99), "this recording has schema 99; this version of explorer reads schemas 1 to 2:"),
         (_set("title", to=None), "recording.title: expected a string, found null"),
         (_set("types", 0, "shape", 1, to="3"), r"recording.types\[0\].shape\[1\]: expected an integer, found '3'"),
         (_set("types", 0, "shape", 1, to=True), r"recording.types\[0\].shape\[1\]: expected an integer, found True"),

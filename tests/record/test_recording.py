@@ -33,7 +33,7 @@ def recording() -> Recording:
             body=[0] * 4,
             callee=[-1] * 4,
         ),
-        stages=[Stage("simplify", "pass", 0, 2, {"nodes": 2})],
+        stages=[Stage("simplify", "rewrite", 0, 2, {"nodes": 2})],
         decisions=[decision("applied", 1), decision("applied", 2)],
         substitutions=[(0, 1, 2), (1, 2, 3)],
     )

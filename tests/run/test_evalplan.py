@@ -314,7 +314,7 @@ def test_prepare_tells_the_plan_before_the_run_and_eval_adds_measurements_to_it(
     before = plan.prepare().recording
     assert before.run is None
     assert before.title == "demo"
-    assert [stage.kind for stage in before.stages][-1] == "schedule"
+    assert [stage.kind for stage in before.stages][-1] == "memory"
     assert "log_exp" in plan.explain()
     after = plan.eval().recording
     assert after.run is not None

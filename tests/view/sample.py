@@ -182,7 +182,7 @@ def mlp() -> Recording:
     loss = make.node("nll", log, t, source=third, flops=3072, type=scalar, bytes=4)
 
     make.stage("recorded", "record", "what the program wrote", nodes=14, operations=10, flops=453_000, bytes=55_300)
-    make.stage("simplify", "pass", "rewrite to less or safer work", nodes=12, operations=8, flops=450_000, bytes=43_000)
+    make.stage("simplify", "rewrite", "less or safer work", nodes=12, operations=8, flops=450_000, bytes=43_000)
     make.decide(
         "MultiplyByOne",
         "identity",
@@ -218,7 +218,7 @@ def mlp() -> Recording:
         new={"node": stable},
         saved_bytes=6144,
     )
-    make.stage("dedup", "pass", "merge what is computed twice", nodes=11, operations=7, flops=250_000, bytes=37_000)
+    make.stage("dedup", "rewrite", "merge what is computed twice", nodes=11, operations=7, flops=250_000, bytes=37_000)
     make.decide(
         "Dedup",
         "same-value",
@@ -231,7 +231,14 @@ def mlp() -> Recording:
         saved_bytes=6144,
     )
     make.stage(
-        "fuse", "pass", "run neighbours as one kernel", nodes=11, operations=7, kernels=4, flops=250_000, bytes=24_600
+        "fuse",
+        "rewrite",
+        "run neighbours as one kernel",
+        nodes=11,
+        operations=7,
+        kernels=4,
+        flops=250_000,
+        bytes=24_600,
     )
     make.decide(
         "MatmulEpilogue",
@@ -277,8 +284,8 @@ def mlp() -> Recording:
         nodes=[{"node": joined}, {"node": stable}, {"node": loss}],
         row=48,
     )
-    make.stage("order", "schedule", "choose what runs next", kernels=4)
-    make.stage("buffers", "schedule", "share memory between values that never meet", peak=18432, buffers=3)
+    make.stage("order", "order", "choose what runs next", kernels=4)
+    make.stage("buffers", "memory", "share memory between values that never meet", peak=18432, buffers=3)
     make.stage("run", "run", "measured", steps=4)
     make.recording.schedule = Schedule(
         (
@@ -425,7 +432,7 @@ def hostile() -> Recording:
     for name, leaf in zip(HOSTILE, leaves, strict=True):
         last = make.node(name, last, leaf, type=kind, scope=scope, source=line)
     make.stage(HOSTILE[1], "record", HOSTILE[2], nodes=len(make.recording.nodes))
-    make.stage("simplify", "pass", nodes=7)
+    make.stage("simplify", "rewrite", nodes=7)
     make.decide(HOSTILE[0], "x", "{node} " + HOSTILE[2], (last,), applied=False, node={"node": last})
     return make.roots(last)
 
@@ -449,7 +456,7 @@ def residual(blocks: int = 16) -> Recording:
         )
     make.stage("recorded", "record", nodes=len(make.recording.nodes))
     for stage in ("simplify", "dedup", "prune"):
-        make.stage(stage, "pass", nodes=len(make.recording.nodes))
+        make.stage(stage, "rewrite", nodes=len(make.recording.nodes))
         for node in nodes:
             make.decide(
                 "ConvBatchNorm", "no-norm", "{node} is not followed by a normalisation: {reader} reads it", (node,),
@@ -478,7 +485,7 @@ def network(layers: int = 2) -> Recording:
         x = make.node("relu", moved, type=image, scope=after, flops=512, bytes=2048)
         kernels.append((product, moved, x))
     make.stage("recorded", "record", nodes=len(make.recording.nodes))
-    make.stage("fuse", "pass", "run neighbours as one kernel", nodes=len(make.recording.nodes))
+    make.stage("fuse", "rewrite", "neighbours as one kernel", nodes=len(make.recording.nodes))
     for members in kernels:
         make.decide("Epilogue", "epilogue", "one kernel", members, group=("kernel", "conv2d · add · relu"))
     return make.roots(x)

@@ -212,7 +212,7 @@ def recordings(draw):
         name, scope = draw(st.sampled_from(["add", "tanh"])), draw(st.sampled_from(scopes))
         made.append(make.node(name, *operands, type=kind, scope=scope))
     make.stage("recorded", "record")
-    make.stage("simplify", "pass")
+    make.stage("simplify", "rewrite")
     for old in draw(st.lists(st.sampled_from(made[1:]), unique=True, max_size=4)):
         new = make.node("scale", *make.recording.nodes.operands[old], type=kind, born=make.next_decision())
         make.decide("Link", "done", "it is better", (old,), (new,), replace=[(old, new)])

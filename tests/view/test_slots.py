@@ -64,7 +64,7 @@ def test_a_number_that_a_pass_produced_stands_where_its_subject_stood():
     product = make.node("multiply", x, zero, type=kind)
     total = make.node("add", x, product, type=kind)
     make.stage("recorded", "record")
-    make.stage("simplify", "pass")
+    make.stage("simplify", "rewrite")
     folded = make.number("0", type=kind, born=0)
     make.decide("TimesZero", "zero", "it is 0", (product,), (folded,), replace=[(product, folded)])
     slots = build_slots(make.roots(total))
@@ -79,7 +79,7 @@ def test_many_replacements_of_one_operand_keep_edges_few():
     equal = [make.node("tanh", x, type=kind) for _ in range(3000)]
     root = make.node("exp", equal[0], type=kind)
     make.stage("recorded", "record")
-    make.stage("dedup", "pass")
+    make.stage("dedup", "rewrite")
     for old, new in itertools.pairwise(equal):
         make.decide("Dedup", "same-value", "equal", (old,), replace=[(old, new)])
     slots = build_slots(make.roots(root))

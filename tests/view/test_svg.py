@@ -172,7 +172,7 @@ def test_a_closed_box_that_one_node_is_left_of_is_drawn_as_this_node():
     recording = sample.chain(20)
     make = sample.Builder()
     make.recording = recording
-    make.stage("simplify", "pass")
+    make.stage("simplify", "rewrite")
     short = make.node("tanh20", 0, type=recording.nodes.type[0], born=0)
     make.decide("Chain", "short", "at once", (20,), (short,), replace=[(20, short)], gone=range(1, 20))
     recording.bodies[0] = sample.Body("", (), (20,))
@@ -185,7 +185,7 @@ def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
     recording = sample.chain(20)
     make = sample.Builder()
     make.recording = recording
-    make.stage("simplify", "pass")
+    make.stage("simplify", "rewrite")
     make.decide("Chain", "nothing", "it is x", (20,), replace=[(20, 0)], gone=range(1, 20))
     assert "closed ghost" in classes(svg(recording))
     assert {"tanh ×20", "removed"} <= set(texts(svg(recording)))

@@ -53,7 +53,7 @@ def many(count):
     declined = next(decision for decision in recording.decisions if decision.verdict == "declined")
     last = recording.stages[-1]
     new = [replace(declined, stage=len(recording.stages))] * count
-    stage = replace(last, name="again", kind="pass", first=last.last, last=last.last + count, counts={})
+    stage = replace(last, name="again", kind="rewrite", first=last.last, last=last.last + count, counts={})
     recording.decisions += new
     recording.stages.append(stage)
     recording.schedule = replace(recording.schedule, kernels=recording.schedule.kernels * count)

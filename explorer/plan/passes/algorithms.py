@@ -11,6 +11,7 @@ from explorer.ops.winograd import WinogradConv2d
 from explorer.plan.constants import is_constant
 from explorer.plan.cost import kernel_cost
 from explorer.plan.graph import Graph, flops_of
+from explorer.plan.passes.base import Pass
 
 _TILES = 32
 """so many tiles share the transformed filters, or reading these costs more than the products saved"""
@@ -29,7 +30,7 @@ _LINK = Winograd()
 
 
 @dataclass(frozen=True)
-class Algorithms:
+class Algorithms(Pass):
     """Compute convolutions with 3×3 filters by minimal filtering, where that takes less; the last bits differ.
 
     A NaN or ∞ among the pixels reaches every result of its tile, where the direct way spares those whose window lies
@@ -37,6 +38,10 @@ class Algorithms:
     """
 
     name = "algorithms"
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether there are convolutions."""
+        return any(isinstance(node.operation, Conv2d) for node in graph.live)
 
     def run(self, graph: Graph) -> None:
         """One walk over the convolutions; those of one shape share a decision."""

@@ -14,6 +14,7 @@ from explorer.core.function import Call
 from explorer.plan.arena import Span, pack
 from explorer.plan.block_memory import tell_blocks
 from explorer.plan.graph import Graph
+from explorer.plan.passes.base import Pass
 from explorer.plan.schedule import Kernel, Schedule, room, rounded
 
 _MEETINGS = 200_000
@@ -33,16 +34,19 @@ class Pack:
 
 
 @dataclass(frozen=True)
-class Buffers:
+class Buffers(Pass):
     """Place results in an arena by their live ranges; roots and closed calls have memory of their own, views none.
 
     The arena is cpu's: a result on another device has memory of its own, which is given back when it is read last.
     """
 
     name = "buffers"
+    kind = "memory"
+    required = True
 
-    def run(self, schedule: Schedule, graph: Graph) -> None:
+    def run(self, graph: Graph) -> None:
         """In order, the smallest free buffer that fits, else a new one; packed by offsets where that takes less."""
+        schedule = graph.scheduled
         owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
         sizes, needs = _assign(schedule, owner)
         scratches = _assign_scratch(schedule)
@@ -55,6 +59,19 @@ class Buffers:
         schedule.peak_without_reuse = sum(needs.values()) + scratch + most.handed + most.working
         _tell(graph, schedule, beside, most.held, owner)
         tell_blocks(graph, schedule, owner)
+
+    def counts(self, graph: Graph) -> Mapping[str, int]:
+        """Figures of memory, in bytes but for the number of buffers."""
+        schedule = graph.scheduled
+        return {
+            "buffers": len(schedule.buffers),
+            "peak": schedule.peak,
+            "peak_arena": schedule.arena,
+            "peak_results": schedule.results,
+            "peak_working": schedule.working,
+            "peak_bound": schedule.bound,
+            "peak_without_reuse": schedule.peak_without_reuse,
+        }
 
 
 def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int], dict[int, int]]:

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from explorer.core.expr import Expr
 from explorer.plan.constants import prepared
 from explorer.plan.graph import Graph
+from explorer.plan.passes.base import Pass
 
 
 @dataclass(frozen=True)
-class Constants:
+class Constants(Pass):
     """Mark what every run finds the same: it is computed once, and its values are kept."""
 
     name = "constants"
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether some values are given at each run."""
+        return graph.has_parameters
 
     def run(self, graph: Graph) -> None:
         """Mark the nodes that depend on no parameter, and tell how much memory keeps them."""

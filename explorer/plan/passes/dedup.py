@@ -13,10 +13,11 @@ from explorer.core.types import TupleType
 from explorer.grad.calls import Differentiated
 from explorer.ops.structured import Full
 from explorer.plan.graph import Graph, flops_of, result_bytes
+from explorer.plan.passes.base import Pass
 
 
 @dataclass(frozen=True)
-class Dedup:
+class Dedup(Pass):
     """Compute each value once."""
 
     name = "dedup"

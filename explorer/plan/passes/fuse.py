@@ -13,6 +13,7 @@ from explorer.plan.blocks import cut_for, made_in_result
 from explorer.plan.cost import split_cost
 from explorer.plan.cutting import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph import Graph
+from explorer.plan.passes.base import Pass
 from explorer.plan.rule import Facts
 from explorer.plan.story import Cluster
 
@@ -61,7 +62,7 @@ _ORDERLESS = "bui"
 
 
 @dataclass(frozen=True)
-class Fuse:
+class Fuse(Pass):
     """Join elementwise chains and trees, epilogues of products, and what only a reduction reads, into kernels."""
 
     name = "fuse"

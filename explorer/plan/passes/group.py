@@ -14,6 +14,7 @@ from explorer.plan.batching import NotBatchableError, batch_body
 from explorer.plan.buckets import Bucket, buckets_of
 from explorer.plan.cost import REFERENCE, Prices, kernel_cost
 from explorer.plan.graph import Graph
+from explorer.plan.passes.base import Pass
 from explorer.plan.rows import Rows
 from explorer.plan.story import Cluster
 from explorer.plan.ungrouped import tell_ungrouped
@@ -38,7 +39,7 @@ _OPERATIONS = {
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Pass):
     """Batch the calls of one function, and equal operations on equal types, where the prices say that it pays.
 
     Members stand at one depth of calls, operations also at one level: none can depend on another.

@@ -10,7 +10,8 @@ from explorer.plan.blocks import Blocks
 from explorer.plan.cost import REFERENCE
 from explorer.plan.cutting import PIXEL_BY_PIXEL
 from explorer.plan.graph import Graph
-from explorer.plan.schedule import Kernel, Schedule
+from explorer.plan.passes.base import Pass
+from explorer.plan.schedule import Kernel
 
 
 class ChannelsLast:
@@ -21,13 +22,19 @@ _LINK = ChannelsLast()
 
 
 @dataclass(frozen=True)
-class Layout:
+class Layout(Pass):
     """Lay images in memory as the kernels that make them run fastest; values stay what they are."""
 
     name = "layout"
+    kind = "format"
 
-    def run(self, schedule: Schedule, graph: Graph) -> None:
+    def has_work(self, graph: Graph) -> bool:
+        """Whether an operation reads or makes images pixel by pixel."""
+        return any(kernel.nodes[0].operation.channels_last for kernel in graph.scheduled.kernels)
+
+    def run(self, graph: Graph) -> None:
         """One walk in order; what is asked for is handed out row by row."""
+        schedule = graph.scheduled
         roots = {root.uid for root in schedule.roots}
         last: set[int] = set()
         made: list[Expr] = []

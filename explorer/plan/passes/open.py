@@ -11,15 +11,21 @@ from explorer.core.function import Body, Call, Item
 from explorer.core.graph import rebuild, rescope
 from explorer.plan.cost import REFERENCE
 from explorer.plan.graph import Graph
+from explorer.plan.passes.base import Pass
 from explorer.plan.story import Cluster
 
 
 @dataclass(frozen=True)
-class Open:
+class Open(Pass):
     """Put the bodies of calls in the calls' places, up to ``limit`` nodes in all."""
 
     limit: int = 500_000
     name = "open"
+    required = True
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether there are calls."""
+        return any(isinstance(node.operation, Call) for node in graph.live)
 
     def run(self, graph: Graph) -> None:
         """Walk from the operands up; calls inside an opened body are opened in turn."""

@@ -9,12 +9,14 @@ memory which kernels overlap.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from explorer.plan.cost import REFERENCE, Prices
 from explorer.plan.depth_first import depth_first
 from explorer.plan.graph import Graph
 from explorer.plan.kernels import kernels_of
+from explorer.plan.passes.base import Pass
 from explorer.plan.schedule import Kernel, Pick, Schedule
 
 RULES = ("earliest", "depth_first")
@@ -81,7 +83,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Order:
+class Order(Pass):
     """Put kernels in a topological order with levels and chains."""
 
     prices: Prices = field(default=REFERENCE)
@@ -91,8 +93,10 @@ class Order:
     """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
     which runs the branch that comes last by name to its end before another one (explorer/plan/depth_first.py)"""
     name = "order"
+    kind = "order"
+    required = True
 
-    def run(self, graph: Graph) -> Schedule:
+    def run(self, graph: Graph) -> None:
         """Pick a ready kernel by the rule, constants before all, until none is left."""
         leaves, kernels, kernel_of = kernels_of(graph, self.prices)
         needs = [0] * len(kernels)
@@ -144,7 +148,12 @@ class Order:
                 queue.end(ended)
         if self.lanes > 1:
             self._tell(graph, ordered, chains, now)
-        return Schedule(graph.roots, tuple(leaves), tuple(ordered))
+        graph.schedule = Schedule(graph.roots, tuple(leaves), tuple(ordered))
+
+    def counts(self, graph: Graph) -> Mapping[str, int]:
+        """The kernels, and the length of the longest way through them."""
+        kernels = graph.scheduled.kernels
+        return {"kernels": len(kernels), "levels": max([kernel.level for kernel in kernels], default=0)}
 
     def _tell(self, graph: Graph, ordered: list[Kernel], chains: int, together: float) -> None:
         facts = {

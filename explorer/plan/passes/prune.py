@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from explorer.core.expr import Expr
 from explorer.plan.graph import Graph, flops_of
+from explorer.plan.passes.base import Pass
 
 
 @dataclass(frozen=True)
-class Prune:
+class Prune(Pass):
     """Drop what no root needs."""
 
     name = "prune"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from explorer.core.expr import Expr
 from explorer.core.function import Call
@@ -12,20 +12,21 @@ from explorer.ops.arithmetic import Power
 from explorer.ops.elementwise import Square
 from explorer.plan.graph import Graph, flops_of
 from explorer.plan.links.risks import SOURCES
+from explorer.plan.passes.base import Pass
 
 _RISKY = (*SOURCES, Power, Square)
 """operations that overflow where a simplified form of their readers does not"""
 
 
 @dataclass(frozen=True)
-class Recall:
+class Recall(Pass):
     """Take what was evaluated before.
 
     A program gives the same values whether somebody holds some of them or not. So where a value may be rounded to 0 or
     ∞ that simplify would compute past, simplify comes first, and only what it leaves is taken.
     """
 
-    values: Mapping[int, Tensor]
+    values: Mapping[int, Tensor] = field(default_factory=dict, hash=False)
     """uid of an expression → its value"""
     equal: Set[int] = frozenset()
     """uids of those that were not evaluated themselves, but an equal expression"""
@@ -58,9 +59,9 @@ class Recall:
             graph.introduce(decision, [tensor], node)
             graph.substitute(decision, node, tensor)
 
-    def has_waiting(self, graph: Graph) -> bool:
-        """Whether values that were left to simplify are still computed."""
-        return bool(self._simplified(graph))
+    def has_work(self, graph: Graph) -> bool:
+        """Whether values are held; once simplify has run, whether some that were left to it are still computed."""
+        return bool(self.values) and (not self.simplified or bool(self._simplified(graph)))
 
     def _recorded(self, graph: Graph) -> dict[Expr, Tensor]:
         """The nodes whose values are taken before anything is simplified: all, or none where one may overflow."""

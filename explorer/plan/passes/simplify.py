@@ -18,6 +18,7 @@ from explorer.data.dynamic import Dynamic
 from explorer.ops.structured import Zero
 from explorer.plan.folding import DESCRIBED, Folding
 from explorer.plan.graph import Graph
+from explorer.plan.passes.base import Pass
 from explorer.plan.rule import Applied, Declined, Link, location
 from explorer.record.reason import FIELD
 
@@ -26,7 +27,7 @@ _ENDLESS = 10_000
 
 
 @dataclass(frozen=True)
-class Simplify:
+class Simplify(Pass):
     """Replace structures by simpler, cheaper or stabler ones."""
 
     sweeps: int = 4

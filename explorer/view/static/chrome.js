@@ -101,7 +101,7 @@ export function saying(trace, story, moment, summary) {
   }
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
   const counts = chapter.kind === "record" ? `${grouped(chapter.counts.nodes ?? trace.count)} nodes` : "";
-  const nothing = chapter.kind === "pass" && chapter.first === chapter.last ? "changed nothing" : "";
+  const nothing = chapter.kind === "rewrite" && chapter.first === chapter.last ? "changed nothing" : "";
   const what = chapter.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
   return { place: counts || nothing, verdict: "", fragments: [...what, visible(chapter.purpose)].map(plain) };
 }
@@ -143,9 +143,9 @@ export function costText(trace, story, moment) {
     return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)}`;
   }
   const schedule = trace.recording.schedule;
-  if (schedule && (moment.phase === "order" || moment.phase === "buffers")) {
+  if (schedule && (moment.phase === "order" || moment.phase === "memory")) {
     const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
-    return `takes ${bytesText(schedule.peak)}${moment.phase === "buffers" && saved > 0 ? ` · −${saved} %` : ""}`;
+    return `takes ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
   }
   const { flops, bytes } = chapter.counts;
   return [flops && `${countText(flops)} flops`, bytes && `${bytesText(bytes)} written`].filter(Boolean).join(" · ");

@@ -25,7 +25,7 @@ export class Decisions {
   /** @param {import("./story.js").Moment} moment @returns {Element | false} nothing where there are no two decisions */
   show(moment) {
     const chapter = this.story.chapters[moment.chapter];
-    const own = chapter.kind === "pass" || chapter.last > chapter.first;
+    const own = chapter.kind === "rewrite" || chapter.last > chapter.first;
     [this.first, this.last] = own ? [chapter.first, chapter.last] : [0, this.trace.decisions.length];
     this.moment = moment;
     if (this.last - this.first < 2) return false;

@@ -102,7 +102,7 @@ export class Differences {
   }
 }
 
-const SCHEDULED = new Set(["order", "buffers", "run"]);
+const SCHEDULED = new Set(["order", "format", "memory", "run"]);
 
 /** How many there are of each kind. @param {Iterable<Difference>} kinds @returns {Record<Difference, number>} */
 export function tally(kinds) {

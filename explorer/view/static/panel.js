@@ -68,7 +68,7 @@ export class Panel {
     parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
     const value = trace.values[node];
     if (value) parts.push(heading(moment.phase === "run" ? "value" : "value in the run"), valueView(value));
-    if (moment.phase === "run" || moment.phase === "buffers") parts.push(...this.#memory(moment.kernel));
+    if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.#memory(moment.kernel));
     return parts;
   }
 
@@ -85,7 +85,7 @@ export class Panel {
     const told = decisions.filter((index) => index < this.#reached);
     const here = told.filter((index) => index >= first);
     // What was placed where is told of nearly every node: what a pass did, or refused to do, is news.
-    const passed = told.filter((index) => recording.stages[all[index].stage].kind === "pass");
+    const passed = told.filter((index) => recording.stages[all[index].stage].kind === "rewrite");
     const among = here.length ? here : passed.length ? passed : told;
     return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
   }
@@ -164,7 +164,7 @@ export class Panel {
         this.verdicts.note(moment.decision),
         ...this.verdicts.alsoTried(moment.decision),
         ...this.#subjects(decision),
-        ...(moment.phase === "buffers" ? this.#memory(-1) : []),
+        ...(moment.phase === "memory" ? this.#memory(-1) : []),
         this.decisions.show(moment),
         this.#plan(),
       ];
@@ -179,7 +179,7 @@ export class Panel {
     const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "written"]), inside];
     const numbers = [heading("in numbers"), this.#counts(chapter), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.#bad());
-    if (moment.phase === "buffers") parts.push(...this.#memory(-1));
+    if (moment.phase === "memory") parts.push(...this.#memory(-1));
     return [...parts, this.decisions.show(moment)];
   }
 
@@ -301,7 +301,7 @@ export class Panel {
     ];
     const table = html("dl", { class: "ex-facts" });
     for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
-    const isAhead = this.moment.phase === "record" || this.moment.phase === "pass";
+    const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
     return [heading(isAhead ? "its kernel in the end" : "kernel"), table];
   }
 }

@@ -50,7 +50,7 @@ export class Rail {
   #runs() {
     const runs = [];
     this.story.chapters.forEach((chapter, index) => {
-      const quiet = chapter.kind === "pass" && chapter.first === chapter.last;
+      const quiet = chapter.kind === "rewrite" && chapter.first === chapter.last;
       if (quiet && runs.at(-1)?.quiet) runs.at(-1).indices.push(index);
       else runs.push({ quiet, indices: [index] });
     });
@@ -75,7 +75,7 @@ export class Rail {
     const chip = html("button", { type: "button", class: "ex-chip", title: visible(chapter.purpose), click: () => this.onPick(index) }, html("b", {}, visible(chapter.name)), size && html("small", {}, size));
     if (chapter.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${chapter.applied} applied` }, `${grouped(chapter.applied)}✓`));
     if (chapter.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${chapter.declined} declined` }, `${grouped(chapter.declined)}✗`));
-    chip.classList.toggle("ex-idle", chapter.kind === "pass" && chapter.applied === 0);
+    chip.classList.toggle("ex-idle", chapter.kind === "rewrite" && chapter.applied === 0);
     put(chip, "aria-current", index === this.current && "step");
     return chip;
   }

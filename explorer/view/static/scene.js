@@ -85,7 +85,7 @@ export class Director {
     const { trace } = this;
     const index = trace.kernelOf[mark.node];
     const { phase } = moment;
-    if (phase !== "order" && phase !== "buffers" && phase !== "run") return;
+    if (phase !== "order" && phase !== "memory" && phase !== "format" && phase !== "run") return;
     if (index < 0) return;
     const kernel = trace.kernels[index];
     const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
@@ -97,7 +97,7 @@ export class Director {
       if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
     }
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
-    if (phase === "buffers" && isResult) mark.second = bufferText(kernel, trace.recording.schedule);
+    if (phase === "memory" && isResult) mark.second = bufferText(kernel, trace.recording.schedule);
     if (phase === "run") this.#ran(mark, moment, index, isResult);
   }
 
@@ -284,7 +284,7 @@ export class Director {
     const { trace } = this;
     const kernel = trace.kernelOf[frame.group.members[frame.group.members.length - 1]];
     const isKernel = frame.group.kind === "kernel" && kernel >= 0;
-    const numbered = isKernel && (moment.phase === "buffers" || moment.phase === "run" || (moment.phase === "order" && kernel <= moment.kernel));
+    const numbered = isKernel && (moment.phase === "format" || moment.phase === "memory" || moment.phase === "run" || (moment.phase === "order" && kernel <= moment.kernel));
     const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
     frame.state = frame.group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
     frame.number = numbered ? kernel + 1 : 0;

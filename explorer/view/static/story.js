@@ -1,7 +1,7 @@
 // The moments of a recording: every decision, every kernel that the order picks, every kernel that ran.
 
 /**
- * @typedef {{name: string, kind: string, phase: string, purpose: string, counts: Record<string, number>,
+ * @typedef {{name: string, kind: string, purpose: string, counts: Record<string, number>,
  *   first: number, last: number, start: number, end: number, applied: number, declined: number}} Chapter
  *   moments start + 1 … end belong to a chapter; where start = end it has none and shares moment `start`
  * @typedef {{step: number, chapter: number, phase: string, position: number, decision: number, kernel: number}} Moment
@@ -15,15 +15,12 @@ export class Story {
     /** @type {Chapter[]} */
     this.chapters = [];
     let step = 0;
-    let schedules = 0;
     for (const stage of recording.stages) {
-      const phase = stage.kind === "schedule" ? (schedules++ === 0 ? "order" : "buffers") : stage.kind;
-      const kernels = phase === "order" ? recording.schedule?.kernels : phase === "run" ? recording.run?.steps : null;
+      const kernels = stage.kind === "order" ? recording.schedule?.kernels : stage.kind === "run" ? recording.run?.steps : null;
       const end = step + stage.last - stage.first + (kernels?.length ?? 0);
       const verdicts = this.decisions.slice(stage.first, stage.last).map((decision) => decision.verdict);
       this.chapters.push({
         ...stage,
-        phase,
         start: step,
         end,
         applied: verdicts.filter((verdict) => verdict === "applied").length,
@@ -71,8 +68,8 @@ export class Story {
 
   /** The moment at which a kernel runs, or, in the order's chapter or where there is no run, is picked; −1 where neither. */
   ofKernel(kernel, phase) {
-    const run = this.chapters.find((chapter) => chapter.phase === "run" && chapter.end > chapter.start);
-    const order = this.chapters.find((chapter) => chapter.phase === "order" && chapter.end > chapter.start);
+    const run = this.chapters.find((chapter) => chapter.kind === "run" && chapter.end > chapter.start);
+    const order = this.chapters.find((chapter) => chapter.kind === "order" && chapter.end > chapter.start);
     const isPlanned = order && (phase === "order" || !run);
     const chapter = isPlanned ? order : run;
     if (!chapter) return -1;
@@ -89,7 +86,7 @@ export class Story {
     const decided = chapter.last - chapter.first;
     const decision = into > 0 && into <= decided ? chapter.first + into - 1 : -1;
     const place = into > decided ? into - decided - 1 : -1;
-    const kernel = place < 0 ? -1 : chapter.phase === "run" ? this.steps[place].kernel : place;
-    return { step, chapter: index, phase: chapter.phase, position: chapter.first + Math.min(into, decided), decision, kernel };
+    const kernel = place < 0 ? -1 : chapter.kind === "run" ? this.steps[place].kernel : place;
+    return { step, chapter: index, phase: chapter.kind, position: chapter.first + Math.min(into, decided), decision, kernel };
   }
 }

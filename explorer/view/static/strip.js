@@ -46,7 +46,7 @@ export class Strip {
         if (this.story.decisions[index].verdict === "applied") applied += `M${x} ${BASE}v-12`;
         else declined += `M${x} ${BASE}v-5`;
       }
-      if (chapter.phase === "order" || chapter.phase === "run") shapes.push(...this.#curve(chapter));
+      if (chapter.kind === "order" || chapter.kind === "run") shapes.push(...this.#curve(chapter));
     }
     shapes.push(svg("path", { class: "ex-strip-edge", d: edges }), svg("path", { class: "ex-strip-applied", d: applied }), svg("path", { class: "ex-strip-declined", d: declined }));
     this.marks.replaceChildren(...shapes);
@@ -59,7 +59,7 @@ export class Strip {
     const from = chapter.start + chapter.last - chapter.first;
     const count = chapter.end - from;
     if (count <= 0) return [];
-    const lives = Array.from({ length: count }, (_, place) => this.#live(chapter.phase, place));
+    const lives = Array.from({ length: count }, (_, place) => this.#live(chapter.kind, place));
     const half = (this.#x(1) - this.#x(0)) / 2;
     let d = `M${(this.#x(from + 1) - half).toFixed(1)} ${BASE}`;
     lives.forEach((live, place) => {
@@ -70,7 +70,7 @@ export class Strip {
     const x = this.#x(from + most + 1);
     const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
     const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} alive at most`);
-    return [svg("path", { class: `ex-strip-memory ex-strip-${chapter.phase}`, d }), label];
+    return [svg("path", { class: `ex-strip-memory ex-strip-${chapter.kind}`, d }), label];
   }
 
   #live(phase, place) {

@@ -67,8 +67,8 @@ def sample() -> Recording:
         nodes=nodes,
         stages=[
             Stage("record", "record", 0, 0, {"nodes": 5}),
-            Stage("dedup", "pass", 0, 1, {"nodes": 4}, "once is enough", 3.5),
-            Stage("fuse", "pass", 1, 2, {"nodes": 3}),
+            Stage("dedup", "rewrite", 0, 1, {"nodes": 4}, "once is enough", 3.5),
+            Stage("fuse", "rewrite", 1, 2, {"nodes": 3}),
         ],
         decisions=[merged, fused],
         substitutions=[(0, 4, 3), (1, 3, 5)],

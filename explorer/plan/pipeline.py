@@ -1,0 +1,100 @@
+"""The pipeline: which passes run, in which order. It is data, so that plans can differ in it and show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from explorer.core.errors import OperandError
+from explorer.plan.passes import (
+    Algorithms,
+    Buffers,
+    Constants,
+    Dedup,
+    Fuse,
+    Group,
+    Layout,
+    Open,
+    Order,
+    Prune,
+    Recall,
+    Simplify,
+)
+from explorer.plan.passes.base import KINDS, Again, Pass
+
+Step: TypeAlias = Pass | Again
+
+PIPELINE: tuple[Step, ...] = (
+    Recall(),
+    Simplify(),
+    Dedup(),
+    Prune(),
+    Group(),
+    Open(),
+    Again(Simplify(), after=("group", "open")),
+    Again(Dedup(), after=("group", "open")),
+    Again(Prune(), after=("group", "open")),
+    Recall(simplified=True),
+    Again(Prune(), after=("recall again",)),
+    Constants(),
+    Algorithms(),
+    Fuse(),
+    Order(),
+    Layout(),
+    Buffers(),
+)
+
+
+def default_passes() -> list[Step]:
+    """Return the passes of a plan in their order, as a new list: add to it, leave out, reorder, and hand it on.
+
+    ``ex.EvalPlan(passes=[*ex.default_passes()[:4], Mine(), *ex.default_passes()[4:]])``. ``ex.Again`` runs a pass a
+    second time where earlier stages changed the graph.
+    """
+    return list(PIPELINE)
+
+
+def pass_of(step: Step) -> Pass:
+    """Return the pass of a step."""
+    return step.repeated if isinstance(step, Again) else step
+
+
+def pass_names(pipeline: Sequence[Step]) -> tuple[str, ...]:
+    """Return the names of the passes that can be left out or set, each once, in their order."""
+    return tuple(dict.fromkeys([pass_of(step).name for step in pipeline]))
+
+
+def check_pipeline(pipeline: object) -> None:
+    """Raise OperandError where a sequence is not a pipeline that makes a schedule."""
+    fix = "passes=[Mine(), *ex.default_passes()]"
+    if not isinstance(pipeline, tuple):
+        raise OperandError(f"passes={pipeline!r}", rule="a pipeline must be a list of passes", fix=fix)
+    for step in pipeline:
+        if not isinstance(step, (Pass, Again)):
+            fix_class = f"passes=[{step.__name__}(), …]" if isinstance(step, type) and issubclass(step, Pass) else fix
+            raise OperandError(f"{step!r} among passes", rule="each of them must be an ex.Pass", fix=fix_class)
+        try:
+            hash(step)
+        except TypeError:
+            raise OperandError(
+                f"the pass {pass_of(step).name}, which has no hash",
+                rule="a pass must be a frozen dataclass with hashable fields, so that equal plans can be shared",
+                fix="@dataclass(frozen=True) above the class; tuples for lists",
+            ) from None
+    passes = [pass_of(step) for step in pipeline]
+    for needed in [pass_of(step) for step in PIPELINE if pass_of(step).required]:
+        count = sum([isinstance(step, type(needed)) for step in pipeline])
+        if count != 1:
+            raise OperandError(
+                f"passes with {count} of {type(needed).__name__}",
+                rule=f"{needed.name} must be in a pipeline once",
+                fix=fix,
+            )
+    kinds = [KINDS.index(step.kind) for step in passes]
+    for before, after, step in zip(kinds, kinds[1:], passes[1:], strict=False):
+        if after < before:
+            raise OperandError(
+                f"the pass {step.name} ({step.kind}) behind one of kind {KINDS[before]}",
+                rule=f"passes must stand in the order of their kinds: {', '.join(KINDS)}",
+                fix=fix,
+            )

@@ -1,0 +1,150 @@
+"""The pipeline as data: passes of one's own, others left out or reordered; what is no pipeline is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
+from explorer.plan.graph import Graph
+from explorer.plan.passes import Dedup, Order, Prune, Simplify
+from explorer.plan.pipeline import PIPELINE, pass_of
+
+
+@dataclass(frozen=True)
+class CountExp(ex.Pass):
+    """Say how many exponentials there are."""
+
+    name = "count_exp"
+    fewest: int = 1
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether there are as many as are worth a word."""
+        return sum([node.operation.name == "exp" for node in graph.live]) >= self.fewest
+
+    def run(self, graph: Graph) -> None:
+        """Enter one decision."""
+        nodes = [node for node in graph.live if node.operation.name == "exp"]
+        graph.decide(self, "counted", "{count:exponential}", {"count": len(nodes)}, nodes)
+
+    def counts(self, graph: Graph) -> dict[str, int]:
+        """How many nodes there are."""
+        return {"counted": len(graph.live)}
+
+
+def _program() -> tuple[ex.Expr, ex.Expr]:
+    x = ex.tensor(np.linspace(-1, 1, 6, dtype=np.float32), name="x")
+    return ex.exp(x) + ex.exp(x), ex.exp(ex.exp(x)) * 1.0
+
+
+def _evaluated(**options: object) -> tuple[ex.EvalPlan, list[np.ndarray]]:
+    plan = ex.EvalPlan(**options)  # type: ignore[arg-type]  # options of every type, refused by the plan
+    handles = [plan.register(root) for root in _program()]
+    plan.eval()
+    return plan, [handle.data() for handle in handles]
+
+
+@pytest.mark.spec("P-9")
+def test_a_pass_of_ones_own_has_a_stage_with_its_decisions_and_figures() -> None:
+    passes = ex.default_passes()
+    plan, values = _evaluated(passes=[CountExp(), *passes])
+    stages = plan.recording.stages
+    assert [stage.name for stage in stages][:3] == ["recorded", "count_exp", "simplify"]
+    assert stages[1].kind == "rewrite"
+    assert stages[1].purpose == CountExp.purpose == "Say how many exponentials there are."
+    assert stages[1].counts["counted"] == stages[1].counts["nodes"]
+    (decision,) = plan.recording.decisions[stages[1].first : stages[1].last]
+    assert (decision.code, decision.facts["count"]) == ("counted", 4)
+    assert plan.recording.options["passes"][0] == "count_exp"
+    for value, expected in zip(values, _evaluated()[1], strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.spec("P-9")
+def test_a_pass_without_work_has_no_stage_and_can_be_left_out_by_name() -> None:
+    passes = [CountExp(fewest=99), *ex.default_passes()]
+    assert "count_exp" not in [stage.name for stage in _evaluated(passes=passes)[0].recording.stages]
+    left_out = _evaluated(passes=[CountExp(), *ex.default_passes()], without=["count_exp", "fuse"])[0]
+    assert not {"count_exp", "fuse"} & {stage.name for stage in left_out.recording.stages}
+    with pytest.raises(UnknownNameError, match="count_exp"):
+        ex.EvalPlan(without="count_expo", passes=[CountExp(), *ex.default_passes()])
+
+
+@pytest.mark.spec("P-9")
+def test_passes_can_be_reordered_and_left_out() -> None:
+    kept = [step for step in ex.default_passes() if not isinstance(pass_of(step), Simplify)]
+    first = next(n for n, step in enumerate(kept) if isinstance(step, Dedup))
+    kept[first], kept[first + 1] = kept[first + 1], kept[first]
+    assert isinstance(kept[first], Prune)
+    plan, values = _evaluated(passes=kept)
+    assert [stage.name for stage in plan.recording.stages][1:3] == ["prune", "dedup"]
+    for value, expected in zip(values, _evaluated()[1], strict=True):
+        np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.spec("P-9", "P-10")
+def test_plans_of_equal_passes_share_a_program_and_others_do_not() -> None:
+    passes = [CountExp(), *ex.default_passes()]
+    _evaluated(passes=passes)
+    again, _ = _evaluated(passes=[CountExp(), *ex.default_passes()])
+    other, _ = _evaluated(passes=[CountExp(fewest=2), *ex.default_passes()])
+    assert again.reused
+    assert not other.reused
+
+
+@pytest.mark.spec("P-9")
+def test_the_default_is_a_list_of_its_own() -> None:
+    ex.default_passes().clear()
+    assert ex.default_passes() == list(PIPELINE)
+
+
+@pytest.mark.parametrize(
+    ("passes", "names"),
+    [
+        ("simplify", "passes='simplify'"),
+        ([CountExp, *PIPELINE], "CountExp"),
+        (["simplify", *PIPELINE], "simplify"),
+        ([], "0 of"),
+        ([*PIPELINE, Order()], "2 of Order"),
+        ([step for step in PIPELINE if not isinstance(step, Order)], "0 of Order"),
+        ([*PIPELINE, CountExp()], "count_exp"),
+    ],
+)
+@pytest.mark.spec("P-9")
+def test_what_is_no_pipeline_is_refused(passes: object, names: str) -> None:
+    with pytest.raises(OperandError, match=names) as caught:
+        ex.EvalPlan(passes=passes)
+    assert caught.value.rule
+    assert caught.value.fix
+
+
+@pytest.mark.spec("P-9")
+def test_a_pass_whose_fields_have_no_hash_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Listed(ex.Pass):
+        """Hold a list."""
+
+        name = "listed"
+        values: list[int] = field(default_factory=list)
+
+        def run(self, graph: Graph) -> None:
+            """Do nothing."""
+
+    with pytest.raises(OperandError, match="listed"):
+        ex.EvalPlan(passes=[Listed(), *ex.default_passes()])
+
+
+@pytest.mark.spec("P-9")
+def test_a_pass_says_its_name_its_kind_and_its_purpose() -> None:
+    for fields in ({"__doc__": "Do."}, {"name": "x"}, {"name": "x", "__doc__": "Do.", "kind": "late"}):
+        with pytest.raises(DeclarationError):
+            type("Wrong", (ex.Pass,), {**fields, "run": lambda self, graph: None})
+
+
+@pytest.mark.spec("P-7")
+def test_the_schedule_of_a_graph_that_is_not_ordered_is_refused() -> None:
+    with pytest.raises(StateError):
+        _ = Graph(_program()).scheduled
