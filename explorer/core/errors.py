@@ -64,7 +64,7 @@ class UnknownNameError(ExplorerError, LookupError):
         super().__init__(f"unknown {kind} {given!r}", rule=listed if names else "known: none are defined", fix=fix)
 
 
-_FEW, _NEAR, _LISTED = 12, 0.66, 5
+_FEW, _NEAR, _LISTED = 16, 0.66, 5
 
 
 def _near(given: str, names: list[str]) -> list[str]:

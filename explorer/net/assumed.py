@@ -26,6 +26,8 @@ _ALL = (1, 2, 16, 64)
 """lengths that all axes take where no others fit"""
 _TRIED = 20_000
 """operators that are built at most to find lengths, and four nets"""
+_TEXT = 20
+"""characters of an argument, which is read at each build, that are as much work as an operator"""
 
 
 def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
@@ -44,7 +46,7 @@ def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Sh
         return whole_shapes(definition)
     unknown = {operator.name for found in unknown_types(definition, table) for operator in found.operators}
     best: tuple[int, dict[str, Shape]] | None = None
-    for shapes in islice(_candidates(definition), max(4, _TRIED // max(1, len(definition.operators)))):
+    for shapes in islice(_candidates(definition), max(4, _TRIED // _work(definition))):
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
             return shapes
@@ -52,6 +54,14 @@ def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Sh
             best = misfits, shapes
     assert best is not None
     return best[1]
+
+
+def _work(definition: NetDefinition) -> int:
+    """How much work it is to build a net, in operators."""
+    texts = [
+        value for operator in definition.operators for value in operator.arguments.values() if isinstance(value, str)
+    ]
+    return max(1, len(definition.operators) + sum([len(text) // _TEXT for text in texts]))
 
 
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import explorer.plan.links  # noqa: F401  # makes the chain of links
@@ -47,7 +48,6 @@ class Options:
     open: Open | None = None
     """instead of the one among the passes"""
     passes: tuple[Step, ...] = PIPELINE
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.order, "order", RULES)
@@ -73,15 +73,18 @@ class Options:
                     rule=f"{' and '.join(_REQUIRED)} must run: they make the schedule",
                     fix="leave out another pass",
                 )
-        values = [getattr(self, item.name) for item in fields(self) if item.compare]
-        object.__setattr__(self, "_hash", hash(tuple(values)))
 
     def __hash__(self) -> int:
         return self._hash
 
+    @cached_property
+    def _hash(self) -> int:
+        """The hash, made once: options are looked up at each evaluation."""
+        return hash(tuple([getattr(self, item.name) for item in fields(self)]))
+
     def with_(self, *further: str, **changes: Any) -> Options:
         """The options with some of them changed; ``further`` are options that stand beside them, to be told of."""
-        known = [item.name for item in fields(self) if item.init]
+        known = [item.name for item in fields(self)]
         for name in changes:
             if name not in known:
                 raise UnknownNameError(name, kind="plan option", known=[*known, *further])

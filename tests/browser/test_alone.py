@@ -348,32 +348,3 @@ def test_every_step_of_a_thousand_nodes_takes_effect_at_once(show):
     )
     print(json.dumps({"script, style and layout of a step, ms": [spent[12], spent[22]]}))
     expect(view.locator(".ex-say")).to_contain_text("decision 24 of 60")
-<<<<<<< HEAD
-=======
-
-
-def big(count: int = 1000) -> Recording:
-    """A thousand nodes in layers, of which sixty are merged one after the other."""
-    make = sample.Builder("big", "b16")
-    kind, pick = make.type(16, 16), random.Random(3)
-    scopes = [make.scope(f"block{block}", "layer") for block in range(25)]
-    ids = [make.leaf(f"x{leaf}", kind) for leaf in range(4)]
-    for number in range(count - 4):
-        operands = [pick.choice(ids[-8:]) for _ in range(2)]
-        scope = scopes[number * 25 // (count - 4)]
-        ids.append(make.node("add", *operands, type=kind, scope=scope, flops=256, bytes=1024))
-    make.stage("recorded", "record", nodes=count)
-    make.stage("dedup", "rewrite", nodes=count)
-    for merge in range(60):
-        old, new = ids[20 + merge * 15], ids[12 + merge * 15]
-        make.decide(
-            "Dedup",
-            "same",
-            "{other} computes what {node} does",
-            (old,),
-            replace=[(old, new)],
-            node={"node": new},
-            other={"node": old},
-        )
-    return make.roots(ids[-1])
->>>>>>> d78a6f1 (plan: a pass is a class with a contract, the pipeline is data, stages say their kind; recordings have schema 2, schema 1 is read)
