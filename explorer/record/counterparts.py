@@ -59,15 +59,23 @@ class _Produced:
             attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
             label = "" if rows.kind[node] == "operation" else rows.label[node]
             operation = recording.operations[rows.operation[node]]
-            body = bodies.get(rows.body[node], -1)
-            self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, body
+            function = self._function(node, bodies)
+            self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
             key = (self.own[node], *[number.get(each, -1) for each in rows.operands[node]])
             number[node] = self.made[node] = numbers.setdefault(key, len(numbers))
 
+    def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
+        """What a call calls: the number of a body before, or for a body of a pass's own the calls that it replaces."""
+        callee = self.recording.nodes.callee[node]
+        if callee < 0:
+            return -1
+        return bodies[callee] if callee in bodies else self._recorded(node)
+
+    def _recorded(self, node: int) -> frozenset[int]:
+        """The recorded nodes that a node stands for, by their numbers before; −1 is one that has no counterpart."""
+        return frozenset([self.paired.get(each, -1) for each in self.recording.provenance.recorded([node])])
+
     def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
-        """Node → what it does, and the recorded nodes that it stands for, by their numbers before."""
-        traced = self.recording.provenance
-        return {
-            node: (self.own[node], frozenset([self.paired.get(each, -1) for each in traced.recorded([node])]))
-            for node in sorted(nodes)
-        }
+        """Node → what it does and the recorded nodes that it stands for, where one of these has a counterpart."""
+        recorded = {node: self._recorded(node) for node in sorted(nodes)}
+        return {node: (self.own[node], found) for node, found in recorded.items() if max(found, default=-1) >= 0}

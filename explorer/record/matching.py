@@ -202,10 +202,13 @@ def _differences(before: Recording, after: Recording, node: int, other: int, pai
     if len(reads) != len(others):
         return [*words, f"{len(reads):,} → {len(others):,} operands"]
     for operand, partner in zip(reads, others, strict=True):
+        read, other_read = before.label(operand), after.label(partner)
         if one.kind[operand] == two.kind[partner] == "constant":
-            same = one.label[operand] == two.label[partner] and before.type_text(operand) == after.type_text(partner)
+            if read == other_read:  # 2 float32 and 2 float64 are written alike
+                read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
+            same = read == other_read
         else:
             same = pairs.get(operand) == partner
         if not same:
-            words.append(f"reads {before.label(operand)} → {after.label(partner)}")
+            words.append(f"reads {read} → {other_read}")
     return words

@@ -128,6 +128,40 @@ def test_the_bodies_of_paired_calls_are_compared_too() -> None:
     assert len(found.bodies) == 2
 
 
+@pytest.mark.spec("V-12")
+def test_numbers_that_are_written_alike_differ_in_their_type() -> None:
+    """A number inside a node is told with its type where the types differ, and not at all where nothing does."""
+    x = ex.tensor(np.ones(3, np.float32), name="x")
+    before, after = recorded(x * 2.0), recorded(x.astype(np.float64) * 2.0)
+    (words,) = match(before, after).changed.values()
+    assert words == ("3 float32 → 3 float64", "reads x → cast", "reads 2 scalar float32 → 2 scalar float64")
+    assert match(after, after).equal
+
+
+@pytest.mark.spec("V-12")
+def test_an_attribute_that_one_recording_alone_has_is_told() -> None:
+    """An operation declared again with an attribute more, or a recording of before it had one: none is its value."""
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    one, other = recorded(ex.softmax(x, axis=0)), recorded(ex.softmax(x, axis=0))
+    assert match(one, other).equal
+    (node,) = other.nodes.attributes
+    del other.nodes.attributes[node]
+    assert match(one, other).changed == {node: ("axes (0,) → none",)}
+    assert match(other, one).changed == {node: ("axes none → (0,)",)}
+
+
+@pytest.mark.spec("V-12")
+def test_a_call_of_another_function_is_told_where_its_operands_stayed() -> None:
+    """Of three calls the second calls another function; that its body is another's too changes no other call."""
+    x, w = (ex.tensor(np.ones((4, 4), np.float32), name=name) for name in "xw")
+    before, after = recorded(cell(cell(cell(x, w), w), w)), recorded(cell(other_cell(cell(x, w), w), w))
+    found = match(before, after)
+    assert [(before.label(node), words) for node, words in found.changed.items()] == [("cell", ("another function",))]
+    assert [after.label(found.pairs[node]) for node in found.changed] == ["other_cell"]
+    assert not found.equal
+    assert match(before, before).equal
+
+
 @ex.function
 def halved(x: Any) -> Any:
     return x * 0.5
@@ -160,6 +194,75 @@ def test_what_passes_made_is_matched_by_what_it_stands_for() -> None:
     assert "log_softmax" in labels(one, made)
     apart = counterparts(one, other, match(one, other))
     assert all(node not in apart for node in made if one.label(node) == "log_softmax")
+
+
+REWRITTEN: dict[str, Layer] = {
+    "square": lambda y: y**2,
+    "square of a square": lambda y: y**4,
+    "cube": lambda y: y**3,
+    "half": lambda y: y / 2.0,
+    "quarter": lambda y: y / 2.0 / 2.0,
+    "sigmoid": lambda y: 1 / (1 + ex.exp(-y)),
+    "log of a sigmoid": lambda y: ex.log(ex.sigmoid(y)),
+    "log of a softmax by rows": lambda y: ex.log(ex.softmax(y, axis=1)),
+    "log of a softmax by columns": lambda y: ex.log(ex.softmax(y, axis=0)),
+}
+"""what passes rewrite, some of it to several operations or to those of another one here"""
+
+
+def does(recording: Recording, node: int) -> tuple[Any, ...]:
+    rows = recording.nodes
+    operation = recording.operations[rows.operation[node]]
+    number = rows.label[node] if rows.kind[node] == "constant" else ""
+    return rows.kind[node], operation, number, recording.type_text(node), rows.attributes.get(node)
+
+
+@pytest.mark.spec("V-12", "P-9")
+@pytest.mark.parametrize("first", REWRITTEN)
+@pytest.mark.parametrize("second", REWRITTEN)
+@pytest.mark.parametrize("inside", [ex.sin, ex.cos])
+def test_nodes_that_passes_made_have_one_counterpart_that_does_the_same(first: str, second: str, inside: Layer) -> None:
+    """Two graphs rewritten otherwise, over equal or other operands: pairs do the same, and stand for or read pairs."""
+    x = ex.tensor(np.full((4, 4), 0.5), name="x")
+    one, two = recorded(REWRITTEN[first](ex.sin(x))), recorded(REWRITTEN[second](inside(x)))
+    nodes = match(one, two)
+    found = counterparts(one, two, nodes)
+    assert len(set(found.values())) == len(found)
+    if (first, inside) == (second, ex.sin):
+        assert list(found) == list(range(len(one.nodes)))
+    for node, other in found.items():
+        assert (node in nodes.pairs) == (one.nodes.born[node] < 0)
+        if node in nodes.pairs:
+            continue
+        assert does(one, node) == does(two, other)
+        reads = {found.get(operand) for operand in one.nodes.operands[node]} == {*two.nodes.operands[other]}
+        stands = [nodes.pairs[each] for each in one.provenance.recorded([node]) if each in nodes.pairs]
+        assert reads or set(stands).intersection(two.provenance.recorded([other]))
+
+
+def named_cell(activation: Layer) -> Any:
+    @ex.function
+    def cell(x: Any) -> Any:
+        return activation(x) * 0.5
+
+    return cell
+
+
+@pytest.mark.spec("V-12", "P-9")
+def test_batches_of_functions_of_one_name_are_told_apart_by_the_calls_that_they_replace() -> None:
+    """Two functions with one name, called with the same rows in either order: the batch of each meets its own."""
+    one_cell, other_cell = named_cell(ex.tanh), named_cell(ex.sin)
+    rows = [ex.tensor(np.full((2, 4), n, np.float32), name=f"x{n}") for n in range(64)]
+    one = recorded(*map(one_cell, rows), *map(other_cell, rows))
+    two = recorded(*map(other_cell, rows), *map(one_cell, rows))
+    nodes = match(one, two)
+    assert not nodes.changed
+    found = counterparts(one, two, nodes)
+    batches = [node for node in found if one.nodes.kind[node] == "call" and one.nodes.born[node] >= 0]
+    assert len(batches) == 2
+    for node in batches:
+        replaced = {nodes.pairs[each] for each in one.provenance.recorded([node])}
+        assert replaced == set(two.provenance.recorded([found[node]]))
 
 
 @pytest.mark.spec("V-12")

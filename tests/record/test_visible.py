@@ -1,3 +1,6 @@
+import sys
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +31,18 @@ def test_visible_text_is_one_printable_line(text):
     assert len(shown.splitlines()) <= 1
     assert visible(shown) == shown
     shown.encode()
+
+
+def test_every_character_that_hides_or_reorders_is_escaped_and_no_other_that_is_seen():
+    """Of all of Unicode: control characters, surrogates, separators of lines, and what turns the text's direction."""
+    turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(character) in turning:
+            assert visible(character).isascii(), hex(code)
+        elif category[0] in "LMNPS" or category == "Zs":
+            assert visible(character) == character, hex(code)
 
 
 @given(st.text(), st.floats(20, 300), st.booleans())
