@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterable
+from functools import cached_property
 
 from explorer.record.matching import Matching
+from explorer.record.provenance import Provenance
 from explorer.record.recording import Recording
 
 
@@ -64,6 +66,10 @@ class _Produced:
             key = (self.own[node], *[number.get(each, -1) for each in rows.operands[node]])
             number[node] = self.made[node] = numbers.setdefault(key, len(numbers))
 
+    @cached_property
+    def _provenance(self) -> Provenance:
+        return self.recording.provenance
+
     def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
         """What a call calls: the number of a body before, or for a body of a pass's own the calls that it replaces."""
         callee = self.recording.nodes.callee[node]
@@ -73,7 +79,7 @@ class _Produced:
 
     def _recorded(self, node: int) -> frozenset[int]:
         """The recorded nodes that a node stands for, by their numbers before; −1 is one that has no counterpart."""
-        return frozenset([self.paired.get(each, -1) for each in self.recording.provenance.recorded([node])])
+        return frozenset([self.paired.get(each, -1) for each in self._provenance.recorded([node])])
 
     def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
         """Node → what it does and the recorded nodes that it stands for, where one of these has a counterpart."""
