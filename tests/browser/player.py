@@ -25,3 +25,18 @@ def box(view: Locator, name: str) -> Locator:
 def heading(view: Locator, text: str) -> Locator:
     """A heading of the panel."""
     return view.locator(".ex-why h5").filter(has_text=text)
+
+
+def stage(view: Locator) -> Locator:
+    """The name of the stage that the view stands in."""
+    return view.locator(".ex-rail [aria-current]")
+
+
+def code(view: Locator) -> Locator:
+    """The code and place of the decision that the view stands at."""
+    return view.locator(".ex-why :not(.ex-card) > .ex-where").first
+
+
+def refusal(view: Locator, code: str) -> Locator:
+    """The cards of refusals with a code, for the selected node."""
+    return view.locator(".ex-why .ex-card-declined").filter(has=view.page.locator(".ex-where", has_text=code))

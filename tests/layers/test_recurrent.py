@@ -66,12 +66,10 @@ def test_gated_recurrent_units_equal_torchs(reset: str, mode: str, length: int) 
 def test_without_gradients_through_time_no_step_feeds_the_one_before() -> None:
     """Without back-propagation through time the state's gradient stops at each step, and no step has to feed back."""
     through, within = (recurrent("before", mode, layers.PUpdate) for mode in ("through", "within"))
-    assert [(each.needed, each.reason) for each in through.feedback] == [
-        (True, "it updates, and its output comes back through time")
-    ]
-    assert [(each.needed, each.reason) for each in within.feedback] == [
-        (False, "nothing that it reads updates or feeds back")
-    ]
+    (fed,), (stopped,) = through.feedback, within.feedback
+    assert (fed.needed, stopped.needed) == (True, False)
+    assert fed.reason
+    assert stopped.reason not in ("", fed.reason)
     nothing = recurrent("before", "through")
     assert not nothing.feedback[0].needed
 
