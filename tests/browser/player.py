@@ -32,11 +32,11 @@ def stage(view: Locator) -> Locator:
     return view.locator(".ex-rail [aria-current]")
 
 
-def code(view: Locator) -> Locator:
-    """The code and place of the decision that the view stands at."""
-    return view.locator(".ex-why :not(.ex-card) > .ex-where").first
+def decided(view: Locator, code: str) -> Locator:
+    """The panel's line with the code of the decision that the view stands at."""
+    return view.locator(f".ex-why .ex-where[data-code='{code}']")
 
 
 def refusal(view: Locator, code: str) -> Locator:
     """The cards of refusals with a code, for the selected node."""
-    return view.locator(".ex-why .ex-card-declined").filter(has=view.page.locator(".ex-where", has_text=code))
+    return view.locator(f".ex-why .ex-card-declined[data-code='{code}']")

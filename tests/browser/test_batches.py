@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from explorer.record import Decision, Group, Stage
 from explorer.record.reason import bytes_text, micros_text
-from tests.browser.player import code, press
+from tests.browser.player import decided, press
 from tests.support.loops import recorded
 from tests.view import sample
 
@@ -30,7 +30,7 @@ def test_plain_samples_are_a_stack_that_becomes_a_batch(show):
     expect(titles(view)).to_have_text(["matmul … tanh ×1,000", "block 1"])
     expect(closed(view, "999 more")).to_be_visible()
     press(view, *"]" * 4)
-    expect(code(view)).to_contain_text("batched")
+    expect(decided(view, "batched")).to_be_visible()
     expect(view.locator(".ex-say")).to_contain_text("matmul")
     expect(closed(view, "matmul … tanh ×1000")).to_contain_text("1,000 × 4 f32 → 1000×4 f32")
     expect(closed(view, "matmul … tanh ×1000")).to_contain_text("estimated")

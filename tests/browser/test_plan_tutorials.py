@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.notebook import cells
-from tests.browser.player import box, code, heading, node, press, refusal, stage
+from tests.browser.player import box, decided, heading, node, press, refusal, stage
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +21,7 @@ def test_a_thousand_calls_become_one_box(notebook):
     expect(box(view, "scores ×1,000")).to_be_visible()
     expect(box(view, "scores ×1000")).not_to_be_visible()
     press(view, ".")
-    expect(code(view)).to_contain_text("batched")
+    expect(decided(view, "batched")).to_be_visible()
     expect(view.locator(".ex-say")).to_contain_text(re.compile(r"1,000 .*\bscores\b"))
     expect(box(view, "scores ×1000")).to_be_visible()
     press(view, "End")

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, expect
 import explorer as ex
 from explorer.view.compared import Compared
 from explorer.view.paired_page import html
-from tests.browser.player import box, code, node, press
+from tests.browser.player import box, decided, node, press
 from tests.golden.programs import recorded
 from tests.view import sample
 
@@ -85,8 +85,8 @@ def test_a_step_in_one_view_is_taken_in_the_other(notebook):
     assert abs(left["y"] - right["y"]) < 2
     assert abs(left["width"] - right["width"]) < 4
     press(first, "Home", ".")
-    expect(code(first)).to_contain_text("log_softmax")
-    expect(code(second)).to_contain_text("log_softmax")
+    expect(decided(first, "log_softmax")).to_be_visible()
+    expect(decided(second, "log_softmax")).to_be_visible()
     node(first, "tanh").click()
     expect(second.locator(".ex-why h4")).to_have_text("tanh")
     node(second, "multiply 2").click()

@@ -159,7 +159,7 @@ export class Panel {
       return [
         html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.link)}`),
         html("div", { class: "ex-sub" }, visible(chapter.purpose || chapter.name)),
-        html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
+        html("code", { class: "ex-where", "data-code": decision.code }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
         this.verdicts.facts(moment.decision),
         this.verdicts.note(moment.decision),
         ...this.verdicts.alsoTried(moment.decision),

@@ -31,7 +31,7 @@ export class Verdicts {
     const title = html("b", {}, `${applied ? "✓" : "✗"} ${visible(decision.link)}`);
     const where = html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · ")));
     const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
-    return html("div", { class: `ex-card ex-card-${decision.verdict}` }, head, html("div", {}, ...this.sentence(index)), where);
+    return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), where);
   }
 
   /** What a decision knows; the prices of a batch that ran are told from what it took. */
@@ -72,9 +72,9 @@ export class Verdicts {
 
   refusals(indices) {
     const cards = indices.slice(0, LISTED).map((other) => {
-      const { link, location } = this.trace.decisions[other];
+      const { link, code, location } = this.trace.decisions[other];
       const jump = html("button", { class: "ex-link ex-strong", type: "button", title: visible(location), click: () => this.actions.go(this.story.afterDecision(other)) }, `✗ ${visible(link)}`);
-      return html("li", { class: "ex-card ex-card-declined" }, jump, " ", ...this.sentence(other));
+      return html("li", { class: "ex-card ex-card-declined", "data-code": code }, jump, " ", ...this.sentence(other));
     });
     return [html("ol", { class: "ex-cards" }, ...cards), rest(indices.length)];
   }
