@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from tests.support.refusals import refused
 
 LABELS = np.array([2, 0, 3, 2, 1])
 
@@ -117,7 +118,7 @@ def test_constructors_take_sizes_or_a_value(make: Callable[..., ex.Tensor], shap
     assert not by_shape.array.any()
     by_value = make(np.ones(shape), np.float64)
     assert (by_value.shape, by_value.dtype) == (shape, np.float64)
-    with pytest.raises(ex.OperandError, match="made by value and dtype, or by its"):
+    with refused(ex.OperandError, "dtype"):
         make(*shape, 3, 4)
 
 
@@ -565,7 +566,7 @@ def test_views_share_storage() -> None:
     t = ex.tensor(np.arange(12.0).reshape(4, 3))
     for view in (t[1], t[1:3], t[:, ::2]):
         assert np.shares_memory(ex.evaluate(view), t.array)
-        with pytest.raises(ex.StateError, match="never changes"):
+        with refused(ex.StateError):
             view[0] = 1.0
 
 
@@ -883,7 +884,7 @@ def test_structured_tensors_take_a_shape_or_sizes_one_by_one() -> None:
     ):
         with pytest.raises(ex.OperandError):
             wrong()
-    with pytest.raises(ex.OperandError, match="second argument is a dtype"):
+    with refused(ex.OperandError, "dtype"):
         ex.tensor(10, 20)
 
 
@@ -897,9 +898,9 @@ def test_the_element_type_is_the_given_scalars() -> None:
             assert ex.evaluate(made).max() == 3
         assert make(3).dtype == make(0.3).dtype == np.float32
         assert make(ex.Scalar(0.3, dtype=np.float64), dtype=np.float32).dtype == np.float32
-        with pytest.raises(ex.OperandError, match="a Scalar, whose value is there"):
+        with refused(ex.OperandError, "Scalar"):
             make(ex.Scalar(0.3) + 1)
-        with pytest.raises(ex.OperandError, match="a Scalar, whose value is there"):
+        with refused(ex.OperandError, "Scalar"):
             make(ex.Vector([0.3]))
 
 

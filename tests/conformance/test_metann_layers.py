@@ -14,6 +14,7 @@ import pytest
 import explorer as ex
 from explorer import layers
 from explorer.core.types import Array
+from tests.support.refusals import refused
 
 RANDOM = np.random.default_rng(1)
 FEEDBACK = layers.PFeedbackOutput
@@ -176,7 +177,7 @@ def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: typ
         source.init(used, buffer)
         np.testing.assert_array_equal(ex.evaluate(source()), [expected, expected])
         assert isinstance(buffer["w"], layers.Parameter)
-    with pytest.raises(ex.StateError, match="the load buffer, then among the initializer's values, then a filler"):
+    with refused(ex.StateError, "filler"):
         kind("w", (2,)).init()
     with pytest.raises(ex.StateError, match="is not initialised"):
         kind("w", (2,))()
@@ -209,12 +210,12 @@ def test_types_of_inputs_make_a_training_layer() -> None:
             typed(other)
     with pytest.raises(ex.OperandError, match=r"port 'right' .* has no value"):
         layers.Add("a", inputs={"left": kind})
-    with pytest.raises(ex.DeclarationError, match="what a port takes is a TensorType"):
+    with refused(ex.DeclarationError, "TensorType"):
         layers.Tanh("t", inputs={"input": (2,)})  # type: ignore[dict-item]
     infer = layers.Tanh("t")
     infer(np.ones(2))
     infer.neutral_invariant()
-    with pytest.raises(ex.StateError, match="a layer for inference keeps nothing"):
+    with refused(ex.StateError, "inference"):
         infer.feed_backward(np.ones(2))
 
 
@@ -349,7 +350,7 @@ def test_general_functions_do_nothing_where_an_object_lacks_the_method() -> None
     for part in program:
         layers.load_weights(part, saved)
     assert not layer.save_weights()["l/bias/parameter"].any()
-    with pytest.raises(ex.DeclarationError, match="must be given an object"):
+    with refused(ex.DeclarationError):
         layers.init(layers.Linear)
 
 
@@ -445,7 +446,7 @@ def test_row_vector_inputs_are_one_row() -> None:
     np.testing.assert_array_equal(ex.evaluate(gradient), weight.sum(axis=1))
     assert layers.Weight("w", 2, 3, policies=[layers.PRowVecInput])["product"].select(layers.InputPolicy).row_vector
     assert ex.evaluate(layers.Tanh("t", policies=[layers.PRowVecInput])(np.zeros((2, 2)))).shape == (2, 2)
-    with pytest.raises(ex.OperandError, match="must be one row"):
+    with refused(ex.OperandError, "row"):
         row(np.ones((2, 2)), weight)
 
 

@@ -16,6 +16,7 @@ from explorer.core.function import Call, Parameter
 from explorer.core.graph import reachable
 from explorer.plan.planner import plan as planned
 from explorer.run.cache import structure
+from tests.support.refusals import refused
 
 BY_PRODUCT, WIDE = ex.PAccumulateByProduct, ex.PAccumulateIn("float64")
 RANDOM = np.random.default_rng(0)
@@ -291,7 +292,7 @@ def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
     body |= {"nondifferentiable": "x", "examples": Whole.examples}
     with pytest.raises(ex.DeclarationError, match=r"lacks under\(\)"):
         type("Lacks", (ex.Adjustable, ex.Elementwise), body)
-    with pytest.raises(ex.DeclarationError, match="minor classes with a default"):
+    with refused(ex.DeclarationError, "default"):
         type("Odd", (Whole,), {**body, "policies": (layers.RecurrentPolicy.step,), "name": "odd_policies"})
 
     class Cast(ex.Adjustable, ex.Elementwise):
@@ -313,7 +314,7 @@ def test_an_operation_of_ones_own_reads_policies_of_ones_own() -> None:
         def kernel(self, out: Any, *operands: Any) -> Any:
             return out
 
-    with pytest.raises(ex.DeclarationError, match="must not change the type"):
+    with refused(ex.DeclarationError, "type"):
         Cast()(x, x, policies=[Rounding.mode("down")])
 
 

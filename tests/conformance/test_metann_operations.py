@@ -12,6 +12,7 @@ import pytest
 import explorer as ex
 from explorer.core import registry
 from explorer.core.types import Array
+from tests.support.refusals import refused
 
 RANDOM = np.random.default_rng(0)
 Make = Callable[..., Any]
@@ -108,7 +109,7 @@ def test_arithmetic_of_tensors_and_of_a_number_on_either_side(record: Make, valu
             try:
                 shape = np.broadcast_shapes(left, right)
             except ValueError:
-                with pytest.raises(ex.OperandError, match="aligned at their last axes"):
+                with refused(ex.OperandError, "axes"):
                     record(ex.tensor(np.ones(left)), np.ones(right))
                 continue
             a, b = RANDOM.uniform(1, 2, left), RANDOM.uniform(1, 2, right)
@@ -236,7 +237,7 @@ def test_softmax_over_the_trailing_dimensions_and_its_gradient(trailing: int) ->
     np.testing.assert_allclose(ex.evaluate(ex.softmax(ex.tensor(given), axes)), y, rtol=1e-12)
     expected = y * (g - (g * y).sum(axis=axes, keepdims=True))
     np.testing.assert_allclose(ex.evaluate(ex.softmax_gradient(ex.tensor(g), y, axes)), expected, rtol=1e-12)
-    with pytest.raises(ex.OperandError, match="the gradient has the output's shape"):
+    with refused(ex.OperandError, "shape"):
         ex.softmax_gradient(ex.tensor(g), y[0], -1)
 
 
@@ -254,7 +255,7 @@ def test_nll_loss_and_its_gradient() -> None:
         lambda: ex.nll_loss(ex.tensor(truth), prediction[0]),
         lambda: ex.nll_loss_gradient(ex.tensor(truth), truth, prediction),
     ):
-        with pytest.raises(ex.OperandError, match="one shape"):
+        with refused(ex.OperandError, "shape"):
             wrong()
 
 

@@ -18,6 +18,7 @@ from explorer.core.budget import (
     listed,
     size_of,
 )
+from tests.support.refusals import refused
 
 
 def test_limits_are_set_and_shown() -> None:
@@ -73,7 +74,7 @@ def test_lists_know_how_much_they_hold() -> None:
         listed((value,))
     wide: tuple[Any, ...] = tuple(range(1000))
     wide = listed((listed((wide,) * 100),) * 9)
-    with pytest.raises(ex.OperandError, match="values in all"):
+    with refused(ex.OperandError):
         listed((wide, wide))
 
 

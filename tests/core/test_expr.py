@@ -12,6 +12,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.graph import reachable
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_a_single_element_becomes_a_number(convert: Any, x: ex.Tensor) -> None:
 
 @pytest.mark.parametrize("convert", [bool, float, int])
 def test_many_elements_are_no_number(convert: Any, x: ex.Tensor) -> None:
-    with pytest.raises(ex.OperandError, match="single element") as caught:
+    with refused(ex.OperandError, "element") as caught:
         convert(x)
     assert "ex.where" in str(caught.value)
 
@@ -133,7 +134,7 @@ def test_arrays_of_expressions(x: ex.Tensor) -> None:
     mine[0, 0] = 7
     assert np.asarray(y)[0, 0] == 1
     assert np.asarray(y, np.float32).dtype == np.float32
-    with pytest.raises(ex.StateError, match="makes a new array"):
+    with refused(ex.StateError):
         np.array(y, copy=False)
 
 

@@ -13,6 +13,7 @@ import explorer as ex
 from explorer.core import registry
 from explorer.core.kernels import kernel_of
 from explorer.ops.structured import Full
+from tests.support.refusals import refused
 
 
 def declare() -> Any:
@@ -119,7 +120,7 @@ def test_a_name_belongs_to_one_operation() -> None:
                 return out
 
     assert registry.operations["exp"].__module__ == "explorer.ops.elementwise"
-    with pytest.raises(ex.DeclarationError, match="is a function of that name"):
+    with refused(ex.DeclarationError, "function"):
 
         class Flatten(ex.Elementwise):
             """Would take the place of a function that others use."""
@@ -160,9 +161,9 @@ def test_operations_that_nobody_uses_are_freed() -> None:
 
 
 def test_attributes_that_cannot_be_compared_are_refused() -> None:
-    with pytest.raises(ex.DeclarationError, match="pass arrays as operands"):
+    with refused(ex.DeclarationError, "operands"):
         Full(1.0, [2, 3], np.dtype("float64"))
-    with pytest.raises(ex.DeclarationError, match="pass arrays as operands"):
+    with refused(ex.DeclarationError, "operands"):
         Full(np.ones(2), (2,), np.dtype("float64"))
 
 
@@ -183,11 +184,11 @@ def test_unknown_operations_list_the_near_ones() -> None:
 def test_operands_live_on_one_device() -> None:
     other = _device("law-test-device")
     here, there = ex.TensorType((2,)), ex.TensorType((2,), np.float32, other)
-    with pytest.raises(ex.OperandError, match="one device") as caught:
+    with refused(ex.OperandError, "device") as caught:
         ex.add.type_of((here, there))
     assert "law-test-device" in str(caught.value)
     assert ex.add.type_of((there, there)).device is other
-    with pytest.raises(ex.DeclarationError, match="a kernel is registered"):
+    with refused(ex.DeclarationError, "kernel"):
         kernel_of(ex.add, other)
     ex.kernels[type(ex.add), other] = lambda operation, out, a, b: (operation.name, a + b)
     try:
@@ -204,7 +205,7 @@ def _device(name: str) -> ex.Device:
 
 
 def test_wrong_attributes_are_told_apart_from_unhashable_ones() -> None:
-    with pytest.raises(ex.DeclarationError, match="pass arrays as operands"):
+    with refused(ex.DeclarationError, "operands"):
         Full(np.ones(3), (3,), np.dtype("float64"))
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'dtype'"):
         Full(1.0, (3,))

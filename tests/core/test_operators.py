@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from tests.support.refusals import refused
 
 INTEGERS = np.array([[-7, 0, 3], [5, 8, -2]])
 OPERATORS = (
@@ -52,7 +53,7 @@ def test_refused_elements_are_named() -> None:
         _ = -(x > 0)
     with pytest.raises(ex.OperandError, match="elements of dtype float64"):
         _ = ~x
-    with pytest.raises(ex.OperandError, match="elements of dtype"):
+    with refused(ex.OperandError, "dtype"):
         ex.where(np.array(["a"]), x, 1.0 * x)
     with pytest.raises(ex.OperandError, match="elements of dtype complex128"):
         ex.relu(ex.tensor(np.ones(3, complex)))

@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.tensor import Storage, tensor_of
+from tests.support.refusals import refused
 
 
 def test_a_tensor_copies() -> None:
@@ -29,7 +30,7 @@ def test_a_storage_is_read_only() -> None:
     for held in (array, x.array, ex.evaluate(x)):
         with pytest.raises(ValueError, match="read-only"):
             held[0] = 1.0
-    with pytest.raises(ex.StateError, match="never changes"):
+    with refused(ex.StateError):
         x[0] = 1.0
 
 
@@ -46,7 +47,7 @@ def test_a_storage_is_read_only() -> None:
 def test_views_of_what_can_be_written_to_are_not_taken(view: Any) -> None:
     """A view's base could still be written to, also where the view itself is read-only."""
     array = np.ones((2, 2))
-    with pytest.raises(ex.OperandError, match="base could still be written to"):
+    with refused(ex.OperandError):
         ex.tensor(view(array), copy=False)
     assert array.flags.writeable
 
@@ -74,7 +75,7 @@ def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
 def test_other_refusals() -> None:
     x = ex.tensor([1.0])
     for value in (x + 1, [x, x], [1.0, [x]], (x,)):
-        with pytest.raises(ex.OperandError, match="evaluate it first"):
+        with refused(ex.OperandError):
             ex.tensor(value)
     with pytest.raises(ex.OperandError, match="mask"):
         ex.tensor(np.ma.array([1, 2], mask=[False, True]))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.core.types import TensorType, TupleType, broadcast_shapes, normalize_axes
+from tests.support.refusals import refused
 
 shapes = st.lists(st.integers(0, 3), max_size=4).map(tuple)
 
@@ -67,5 +68,5 @@ def test_broadcasting_is_numpys(given_shapes: list[tuple[int, ...]]) -> None:
 
 @pytest.mark.parametrize("axes", [(0, 0), (0, -2), (-1, 1)])
 def test_an_axis_is_named_once_however_it_is_counted(axes: tuple[int, ...]) -> None:
-    with pytest.raises(ex.OperandError, match="each axis once"):
+    with refused(ex.OperandError, "axis"):
         normalize_axes(axes, 2, "sum")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from tests.support.refusals import refused
 
 
 @pytest.mark.spec("M-D1")
@@ -21,7 +22,7 @@ def test_constructors_check_the_rank(make: Any, value: Any) -> None:
     assert x.array.tolist() == value
     with pytest.raises(ex.OperandError, match=f"a {make.__name__} has rank {x.ndim}"):
         make([value])
-    with pytest.raises(ex.OperandError, match="by value and dtype"):
+    with refused(ex.OperandError, "dtype"):
         make(value, np.float32, dtype=np.float64)
 
 

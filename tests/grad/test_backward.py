@@ -10,6 +10,7 @@ import pytest
 import explorer as ex
 from explorer.core.graph import reachable
 from explorer.ops.structured import Zero
+from tests.support.refusals import refused
 
 
 @pytest.fixture
@@ -142,7 +143,7 @@ def test_a_gradient_of_the_wrong_shape_names_its_operation(x: ex.Tensor) -> None
         def flops(self, result: Any, a: Any) -> int:
             return 0
 
-    with pytest.raises(ex.OperandError, match="a gradient has its operand's shape"):
+    with refused(ex.OperandError, "shape"):
         ex.grad(Wrong()(x).sum(), x)
     del registry.operations["wrong"], registry.functions["wrong"]
 

@@ -15,6 +15,7 @@ from explorer.core.tensor import Stored
 from explorer.core.types import TensorType
 from tests.laws.cases import Case, every_case, operations, parameters
 from tests.laws.properties import equal, garbage_does_not_matter, inferred_type_is_the_kernels, run
+from tests.support.refusals import refused
 
 CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]
 COMPUTED = [case for case in CASES if not case.operation.view]
@@ -137,5 +138,5 @@ def test_a_call_is_run_by_planning_its_body() -> None:
 
     call = double(ex.tensor([1.0])).operation
     assert isinstance(call, Call)
-    with pytest.raises(ex.StateError, match="planning its body"):
+    with refused(ex.StateError):
         call.kernel(None)

@@ -15,6 +15,7 @@ import explorer as ex
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
 from tests.support.programs import prepared, programs
+from tests.support.refusals import refused
 
 
 def check(plan: ex.EvalPlan) -> None:
@@ -108,7 +109,7 @@ def test_what_cannot_be_reproduced_says_why() -> None:
 
     plan = prepared(ex.exp(Applying(np.sin)(ex.tensor(np.ones(3)))))
     other = prepared(ex.exp(ex.sin(ex.tensor(np.ones(3)))))
-    with pytest.raises(ex.OperandError, match="a plan reproduces its own decisions"):
+    with refused(ex.OperandError, "decisions"):
         plan.reproducer(other.recording.decisions[0])
     (chain,) = [decision for decision in plan.recording.decisions if decision.code == "chain"]
     with pytest.raises(ex.StateError, match=r"no part of the graph shows ElementwiseChain \[chain\] again") as caught:

@@ -12,6 +12,7 @@ import pytest
 import explorer as ex
 from explorer import layers
 from explorer.layers import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from tests.support.refusals import refused
 
 BOTH = [layers.PUpdate, layers.PFeedbackOutput]
 
@@ -165,5 +166,5 @@ def test_parameters_of_any_element_type_and_device() -> None:
     placed.init(layers.Initializer(filler=layers.Constant(0.5)))
     assert placed["parameter"]().device is toy
     assert placed.save_weights()["b/parameter"].tolist() == [0.5, 0.5]
-    with pytest.raises(ex.OperandError, match="operands are on one device"):
+    with refused(ex.OperandError, "device"):
         placed(np.ones(2, np.float32))

@@ -15,6 +15,7 @@ import pytest
 
 import explorer as ex
 from explorer import layers
+from tests.support.refusals import refused
 
 FACTOR: Any = 2.0
 ONE = np.ones(2, np.float32)
@@ -253,7 +254,7 @@ def test_one_expression_in_two_ports_and_integers() -> None:
     assert gradients["left"] is None
     assert value(gradients["right"]) == [1, 1]
     add(np.arange(2), 1)
-    with pytest.raises(ex.OperandError, match="integers and booleans have no gradient"):
+    with refused(ex.OperandError, "gradient"):
         add.feed_backward(np.ones(2))
     with pytest.raises(ex.OperandError, match="without any gradient"):
         add.feed_backward(None)
@@ -398,9 +399,9 @@ def test_a_policy_class_that_is_declared_again_is_the_same() -> None:
             return input * self.select(kinds[1]).factor
 
     assert value(Reads("r", policies=[kinds[0].factor(4.0)])(ONE)) == [4, 4]
-    with pytest.raises(ex.DeclarationError, match="exclude each other"):
+    with refused(ex.DeclarationError):
         Reads("r", policies=[kinds[0].factor(4.0), kinds[1].factor(5.0)])
-    with pytest.raises(ex.DeclarationError, match="values are read by their major class"):
+    with refused(ex.DeclarationError, "class"):
         Reads("r").select(kinds[1].factor)
 
 

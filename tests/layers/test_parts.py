@@ -12,6 +12,7 @@ import pytest
 
 import explorer as ex
 from explorer import layers
+from tests.support.refusals import refused
 
 ONES = layers.Initializer(filler=layers.Constant(1.0))
 
@@ -35,7 +36,7 @@ def test_containers_of_ports_are_dicts_that_do_not_change() -> None:
         == {"a": 1}
     )
     for write in (lambda: y.update(a=1), lambda: y.__setitem__("a", 1), lambda: y.pop("a"), lambda: y.clear()):
-        with pytest.raises(ex.StateError, match="does not change"):
+        with refused(ex.StateError):
             write()
 
 

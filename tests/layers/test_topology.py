@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer import layers
 from explorer.layers import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from tests.support.refusals import refused
 
 WIDTH = 3
 KINDS: dict[str, tuple[type[layers.Layer], Callable[..., Any]]] = {
@@ -234,5 +235,5 @@ def test_wrong_composites_are_refused() -> None:
         def declare(self) -> Topology:
             return Topology(Sublayer("e", Endless), InConnect("x", "e", "x"), OutConnect("e", "y", "y"))
 
-    with pytest.raises(ex.DeclarationError, match="a composite is not made of itself"):
+    with refused(ex.DeclarationError, "composite"):
         Endless("e")

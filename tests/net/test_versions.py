@@ -11,6 +11,7 @@ import explorer as ex
 from explorer.core.errors import FileError, OperandError, UnknownNameError
 from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition
 from explorer.net.versions import split_name
+from tests.support.refusals import refused
 
 
 def op(name: str, inputs: str = "", outputs: str = "", line: int = 0) -> OperatorDefinition:
@@ -126,9 +127,9 @@ def test_a_net_is_cut_at_one_version_of_two() -> None:
 
 
 def test_formats_without_versions_go_on_refusing_a_second_producer() -> None:
-    with pytest.raises(OperandError, match="a blob has one producer"):
+    with refused(OperandError, "producer"):
         NetDefinition.of("n", [op("a", "x", "x")], ["x"], ["x"])
-    with pytest.raises(OperandError, match="a blob has one producer"):
+    with refused(OperandError, "producer"):
         NetDefinition.of("n", [op("a", "x", "y"), op("b", "x", "y")], ["x"], ["y"])
     names = NetDefinition.of("n", [op("a", "x@0", "x@1")], ["x@0"], ["x@1"])
     assert list(names.blobs) == ["x@0", "x@1"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
 import explorer as ex
+from tests.support.refusals import refused
 
 shapes = array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.int8])
@@ -44,7 +45,7 @@ def test_shapes_that_do_not_fit_are_refused(pair: Any) -> None:
     try:
         expected = a + b
     except ValueError:
-        with pytest.raises(ex.OperandError, match="aligned at their last axes"):
+        with refused(ex.OperandError, "axes"):
             ex.tensor(a) + ex.tensor(b)
     else:
         check(ex.tensor(a) + ex.tensor(b), expected)
@@ -64,7 +65,7 @@ def test_reductions(shape: Any, dtype: Any, data: st.DataObject) -> None:
     try:
         expected = np.asarray(a.max(axis=axes, keepdims=keepdims))
     except ValueError:
-        with pytest.raises(ex.OperandError, match="at least one element"):
+        with refused(ex.OperandError, "element"):
             x.max(axes, keepdims)
     else:
         check(x.max(axes, keepdims), expected)

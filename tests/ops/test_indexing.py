@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from tests.support.refusals import refused
 
 VALUES = np.random.default_rng(0).normal(size=(4, 5, 3))
 R, J, S = np.array([-1, 0, 2]), np.array([[1], [0]]), slice(None)
@@ -38,7 +39,7 @@ def test_an_expression_of_whole_numbers_indexes() -> None:
     x, numbers = ex.tensor(VALUES), ex.tensor(R) * 1
     np.testing.assert_array_equal(ex.evaluate(x[numbers]), VALUES[R])
     np.testing.assert_array_equal(ex.evaluate(x[1:, numbers, ::-1]), VALUES[1:, R, ::-1])
-    with pytest.raises(ex.OperandError, match="must be the only index that chooses places"):
+    with refused(ex.OperandError, "index"):
         x[numbers, 0]
 
 

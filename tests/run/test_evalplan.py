@@ -15,6 +15,7 @@ from explorer.core import registry
 from explorer.core.function import Parameter
 from explorer.plan.passes import Open
 from explorer.run.cache import cache
+from tests.support.refusals import refused
 
 
 class Broken(ex.Elementwise):
@@ -267,7 +268,7 @@ def test_parameters_need_a_value_of_their_type() -> None:
     with pytest.raises(ex.StateError, match="'speed'"):
         plan.eval()
     plan.register(y)
-    with pytest.raises(ex.OperandError, match="given to parameters"):
+    with refused(ex.OperandError, "parameters"):
         plan.eval({a: np.ones(3)})
     assert plan.eval() is plan
 

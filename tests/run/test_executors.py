@@ -29,6 +29,7 @@ from explorer.run import dependencies, workers
 from explorer.run.executors import run_dag, run_simple
 from explorer.run.program import Program
 from tests.support.programs import limits, programs, sized, subsets
+from tests.support.refusals import refused
 from tests.support.threads import blas_threads
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
@@ -181,7 +182,7 @@ def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
     assert plan(line, Options(lanes=4)).schedule.peak == plan(line).schedule.peak
     made, _ = prepared(*branches)
     assert made.prepare().recording.options["lanes"] == 4
-    with pytest.raises(ex.OperandError, match="one kernel or more"):
+    with refused(ex.OperandError, "kernel"):
         ex.EvalPlan(lanes=0)
 
 

@@ -13,6 +13,7 @@ from explorer.plan.passes import Open
 from explorer.run.what_if import WhatIf
 from tests.golden.programs import PROGRAMS
 from tests.support.programs import prepared, programs
+from tests.support.refusals import refused
 
 x = ex.tensor(np.ones((3, 4), np.float32), name="x")
 row = ex.tensor(np.ones(4, np.float32), name="row")
@@ -125,12 +126,12 @@ def test_where_nothing_small_is_known_that_is_said() -> None:
     found = plan.what_if(root)
     assert found.change is None
     assert str(found).splitlines()[1:] == ["  nothing small flips it"]
-    with pytest.raises(ex.OperandError, match="nothing about this expression was refused"):
+    with refused(ex.OperandError):
         plan.what_if(total)
     done = prepared(ex.log(ex.exp(x)))
-    with pytest.raises(ex.OperandError, match="this decision was applied"):
+    with refused(ex.OperandError, "applied"):
         done.what_if(done.recording.decisions[0])
-    with pytest.raises(ex.OperandError, match="its own decisions"):
+    with refused(ex.OperandError, "decisions"):
         done.what_if(plan.recording.decisions[0])
 
 

@@ -18,6 +18,7 @@ from explorer.formats.pnnx.operators import TABLE
 from explorer.formats.pnnx.operators.evaluation import apply
 from explorer.net import Net
 from explorer.net.definition import NetDefinition, OperatorDefinition, WeightReference
+from tests.support.refusals import refused
 
 reference = np.load(Path(__file__).parents[3] / "assets" / "reference.npz")
 CASES = sorted(key.removesuffix("/arguments") for key in reference if key.endswith("/arguments"))
@@ -272,7 +273,7 @@ def test_plain_expressions_make_no_nodes() -> None:
         of("sqrt(-1)")
     with pytest.raises(ex.OperandError, match="size of 3"):
         of("size(3,0)")
-    with pytest.raises(ex.OperandError, match="tensors and numbers"):
+    with refused(ex.OperandError, "numbers"):
         of("add([1],2)")
 
 
