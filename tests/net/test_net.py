@@ -395,6 +395,26 @@ def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> 
     assert "absent" in net.check()[0]
 
 
+def test_absent_weights_are_the_first_finding(tmp_path: Path) -> None:
+    """They concern all operators: they come before what is wrong with the first one."""
+    path = write(tmp_path, INPUT, "my.First f 1 1 x a @w=(3)f32", "my.Second s 1 1 a y", OUTPUT)
+    findings = ex.open(path).check()
+    assert [part in line for part, line in zip(("absent", "my.First", "my.Second"), findings, strict=True)] == [
+        True
+    ] * 3
+
+
+@pytest.mark.spec("I-3")
+def test_nodes_are_found_by_the_names_of_operators_operands_and_weights() -> None:
+    net = digits()
+    assert net.nodes("fc1.weight") == [net["fc1"].weight]
+    assert net.nodes("conv2")[-1] is net.nodes("3")[-1]
+    with pytest.raises(ex.UnknownNameError, match=r"weight 'fc1\.weihgt'(.|\n)*fc1\.weight"):
+        net.nodes("fc1.weihgt")
+    with pytest.raises(ex.UnknownNameError, match="this is a type; its operators are fc1, fc2"):
+        net.nodes("nn.Linear")
+
+
 @pytest.mark.spec("I-15")
 def test_weights_that_are_all_given_need_no_file(tmp_path: Path) -> None:
     """A net whose weights' file is absent runs once every weight is given, and says what is missing before."""

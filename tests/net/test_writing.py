@@ -17,6 +17,7 @@ from explorer.net.context import OperatorContext
 from explorer.net.definition import BlobType, WeightReference
 from explorer.net.dialect import TABLE
 from explorer.net.schema import OperatorSchema, accepts
+from explorer.net.writing import own_name_of
 
 rng = np.random.default_rng(0)
 
@@ -245,6 +246,24 @@ def test_outputs_and_operators_get_names_and_give_them() -> None:
     assert net.Split("x", ["a", "b", "c"]) == ("a", "b", "c")
     assert net.SquaredL2Distance(["relu", "relu_1"]) == "squared_l2_distance"
     assert [operator.name for operator in net.definition.operators[-2:]] == ["split", "squared_l2_distance"]
+
+
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [
+        ("Relu", "relu"),
+        ("MatMul", "mat_mul"),
+        ("SquaredL2Distance", "squared_l2_distance"),
+        ("FC", "fc"),
+        ("nn.ReLU", "relu"),
+        ("nn.Conv2d", "conv2d"),
+        ("torch.nn.MultiheadAttention", "multiheadattention"),
+        ("aten::addmm", "addmm"),
+    ],
+)
+def test_a_name_is_made_of_the_types_own_word(type: str, name: str) -> None:
+    """Words that run together are told apart, but those of a family of types as its users write them."""
+    assert own_name_of(type) == name
 
 
 def test_what_was_written_where_is_said() -> None:
