@@ -13,6 +13,8 @@ from explorer.core.sizes import Sizes
 
 _PLAIN = frozenset((int, str))
 """types of values that are equal to none of another type"""
+_WHOLE = frozenset((int, str, bool, type(None)))
+"""types of values that are equal only where their bits are"""
 
 _bits = struct.Struct("<d").pack
 
@@ -20,7 +22,7 @@ _bits = struct.Struct("<d").pack
 def exact(value: Any) -> Any:
     """A stand-in for an attribute or argument that is hashable where the value is; NaN equals NaN of the same bits."""
     kind = type(value)
-    if kind is int or kind is str:
+    if kind in _WHOLE or isinstance(value, np.dtype):
         return kind, value
     if kind is Sizes:
         kind, value = tuple, tuple(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from operator import is_
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -38,8 +39,10 @@ class Interning(type):
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         """Return the instance with these attributes."""
+        key: tuple[Any, ...] | None = None
         if len(arguments) == len(cls.attribute_names):
-            found = cls._instances.get(cls._key(arguments))
+            key = cls._key(arguments)
+            found = cls._instances.get(key)
             if found is not None:
                 return found
         if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
@@ -51,7 +54,8 @@ class Interning(type):
             cls._check_attributes((*arguments, *named.values()))
             raise
         attributes = tuple([getattr(made, name) for name in cls.attribute_names])
-        key = cls._key(attributes)
+        if key is None or not all(map(is_, attributes, arguments)):
+            key = cls._key(attributes)
         with _interning:
             found = cls._instances.setdefault(key, made)
         if found is made:

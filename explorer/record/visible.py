@@ -20,4 +20,4 @@ def _escape(found: re.Match[str]) -> str:
 
 def visible(text: str) -> str:
     r"""Return the text on one line, each hidden or control character as its escape (``\n``, ``\x1b``, ``\u202e``)."""
-    return _HIDDEN.sub(_escape, text)
+    return text if text.isprintable() else _HIDDEN.sub(_escape, text)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from explorer.blas import CHOSEN
 from explorer.core.arguments import check_name, check_type
 from explorer.core.device import Device, check_device, cpu
@@ -205,7 +203,9 @@ class EvalPlan:
                 self._taken = found.as_pass()
                 return [*values], Timing([], [], [])
         results, timing = self._run_program(known if cached else None, inputs)
-        results = [_handed_out(root, value) for root, value in zip(roots, results, strict=True)]
+        results = [
+            value if root.type.device is cpu else _read(root, value) for root, value in zip(roots, results, strict=True)
+        ]
         if found is not None:
             there = found.values
             remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
@@ -328,10 +328,6 @@ def _names(without: Any) -> Any:
     return tuple(without) if isinstance(without, (list, set, frozenset)) else without
 
 
-def _handed_out(expr: Expr, value: Any) -> Any:
-    """A value in NumPy's memory, which nobody can write to."""
-    if isinstance(value, tuple):
-        return tuple([sealed(part) if isinstance(part, np.ndarray) else part for part in value])
-    device = expr.type.device
-    array = value if device is cpu else device.read(value)
-    return sealed(array) if isinstance(array, np.ndarray) else array
+def _read(expr: Expr, value: Any) -> Any:
+    """Another device's value in NumPy's memory, which nobody can write to."""
+    return value if isinstance(value, tuple) else sealed(expr.type.device.read(value))

@@ -26,6 +26,7 @@ from explorer.run.in_pieces import InPieces
 from explorer.run.kernels import Once, Runner, Values, single
 from explorer.run.memory import Memory, grant
 from explorer.run.reducing import Reducing
+from explorer.run.sealing import sealed
 
 
 class Program:
@@ -287,19 +288,14 @@ def _given(value: Any, values: Values) -> Any:
 
 
 def _read_only(value: Any, copied: bool) -> Any:
-    """A view of a result that nobody can write to, or of a copy of it; another device's value as it is."""
+    """A result that nobody can write to, or a copy of it; another device's value as it is."""
     if isinstance(value, np.ndarray):
         if copied:
             claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
-        array = np.array(value) if copied else value.view()
-    elif isinstance(value, tuple):
+        return sealed(np.array(value) if copied else value)
+    if isinstance(value, tuple):
         return tuple([_read_only(part, False) for part in value])
-    elif isinstance(value, np.generic):
-        array = np.asarray(value)
-    else:
-        return value
-    array.setflags(write=False)
-    return array
+    return sealed(np.asarray(value)) if isinstance(value, np.generic) else value
 
 
 def _fitting(parameter: Expr, value: Any) -> Any:
