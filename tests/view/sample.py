@@ -502,7 +502,7 @@ def big(count: int = 1000) -> Recording:
         scope = scopes[number * 25 // (count - 4)]
         ids.append(make.node("add", *operands, type=kind, scope=scope, flops=256, bytes=1024))
     make.stage("recorded", "record", nodes=count)
-    make.stage("dedup", "pass", nodes=count)
+    make.stage("dedup", "rewrite", nodes=count)
     for merge in range(60):
         old, new = ids[20 + merge * 15], ids[12 + merge * 15]
         make.decide(
