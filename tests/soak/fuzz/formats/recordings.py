@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from explorer.record import Recording, loads, to_json
-from tests.golden.programs import PROGRAMS, recorded
+import explorer as ex
+from explorer.core.expr import surrounded
+from explorer.core.origin import Place
+from explorer.record import Recording, Step, loads, to_json
+from tests.golden.programs import PROGRAMS, perceptron, recorded
 from tests.soak.fuzz.formats.probe import BrokenPromiseError, draw
-from tests.soak.fuzz.formats.sample import sample
 from tests.soak.fuzz.values import damaged_plain, damaged_text
 
 MAIN = "recording.json"
@@ -23,17 +25,39 @@ _Files = Mapping[str, bytes | None]
 
 
 def seeds() -> dict[str, _Files]:
-    """A recording with a row in every table, and those of the golden programs."""
-    seeded = {"sample": sample(), **{name: _timeless(name) for name in PROGRAMS}}
+    """The recordings of the golden programs, and of one that has run with its values."""
+    seeded = {"run": _run(), **{name: _timeless(recorded, name) for name in PROGRAMS}}
     return {name: {MAIN: json.dumps(to_json(recording)).encode()} for name, recording in seeded.items()}
 
 
-def _timeless(name: str) -> Recording:
-    """The recording of a golden program, equal in every process: without the times that planning took."""
-    recorded(name)  # what is made once for all uses of a function does not tell who was first
-    recording = recorded(name)
+def _timeless(record: Callable[..., Recording], *arguments: str) -> Recording:
+    """A recording, equal in every process: without the times that planning took."""
+    record(*arguments)  # what is made once for all uses of a function does not tell who was first
+    recording = record(*arguments)
     recording.stages = [replace(stage, micros=0.0) for stage in recording.stages]
     return recording
+
+
+def _run() -> Recording:
+    """The perceptron's plan after its run, with a summary of each value and made-up times."""
+    recording = _timeless(_perceptron)
+    run, schedule = recording.run, recording.schedule
+    assert run is not None
+    assert schedule is not None
+    steps = [
+        Step(step.kernel, 2.0 * place, 1.5, schedule.kernels[step.kernel].live) for place, step in enumerate(run.steps)
+    ]
+    recording.run = replace(run, steps=tuple(steps), micros=2.0 * len(steps))
+    return recording
+
+
+def _perceptron() -> Recording:
+    plan = ex.EvalPlan(title="perceptron", record="values")
+    with surrounded(None, Place("fuzz", 1, "perceptron")):
+        roots = perceptron()
+    for root in roots:
+        plan.register(root)
+    return plan.eval().recording
 
 
 def mutate(files: _Files, chance: random.Random) -> _Files:
