@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from array import array as packed
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -64,6 +65,11 @@ def parts(value: Any) -> Iterable[Any]:
 def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
     """The object behind a weak reference or a context variable."""
     return value() if isinstance(value, ReferenceType) else value.get(None)
+
+
+def environment(held: dict[str, str]) -> Any:
+    """The environment's variables while they are those of ``held``, and otherwise None."""
+    return os.environ if os.environ.copy() == held else None
 
 
 def excess(value: Any) -> str:

@@ -7,6 +7,7 @@ containers, and to the attributes of objects. Contents that are too many to be c
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections import ChainMap, UserDict, UserList
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ from explorer.core.attributes import (
     is_traced,
     slots,
 )
-from explorer.core.contents import Read, excess, parts, reader, referred
+from explorer.core.contents import Read, environment, excess, parts, reader, referred
 from explorer.core.errors import DeclarationError
 from explorer.core.expr import Expr
 from explorer.core.reads import Comparison, is_fixed, reads
@@ -50,6 +51,10 @@ _APART = ("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__ge
 """methods with names of Python's that no expression calls"""
 _COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
 """methods that count where values are compared or hashed"""
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
+"""names of the ``os`` module's that read environment variables"""
+_UNSEEN = frozenset({"globals", "eval", "exec"})
+"""builtins that read variables whose names do not stand in the code"""
 _MOST = 20_000
 """readers of one function"""
 
@@ -67,6 +72,8 @@ class Survey:
         self._objects: list[tuple[Any, str]] = []
         self._seen: dict[int, Any] = {}
         self._classes: dict[type, str] = {}
+        self._compared: set[str] = set()
+        self._environment = False
 
     def visit(self, start: Any, path: str) -> None:
         """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
@@ -76,7 +83,11 @@ class Survey:
             if type(current) in _PLAIN or id(current) in self._seen:
                 continue
             self._seen[id(current)] = current
-            if isinstance(current, FunctionType):
+            if current is os or current is os.environ or current is os.getenv:
+                self._environment = True
+                if current is not os:
+                    self._names.add("environ")
+            elif isinstance(current, FunctionType):
                 self._enter(current, pending)
             elif isinstance(current, MethodType):
                 pending += [(current.__func__, path), (current.__self__, path)]
@@ -93,6 +104,7 @@ class Survey:
     def follow_attributes(self) -> None:
         """Note the attributes that any of the functions names, until there are no more objects and names."""
         noted: set[tuple[int, str]] = set()
+        compared: set[tuple[int, str]] = set()
         while True:
             self._enter_comparisons()
             fresh = [
@@ -101,11 +113,38 @@ class Survey:
                 for name in self._names_for(held)
                 if (id(held), name) not in noted
             ]
-            if not fresh:
-                return
+            if not fresh and not self._follow_compared(noted, compared):
+                break
             for held, name, path in fresh:
                 noted.add((id(held), name))
                 self._attribute(held, name, f"{path}.{name}" if path else name)
+        if self._environment and not self._names.isdisjoint(_ENVIRONMENT):
+            self._add(functools.partial(environment, dict(os.environ)), os.environ, "os.environ")
+
+    def _follow_compared(self, noted: set[tuple[int, str]], compared: set[tuple[int, str]]) -> bool:
+        """Note what only generated methods compare, large arrays by identity alone; whether there was any.
+
+        Such a method compares two large arrays by nothing else: they are one array, or NumPy raises.
+        """
+        fresh = [
+            (held, name, path)
+            for held, path in self._objects
+            for name in self._compared
+            if (id(held), name) not in noted and (id(held), name) not in compared
+        ]
+        for held, name, path in fresh:
+            compared.add((id(held), name))
+            own = getattr(held, "__dict__", None)
+            read = own.get if isinstance(own, dict) else None
+            if isinstance(class_attribute(type(held), name), MemberDescriptorType):
+                read = functools.partial(getattr, held)
+            value = read(name, None) if read is not None else None
+            if read is not None and type(value) is np.ndarray and excess(value):
+                self._add(functools.partial(read, name, None), value, f"{path}.{name}")
+            else:
+                noted.add((id(held), name))
+                self._attribute(held, name, f"{path}.{name}" if path else name)
+        return bool(fresh)
 
     def _names_for(self, held: Any) -> set[str]:
         if not self._computed:
@@ -122,7 +161,10 @@ class Survey:
             return
         read = reads(code)
         self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload exchanges it
-        self._names |= read.attributes
+        if _is_generated(function):
+            self._compared |= read.attributes
+        else:
+            self._names |= read.attributes
         self._texts |= read.texts
         self._computed |= read.computed
         if not _is_generated(function):
@@ -130,6 +172,8 @@ class Survey:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
             self._note(functools.partial(_contents, cell), name, pending)
         for name in read.variables:
+            if name in _UNSEEN and name not in function.__globals__:
+                self._refuse_unseen(function, name)
             if name in function.__globals__:
                 self._note(functools.partial(function.__globals__.get, name), name, pending)
         pending += [(sys.modules.get(name), name) for name in read.modules]
@@ -273,6 +317,14 @@ class Survey:
             f"{self._name} reads {name} from outside, a {type(value).__name__} of {size} that can be changed in place",
             rule=rule,
             fix=fix,
+        )
+
+    def _refuse_unseen(self, function: FunctionType, name: str) -> None:
+        raise DeclarationError(
+            f"{self._name} calls {name}(…)" + (f", in {function.__name__}" if function.__name__ != self._name else ""),
+            rule="the variables that a function reads must stand in its code by name: it runs once for many calls, "
+            "and once more when one of them has changed",
+            fix="name the variable itself, or pass its value as an argument",
         )
 
     def _refuse_stream(self, value: Any, path: str) -> None:

@@ -6,6 +6,7 @@ import array
 import functools
 import itertools
 import operator
+import os
 import sys
 import types
 import weakref
@@ -13,6 +14,7 @@ from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defa
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from os import environ, getenv
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.contents import ARRAY_BYTES, ITEMS
+from explorer.core.errors import DeclarationError
 
 GIVEN = np.array([1.0, 2.0, 3.0])
 
@@ -645,8 +648,11 @@ def test_methods_that_compare_read_nothing_where_nothing_is_compared() -> None:
         def chosen(a: Any, model: Any = model, other: Any = kind(model.table, 2.0)) -> Any:  # noqa: B008
             return model.scaled(a, 3.0) if model == other else a
 
-        with pytest.raises(ex.DeclarationError, match="table from outside"):
-            chosen(GIVEN)
+        if kind is Model:  # one array is equal to itself, whatever it holds
+            assert ex.evaluate(chosen(GIVEN)).tolist() == (GIVEN * 6).tolist()
+        else:
+            with pytest.raises(ex.DeclarationError, match="table from outside"):
+                chosen(GIVEN)
 
 
 def test_generated_methods_read_nothing_of_what_is_compared_with_a_constant() -> None:
@@ -730,3 +736,124 @@ def test_attributes_are_not_looked_up_where_an_object_finds_them_itself() -> Non
     assert ex.evaluate(scaled(GIVEN)).tolist() == [2, 4, 6]
     vars(held)["items"]["weight"] = 3.0
     assert ex.evaluate(scaled(GIVEN)).tolist() == [3, 6, 9]
+
+
+HIDDEN = 3.0
+
+
+def environment_item(a: Any) -> Any:
+    return a * float(os.environ["EXPLORER_TEST_FACTOR"])
+
+
+def environment_get(a: Any) -> Any:
+    return a * float(os.environ.get("EXPLORER_TEST_FACTOR", "1"))
+
+
+def environment_getenv(a: Any) -> Any:
+    return a * float(os.getenv("EXPLORER_TEST_FACTOR", "1"))
+
+
+def environment_variable(a: Any) -> Any:
+    return a * float(environ["EXPLORER_TEST_FACTOR"])
+
+
+def environment_function(a: Any) -> Any:
+    return a * float(getenv("EXPLORER_TEST_FACTOR") or 1)
+
+
+def environment_import(a: Any) -> Any:
+    import os as system
+
+    return a * float(system.environ["EXPLORER_TEST_FACTOR"])
+
+
+def environment_elsewhere(a: Any) -> Any:
+    return environment_item(a)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        environment_item,
+        environment_get,
+        environment_getenv,
+        environment_variable,
+        environment_function,
+        environment_import,
+        environment_elsewhere,
+    ],
+)
+def test_a_function_sees_a_change_of_the_environment(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it reads environment variables: one that is set anew has the body run anew, and an equal one has not."""
+    traced = ex.function(body)
+    for factor, traces in (("2", 1), ("2", 1), ("5", 2)):
+        monkeypatch.setenv("EXPLORER_TEST_FACTOR", factor)
+        np.testing.assert_array_equal(ex.evaluate(traced(ex.tensor(GIVEN))), GIVEN * float(factor))
+        assert traced.traces == traces
+
+
+def by_globals(a: Any) -> Any:
+    return a * globals()["HIDDEN"]
+
+
+def by_eval(a: Any) -> Any:
+    return a * eval("HIDDEN")
+
+
+def by_exec(a: Any) -> Any:
+    found: dict[str, Any] = {}
+    exec("value = 3.0", found)
+    return a * found["value"]
+
+
+def by_another(a: Any) -> Any:
+    return by_globals(a)
+
+
+@pytest.mark.parametrize("body", [by_globals, by_eval, by_exec, by_another])
+def test_variables_without_a_name_in_the_code_are_refused(body: Any) -> None:
+    """What ``globals()``, ``eval`` and ``exec`` read cannot be seen in the code: an error says so, with the fix."""
+    with pytest.raises(DeclarationError, match=rf"{body.__name__} calls (globals|eval|exec)\(…\)") as caught:
+        ex.function(body)(ex.tensor(GIVEN))
+    assert "by name" in caught.value.rule
+    assert "argument" in caught.value.fix
+
+
+def test_a_users_own_eval_is_a_variable_as_others_are() -> None:
+    """A name that the module gives to a function of its own is not Python's."""
+    names: dict[str, Any] = {"eval": lambda a: a * 3}
+    body = types.FunctionType((lambda a: eval(a)).__code__, names)
+    np.testing.assert_array_equal(ex.evaluate(ex.function(body)(ex.tensor(GIVEN))), GIVEN * 3)
+
+
+@dataclass
+class Options:
+    factor: float
+    table: Any = field(default_factory=lambda: np.zeros(ARRAY_BYTES))
+
+
+@dataclass(slots=True)
+class SlottedOptions:
+    factor: float
+    table: Any = field(default_factory=lambda: np.zeros(ARRAY_BYTES))
+
+
+@pytest.mark.parametrize("kind", [Options, SlottedOptions])
+def test_a_comparison_refuses_no_array_that_the_body_does_not_read(kind: Any) -> None:
+    """Comparing two variables reads nothing of a large array in another object; what the body reads is refused."""
+    options, low, high = kind(2.0), 1.0, 2.0
+
+    @ex.function
+    def scaled(a: Any) -> Any:
+        return a * options.factor if low < high else a
+
+    np.testing.assert_array_equal(ex.evaluate(scaled(ex.tensor(GIVEN))), GIVEN * 2)
+    options.factor = 3.0
+    np.testing.assert_array_equal(ex.evaluate(scaled(ex.tensor(GIVEN))), GIVEN * 3)
+
+    @ex.function
+    def summed(a: Any) -> Any:
+        return a + options.table.sum() if low < high else a
+
+    with pytest.raises(DeclarationError, match=r"options\.table from outside"):
+        summed(ex.tensor(GIVEN))
