@@ -145,7 +145,7 @@ def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["why", MODEL, "relu1"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("relu · 1×8×8×8 float32\nrecorded at digits.pnnx.param line 5: nn.ReLU")
-    assert "run as one kernel" in said
+    assert "[epilogue]" in said
     assert main(["why", MODEL, "12"]) == 0
     assert capsys.readouterr().out.startswith("add · 1×24")
     assert main(["why", MODEL, "fc1.weight"]) == 0

@@ -76,7 +76,7 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
     plan = prepared(first + second, without=["simplify"], open=Open(2))
     told = {decision.code: plan.reproducer(decision) for decision in plan.recording.decisions}
     assert {"too_large", "prepared_once"} <= set(told)
-    assert "open=ex.plan.passes.open.Open(limit=2)" in told["too_large"]
+    assert "Open(limit=2)" in told["too_large"]
     assert "without=('simplify',)" in told["too_large"]
     assert "@ex.function\ndef " in told["too_large"]
     assert "title='x\"); import os #'" in told["prepared_once"]
