@@ -20,6 +20,7 @@ from explorer.plan.links.exponents import scaled as times_exponent
 from explorer.plan.links.mantissas import Mantissa
 from explorer.plan.links.match import constant
 from explorer.plan.links.places import groups
+from explorer.plan.links.powers import Leaf
 from explorer.plan.links.scaled import LOG_LIMIT, Rule, Scaled, Term, Terms
 
 
@@ -27,9 +28,11 @@ def _exp(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     return [Term(1.0, None, terms.exponents.of(operands[0]))]
 
 
-def _softmax(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
+def _softmax(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
     exponents, axes = terms.exponents, node.operation.axes  # type: ignore[attr-defined]
-    return [Term(1.0, None, added(exponents.of(operands[0]), exponents.total(operands[0], axes), -1))]
+    x, total = exponents.of(operands[0]), exponents.total(operands[0], axes)
+    found = terms.product(Term(1.0, None, x), Term(1.0, None, times_exponent(total, -1)))
+    return None if found is None else [found]
 
 
 def _sigmoid(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
@@ -88,7 +91,7 @@ def _to_the(terms: Scaled, x: Expr, times: float) -> Terms | None:
         return None
     if abs(times * math.log(own[0].number)) > LOG_LIMIT:
         return None
-    return [Term(own[0].number ** times, None, times_exponent(own[0].exponent, times))]
+    return [own[0]._replace(number=own[0].number ** times, exponent=times_exponent(own[0].exponent, times))]
 
 
 def _add(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
@@ -119,7 +122,8 @@ def _sum(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
 def moved_term(term: Term, places: dict[int, int]) -> Term:
     """A term whose axes that are not of size 1 stand elsewhere."""
     mantissa = None if term.mantissa is None else placed(term.mantissa, places)
-    return term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, places))
+    gone = frozenset([leaf.moved(places) if isinstance(leaf, Leaf) else placed(leaf, places) for leaf in term.gone])
+    return term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, places), gone=gone)
 
 
 def placed(mantissa: Mantissa, places: dict[int, int]) -> Mantissa:
@@ -142,7 +146,8 @@ def _transpose(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
         mantissa = term.mantissa
         if mantissa is not None:
             mantissa = _transposed(mantissa, axes)
-        found.append(term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, to)))
+        gone = frozenset([leaf.moved(to) if isinstance(leaf, Leaf) else _transposed(leaf, axes) for leaf in term.gone])
+        found.append(term._replace(mantissa=mantissa, exponent=moved_all(term.exponent, to), gone=gone))
     return found
 
 
@@ -167,19 +172,27 @@ def _reshape(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> Terms:
     def stays(axes: set[int]) -> bool:
         return axes <= to.keys()
 
+    def reshaped(mantissa: Mantissa) -> Mantissa:
+        return placed(mantissa, to) if stays(mantissa.axes) else _reshaped(mantissa, x.shape, node.shape)
+
+    def of_leaf(leaf: Leaf) -> Leaf | Mantissa:
+        if stays(leaf.axes):
+            return leaf.moved(to)
+        return Mantissa(node.shape, lambda: again(terms.exponents.zero(leaf)))
+
     found = []
     for term in terms.of(x):
         mantissa, exponent = term.mantissa, dict[Atom, float]()
         if mantissa is not None:
-            own = {axis - len(mantissa.shape) for axis, size in enumerate(mantissa.shape) if size != 1}
-            mantissa = placed(mantissa, to) if stays(own) else _reshaped(mantissa, x.shape, node.shape)
+            mantissa = reshaped(mantissa)
+        gone = frozenset([of_leaf(leaf) if isinstance(leaf, Leaf) else reshaped(leaf) for leaf in term.gone])
         for atom, times in term.exponent.items():
             whole = {atom: 1.0}
             spread = (
                 moved_all(whole, to) if stays(axes_of(atom)) else terms.exponents.of(again(terms.exponents.log(whole)))
             )
             exponent = added(exponent, spread, times)
-        found.append(term._replace(mantissa=mantissa, exponent=exponent))
+        found.append(term._replace(mantissa=mantissa, exponent=exponent, gone=gone))
     return found
 
 
@@ -197,7 +210,7 @@ def _softmax_gradient(terms: Scaled, node: Expr, operands: tuple[Expr, ...]) -> 
     if both is None:
         return None
     axes = node.operation.axes  # type: ignore[attr-defined]
-    inner = [terms.summed(term, axes, node.shape) for term in both]
+    inner = [terms.summed(term, axes, node.shape, as_power=False) for term in both]
     rest = terms.times(inner, y)
     return None if rest is None else terms.merged([*both, *[term._replace(number=-term.number) for term in rest]])
 

@@ -25,6 +25,11 @@ class Mantissa:
         """A value that is recorded already."""
         return cls(value.shape, lambda: value)
 
+    @property
+    def axes(self) -> set[int]:
+        """The axes, counted from the end, along which it varies."""
+        return {axis - len(self.shape) for axis, size in enumerate(self.shape) if size != 1}
+
     def value(self) -> Expr:
         """The recorded value."""
         if self._value is None:

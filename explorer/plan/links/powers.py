@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container
 from typing import NamedTuple
 
 from explorer.core.expr import Expr
 from explorer.core.tensor import Tensor
+from explorer.ops.activation import clip
 from explorer.ops.elementwise import Negative, Sigmoid, Softplus, softplus
 from explorer.ops.loss import LogSoftmax, LogSumExp, Softmax
 from explorer.ops.movement import Reshape
+from explorer.ops.reduce import Sum
 from explorer.ops.structured import Structured
 from explorer.ops.transcendental import logaddexp
 from explorer.plan.graph import Graph
@@ -45,6 +48,32 @@ class Share(NamedTuple):
     def log_factor(self) -> float:
         """The log of the number that a sigmoid is multiplied by."""
         return -self.atom.offset if isinstance(self.atom, OnePlus) and self.sign > 0 else 0.0
+
+
+class Leaf(NamedTuple):
+    """A value below an exponent: its number, and where its axes stand; 1 for an axis that is summed."""
+
+    number: int
+    places: Places
+
+    def is_in(self, other: Leaf) -> bool:
+        """Whether each number of the other is NaN where the one of this leaf is."""
+        if self.number != other.number:
+            return False
+        return all(there in (here, 1) for here, there in zip(self.places, other.places, strict=True))
+
+    def summed(self, axes: Container[int]) -> Leaf:
+        """The leaf of a sum over axes, which are kept."""
+        return Leaf(self.number, tuple([1 if place in axes else place for place in self.places]))
+
+    def moved(self, places: dict[int, int]) -> Leaf:
+        """The leaf of a value whose axes stand elsewhere."""
+        return Leaf(self.number, tuple([places[place] if place < 0 else place for place in self.places]))
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes, counted from the end, along which it varies."""
+        return {place for place in self.places if place < 0}
 
 
 class Powers:
@@ -121,6 +150,25 @@ class Powers:
         """An exponent of a value whose axes are at these places."""
         return moved_all(exponent, {axis - len(places): place for axis, place in enumerate(places)})
 
+    def leaves(self, atom: Atom) -> set[Leaf]:
+        """The values that an atom is computed from: it is NaN where one of them is."""
+        if isinstance(atom, OnePlus):
+            return {leaf for inner, _ in atom.exponent for leaf in self.leaves(inner)}
+        places = atom.places
+        if isinstance(atom, Total):
+            places = tuple([1 if axis in atom.axes else place for axis, place in enumerate(places)])
+        if atom.number not in self._parts:
+            return {Leaf(atom.number, places)}
+        return {leaf for part in self._parts_at(atom.number, places) for leaf in self.leaves(part)}
+
+    def zero(self, leaf: Leaf) -> Expr:
+        """0 where a leaf is a number, at its places; NaN where it is NaN."""
+        value = clip(self._values[leaf.number], 0.0, 0.0)
+        summed = tuple([axis for axis, place in enumerate(leaf.places) if place > 0])
+        if summed:
+            value = Sum(summed, True)(value)
+        return at_places(value, tuple([min(place, 0) for place in leaf.places]))
+
     @staticmethod
     def complement(shares: list[Share]) -> Exponent | None:
         """The exponent of 1 − s for one sigmoid s; None for other shares."""
@@ -191,7 +239,8 @@ class Powers:
                     used = [place for place in places if place]
                     if not all(places[axis] for axis in view.axes) or len({*used}) < len(used):
                         continue
-                    if added(exponent, self._parts_at(view.number, places), -1).keys() < exponent.keys():
+                    left = added(exponent, self._parts_at(view.number, places), -1)
+                    if left.keys() <= exponent.keys() and _size(left) < _size(exponent):
                         return Share(view, places)
         return None
 
@@ -292,6 +341,10 @@ class Powers:
         if isinstance(atom, Total):
             base = LogSumExp(atom.axes, True)(base)
         return at_places(base, atom.places)
+
+
+def _size(exponent: Exponent) -> float:
+    return sum(map(abs, exponent.values()))
 
 
 def _sum(terms: list[tuple[Expr, float]]) -> Expr:

@@ -23,15 +23,6 @@ from explorer.plan.links.stable import as_node
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
-def scaled_values(graph: Graph) -> Scaled:
-    """The terms of the values of a graph, remembered while the graph lives."""
-    found = graph.notes.get(Scaled)
-    if found is None:
-        found = graph.notes[Scaled] = Scaled(graph)
-    assert isinstance(found, Scaled)
-    return found
-
-
 class PowersThatCancel(Link):
     """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead."""
 
@@ -40,7 +31,7 @@ class PowersThatCancel(Link):
     among = SOURCES
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        values = scaled_values(graph)
+        values = Scaled.of_graph(graph)
         if not values.risks.may_overflow(node):
             return None
         terms = values.reduced(node)
@@ -49,6 +40,7 @@ class PowersThatCancel(Link):
         if self._is_mended(node, terms, values, graph):
             with values.making():
                 value = as_node(values.total(terms, node), node)
+            values.remember(value, terms)
         else:
             found = self._taken_in(node, values, graph) if any(term.weighted for term in terms) else None
             if found is None:
@@ -125,7 +117,7 @@ class LogOfPowers(Link):
     among = SOURCES
 
     def match(self, node: Expr, graph: Graph) -> Answer:
-        values = scaled_values(graph)
+        values = Scaled.of_graph(graph)
         (y,) = graph.operands(node)
         if isinstance(y.operation, Exp) and isinstance(node.operation, Log):  # a pair of inverses
             return None
@@ -154,6 +146,8 @@ class LogOfPowers(Link):
             value = value + log(term.mantissa.value())
         if isinstance(node.operation, Log10):
             value = value * (1 / math.log(10))
+        for zero in values.zeros(term.gone, {leaf for atom in term.exponent for leaf in values.exponents.leaves(atom)}):
+            value = value + zero
         return Applied(
             as_node(value, node),
             "powers in {y} may overflow or be rounded to 0: their log is computed from their exponents",

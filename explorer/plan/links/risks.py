@@ -14,7 +14,7 @@ from explorer.plan.graph import Graph
 
 SOURCES = (Exp, Softmax, Sigmoid, Cosh, Sinh)
 """operations whose results overflow, or are rounded to 0, though they are positive"""
-TERMS = 12
+TERMS = 24
 """terms of a sum, and of an addition, that are kept apart"""
 _SMALL = (Softmax, Sigmoid)
 _DIVISORS: dict[type[Operation], int] = {Divide: 1, Reciprocal: 0, Power: 0, Rsqrt: 0, NllLossGradient: 2}

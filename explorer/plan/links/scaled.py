@@ -12,6 +12,7 @@ import numpy as np
 from explorer.core.expr import Expr, next_uid
 from explorer.core.operation import Operation
 from explorer.core.types import Shape
+from explorer.ops.activation import clip
 from explorer.ops.arithmetic import Multiply, add_n, maximum
 from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.elementwise import Negative, exp, tanh
@@ -23,7 +24,7 @@ from explorer.plan.links.exponents import Exponent, added, axes_of, nesting, one
 from explorer.plan.links.exponents import scaled as times_exponent
 from explorer.plan.links.mantissas import Mantissa, over, times
 from explorer.plan.links.match import constant
-from explorer.plan.links.powers import Powers, Share
+from explorer.plan.links.powers import Leaf, Powers, Share
 from explorer.plan.links.risks import SOURCES, TERMS, Risks
 
 _LIMITS = np.finfo(np.float64)
@@ -35,6 +36,9 @@ _STEPS = 64
 """operations through which a power is followed"""
 
 
+_NOTHING: frozenset[Leaf | Mantissa] = frozenset()
+
+
 class Term(NamedTuple):
     """Number · mantissa · eˣ; no mantissa is 1."""
 
@@ -43,6 +47,8 @@ class Term(NamedTuple):
     exponent: Exponent
     weighted: bool = False
     """the mantissa is a sum of shares, of which small ones are lost: it may only be multiplied by shares again"""
+    gone: frozenset[Leaf | Mantissa] = _NOTHING
+    """values that cancelled: where one of them is NaN, so is the term"""
 
     @property
     def pure(self) -> bool:
@@ -52,9 +58,8 @@ class Term(NamedTuple):
     @property
     def axes(self) -> set[int]:
         """The axes, counted from the end, along which it varies."""
-        shape = () if self.mantissa is None else self.mantissa.shape
-        own = {axis - len(shape) for axis, size in enumerate(shape) if size != 1}
-        return own.union(*[axes_of(atom) for atom in self.exponent])
+        own = set[int]() if self.mantissa is None else self.mantissa.axes
+        return own.union(*[axes_of(atom) for atom in self.exponent], *[each.axes for each in self.gone])
 
 
 Terms: TypeAlias = "list[Term]"
@@ -74,8 +79,23 @@ class Scaled:
         self._steps: dict[int, int] = {}
         """by uid, how many operations a power was followed through"""
         self._cancelled: dict[int, Terms] = {}
+        self._opened = len(graph.opened)
         self.made: set[int] = set()
         """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
+
+    @classmethod
+    def of_graph(cls, graph: Graph) -> Scaled:
+        """The terms of the values of a graph, remembered until calls are opened in it."""
+        found = graph.notes.get(cls)
+        if found is None:
+            found = graph.notes[cls] = cls(graph)
+        assert isinstance(found, cls)
+        if found._opened != len(graph.opened):  # what was a call has powers now
+            found._opened = len(graph.opened)
+            found.risks = Risks(graph, cls.rules)
+            for memory in (found._terms, found._steps, found._cancelled, found.made):
+                memory.clear()
+        return found
 
     def terms(self, node: Expr) -> Terms | None:
         """The terms of a value; None where no power is in it that this module knows."""
@@ -96,13 +116,17 @@ class Scaled:
             if not reached:
                 for operand in operands:
                     if operand.uid in found:
-                        reached = reached or found[operand.uid] is not None
+                        reached = reached or found[operand.uid] is not None or self._is_one(operand)
                     elif type(operand.operation) in rules:
                         pending.append(operand)
             if len(pending) == known:
                 pending.pop()
                 found[current.uid] = self._carried(current, operands) if reached else None
         return found[node.uid]
+
+    def _is_one(self, node: Expr) -> bool:
+        """Whether powers cancelled in a value and left one term."""
+        return len(self._cancelled.get(node.uid, ())) == 1
 
     def _carried(self, node: Expr, operands: tuple[Expr, ...]) -> Terms | None:
         """The terms of a value that may have powers, from those of its operands."""
@@ -147,8 +171,11 @@ class Scaled:
         if isinstance(number, (int, float)) and number != 0 and _is_within(number):
             return [Term(float(number), None, {})]
         node = self.graph.resolve(node)
+        cancelled = self._cancelled.get(node.uid, ())
+        if len(cancelled) == 1:
+            return [*cancelled]
         if isinstance(node.operation, Negative):
-            return [Term(-term.number, term.mantissa, {}) for term in self.of(self.graph.operands(node)[0])]
+            return [term._replace(number=-term.number) for term in self.of(self.graph.operands(node)[0])]
         if isinstance(node.operation, Multiply):
             first, second = self.graph.operands(node)
             if constant(second, self.graph) == 0:  # what cancelled: a power times it does not overflow
@@ -161,7 +188,7 @@ class Scaled:
         """The products of terms; None for too many, and for numbers that are too large or too small."""
         if len(a) * len(b) > TERMS:
             return None
-        found = [product(first, second) for first in a for second in b]
+        found = [self.product(first, second) for first in a for second in b]
         return None if None in found else self.merged([term for term in found if term is not None])
 
     def over(self, a: Terms, b: Terms) -> Terms | None:
@@ -169,40 +196,68 @@ class Scaled:
         if len(b) != 1 or b[0].weighted or b[0].number == 0:
             return None
         divisor = b[0]
-        inverse = Term(1 / divisor.number, None, times_exponent(divisor.exponent, -1))
+        inverse = Term(1 / divisor.number, None, times_exponent(divisor.exponent, -1), False, divisor.gone)
         if not _is_within(inverse.number):
             return None
-        found = [term for term in [product(term, inverse) for term in a] if term is not None]
+        found = [term for term in [self.product(term, inverse) for term in a] if term is not None]
         if len(found) < len(a):
             return None
         if divisor.mantissa is None:
             return found
         return [t._replace(mantissa=over(t.mantissa, divisor.mantissa)) for t in found]
 
+    def product(self, a: Term, b: Term) -> Term | None:
+        """The product of two terms; None where its number is too large, or too small, for a float."""
+        number = a.number * b.number
+        if not _is_within(number) or (not number and a.number and b.number):
+            return None
+        mantissa = times(a.mantissa, b.mantissa)
+        exponent = added(a.exponent, b.exponent) if number else {}
+        gone = self._gone(a, b.exponent, exponent) | b.gone
+        return Term(number, mantissa, exponent, a.weighted or b.weighted, gone)
+
+    def _gone(self, term: Term, other: Exponent, left: Exponent) -> frozenset[Leaf | Mantissa]:
+        """What was lost of a term and another exponent, of which some are left."""
+        lost = [atom for exponent in (term.exponent, other) for atom in exponent if atom not in left]
+        return term.gone.union(*[self.exponents.leaves(atom) for atom in lost]) if lost else term.gone
+
     def merged(self, terms: Terms) -> Terms:
         """Terms of one mantissa together: those of one exponent, and what 1 − σ(x) is taken of."""
         if len(terms) == 1:
             return terms
         found: dict[Any, list[tuple[Term, int]]] = {}
-        for term in terms:
+        pending, left = terms[::-1], 4 * TERMS
+        while pending:
+            term, left = pending.pop(), left - 1
             key, sign = self._key(term.mantissa)
             own = found.setdefault((key, term.weighted), [])
             for place, (other, of_other) in enumerate(own):
                 number = term.number * sign * of_other
                 if other.exponent == term.exponent:
-                    own[place] = other._replace(number=other.number + number), of_other
+                    gone = other.gone | term.gone
+                    own[place] = other._replace(number=other.number + number, gone=gone), of_other
                     break
-                if other.number * number < 0:
+                if other.number * number < 0 and left > 0:
                     same = term._replace(number=number, mantissa=other.mantissa)
-                    first, second = (other, same) if other.number > 0 else (same, other)
-                    both = self._complement(first, second) or self._complement(second, first)
-                    if both is not None:
-                        own[place] = both, of_other
+                    parts = self._complement(other, same) or self._complement(same, other)
+                    if parts is not None:
+                        del own[place]
+                        pending += parts
                         break
             else:
                 own.append((term, sign))
         every = [term for own in found.values() for term, _ in own]
-        return [term for term in every if term.number != 0] or [every[0]._replace(exponent={})]
+        kept = [term for term in every if term.number != 0]
+        if len(kept) == len(every):
+            return every
+        first, *others = kept or [Term(0.0, every[0].mantissa, {})]
+        gone = first.gone.union(*[self._all(term) for term in every if term.number == 0])
+        return [first._replace(gone=gone - {first.mantissa}), *others]
+
+    def _all(self, term: Term) -> frozenset[Leaf | Mantissa]:
+        """Everything that is lost with a term."""
+        own = self._gone(term, {}, {})
+        return own if term.mantissa is None else own | {term.mantissa}
 
     def _key(self, mantissa: Mantissa | None) -> tuple[tuple[int, ...], int]:
         """The numbers of a mantissa's factors, in order, and its sign."""
@@ -222,13 +277,21 @@ class Scaled:
                 numbers.append(self.exponents.number(node))
         return tuple(sorted(numbers)), sign
 
-    def _complement(self, larger: Term, smaller: Term) -> Term | None:
-        """n·eᵃ − n·eᵃ·σ(x) as n·eᵃ·σ(−x)."""
-        if larger.number != -smaller.number:
+    def _complement(self, larger: Term, smaller: Term) -> Terms | None:
+        """n·eᵃ − m·eᵃ·σ(x) as n·eᵃ·σ(−x), and what is left where one number is the larger one."""
+        rest = larger.number + smaller.number
+        if rest and self.shares(larger) is not None:  # neither of them overflows
             return None
         shares = self.exponents.shares(added(smaller.exponent, larger.exponent, -1))
         complement = None if shares is None else self.exponents.complement(shares)
-        return None if complement is None else larger._replace(exponent=added(larger.exponent, complement))
+        if complement is None:
+            return None
+        is_first = abs(larger.number) > abs(smaller.number)
+        number = -smaller.number if is_first else larger.number
+        exponent = added(larger.exponent, complement)
+        gone = self._gone(larger, complement, exponent) | smaller.gone
+        both = larger._replace(number=number, exponent=exponent, gone=gone)
+        return [both, (larger if is_first else smaller)._replace(number=rest)] if rest else [both]
 
     def plus(self, a: Terms, b: Terms) -> Terms:
         """The sum of terms: one term where both are positive powers, or one is taken from the other."""
@@ -239,7 +302,9 @@ class Scaled:
             if first.pure and second.pure:
                 offset = math.log(second.number) - math.log(first.number)
                 is_outside, power = one_plus(added(second.exponent, first.exponent, -1), offset)
-                return [Term((second if is_outside else first).number, None, added(first.exponent, power))]
+                exponent = added(first.exponent, power)
+                gone = self._gone(first, power, exponent) | second.gone
+                return [Term((second if is_outside else first).number, None, exponent, False, gone)]
             if first.number * second.number < 0:
                 found = self._difference(first, second) if first.number > 0 else self._difference(second, first)
                 if found is not None:
@@ -255,36 +320,52 @@ class Scaled:
             return None
         _, power = one_plus(ratio)
         half = self.exponents.log(times_exponent(ratio, -0.5))
-        return Term(larger.number, Mantissa.of(tanh(half)), added(larger.exponent, power))
+        exponent = added(larger.exponent, power)
+        gone = self._gone(larger, power, exponent) | smaller.gone
+        return Term(larger.number, Mantissa.of(tanh(half)), exponent, False, gone)
 
-    def summed(self, term: Term, axes: tuple[int, ...], shape: Shape) -> Term:
-        """A term summed over axes of a value of a shape, which are kept."""
+    def summed(self, term: Term, axes: tuple[int, ...], shape: Shape, as_power: bool = True) -> Term:
+        """A term summed over axes of a value of a shape, which are kept; as a power, whose log may be taken."""
         places = {axis - len(shape) for axis in axes if shape[axis] > 1}
         varying = {atom: times for atom, times in term.exponent.items() if axes_of(atom) & places}
         rest = {atom: times for atom, times in term.exponent.items() if atom not in varying}
         count = math.prod([shape[axis] for axis in axes])
         kept = tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
         mantissa = term.mantissa
+        if term.gone:
+            term = term._replace(gone=self._summed_leaves(term.gone, axes, shape))
         if not varying:
             if mantissa is None:
                 return term._replace(number=term.number * count)
-            total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(mantissa.value(), shape)))
-            return term._replace(mantissa=total)
-        if not term.pure and self.shares(term) is not None:
+            return term._replace(mantissa=_total(mantissa, axes, shape, kept))
+        if not (term.pure and as_power) and self.shares(term) is not None:
             one = term._replace(number=1.0)
             total = Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(self.value(one), shape)))
-            return Term(term.number, total, {})
+            return Term(term.number, total, {}, False, term.gone)
         x = self.exponents.log(varying)
         x = reshape(x, (1,) * (len(shape) - x.ndim) + x.shape)
         inner = tuple([axis for axis in axes if x.shape[axis] > 1])
-        exponent = added(rest, self.exponents.total(x, inner))
+        power = self.exponents.total(x, inner)
+        exponent = added(rest, power)
+        gone = self._gone(term._replace(exponent=rest), power, exponent)
         if mantissa is None:
-            return Term(term.number * count / math.prod([x.shape[axis] for axis in inner]), None, exponent)
+            number = term.number * count / math.prod([x.shape[axis] for axis in inner])
+            return Term(number, None, exponent, False, gone)
 
         def weighted() -> Expr:
             return Sum(axes, True)(broadcast_to(mantissa.value() * Softmax(inner)(x), shape))
 
-        return Term(term.number, Mantissa(kept, weighted), exponent, True)
+        return Term(term.number, Mantissa(kept, weighted), exponent, True, gone)
+
+    def _summed_leaves(
+        self, gone: frozenset[Leaf | Mantissa], axes: tuple[int, ...], shape: Shape
+    ) -> frozenset[Leaf | Mantissa]:
+        """Values that cancelled, summed over axes that are kept."""
+        places = {axis - len(shape) for axis in axes}
+        kept = tuple([1 if axis in axes else size for axis, size in enumerate(shape)])
+        return frozenset(
+            [each.summed(places) if isinstance(each, Leaf) else _total(each, axes, shape, kept) for each in gone]
+        )
 
     # -- values ----------------------------------------------------------------------------------------------------
 
@@ -315,32 +396,49 @@ class Scaled:
         return -value if term.number < 0 else value
 
     def total(self, terms: Terms, node: Expr) -> Expr:
-        """The sum of terms, computed; a number alone is NaN where an exponent is that cancelled."""
+        """The sum of terms, computed; NaN where a value is that cancelled."""
         values = []
+        known: set[Leaf] = set()
         for term in terms:
+            known.update(*map(self.exponents.leaves, term.exponent))
             if term.mantissa is None and not term.exponent:
                 value = full((), term.number, node.dtype, node.type.device)
                 powers = [power for operand in self.graph.operands(node) for power in self.terms(operand) or ()]
                 if len(terms) == 1 and powers and powers[0].exponent:
+                    known.update(*map(self.exponents.leaves, powers[0].exponent))
                     x = self.exponents.log(powers[0].exponent)
                     finite = x if term.number else maximum(x, 0.0)  # e to −∞ is 0: taken from itself, it is 0
                     value = finite - finite + value
                 values.append(value)
             else:
                 values.append(self.value(term))
-        return values[0] if len(values) == 1 else add_n(*values)
+        zeros = self.zeros(_NOTHING.union(*[term.gone for term in terms]), known)
+        if len(values) == 2 and not zeros and terms[0].number * terms[1].number < 0:
+            first, second = sorted(terms, key=lambda term: -term.number)
+            if (first.mantissa or first.exponent) and (second.mantissa or second.exponent):
+                return self.value(first) - self.value(second._replace(number=-second.number))
+        return add_n(*values, *zeros) if len(values) + len(zeros) > 1 else values[0]
+
+    def remember(self, value: Expr, terms: Terms) -> None:
+        """Enter the terms of a value that was recorded in the place of another."""
+        if any(term.exponent for term in terms):
+            self._terms[value.uid] = terms
+        else:
+            self._cancelled[value.uid] = terms
+
+    def zeros(self, gone: frozenset[Leaf | Mantissa], known: set[Leaf]) -> list[Expr]:
+        """0, or NaN where a value is that cancelled, unless others that are known are NaN then."""
+        leaves = [each for each in gone if isinstance(each, Leaf) and not any(each.is_in(other) for other in known)]
+        values = [self.exponents.zero(each) for each in sorted(leaves)]
+        mantissas = sorted([each.value() for each in gone if isinstance(each, Mantissa)], key=lambda value: value.uid)
+        return values + [clip(value, 0.0, 0.0) for value in mantissas]
+
+
+def _total(mantissa: Mantissa, axes: tuple[int, ...], shape: Shape, kept: Shape) -> Mantissa:
+    """A mantissa summed over axes of a value of a shape, which are kept."""
+    return Mantissa(kept, lambda: Sum(axes, True)(broadcast_to(mantissa.value(), shape)))
 
 
 def _is_within(number: float) -> bool:
     """Whether a float holds a number with all its digits."""
     return number == 0 or float(_LIMITS.tiny) <= abs(number) <= float(_LIMITS.max)
-
-
-def product(a: Term, b: Term) -> Term | None:
-    """The product of two terms; None where its number is too large, or too small, for a float."""
-    number = a.number * b.number
-    if not _is_within(number) or (not number and a.number and b.number):
-        return None
-    mantissa = times(a.mantissa, b.mantissa)
-    exponent = added(a.exponent, b.exponent) if number else {}
-    return Term(number, mantissa, exponent, a.weighted or b.weighted)

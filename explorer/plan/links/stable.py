@@ -9,16 +9,29 @@ from explorer.ops.arithmetic import Add, Divide, Subtract
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.elementwise import Exp, Log, Log1p, Reciprocal, Sigmoid, exp, softplus
 from explorer.ops.loss import LogSoftmax, LogSumExp, NllLoss, Softmax
+from explorer.ops.movement import BroadcastTo, Reshape
 from explorer.ops.reduce import Sum
 from explorer.plan.graph import Graph
 from explorer.plan.links.match import constant, is_real, producer, same
-from explorer.plan.links.quotient import Total, is_one_plus
 from explorer.plan.rule import Answer, Applied, Declined, Link
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
     """A value in the dtype and shape of the node that it will stand for."""
     return broadcast_to(cast(value, node.dtype), node.shape)
+
+
+def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: Graph) -> bool:
+    """Whether a value is the sum of powers in a shape whose axes meet those of the powers."""
+    if isinstance(value.operation, BroadcastTo):
+        (value,) = graph.operands(value)
+    kept = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
+    if (1,) * (len(kept) - value.ndim) + value.shape != kept:  # broadcasting puts missing axes in front
+        return False
+    while isinstance(value.operation, Reshape):
+        (value,) = graph.operands(value)
+    own = producer(value, Sum)
+    return own is not None and own.axes == reduction.axes and same(graph.operands(value)[0], powers, graph)
 
 
 class QuotientOfExponentials(Link):
@@ -40,7 +53,7 @@ class QuotientOfExponentials(Link):
             return self._of_two(node, powers, divisor, graph)
         if reduction is None or not reduction.axes or powers.shape != node.shape:
             return None
-        if not Total(powers, reduction, graph).is_aligned(divisor):
+        if not _is_own_sum(divisor, powers, reduction, graph):
             return Declined(
                 "other_sum", "{divisor} is not the sum of {powers} beside it", {"divisor": divisor, "powers": powers}
             )
@@ -55,6 +68,8 @@ class QuotientOfExponentials(Link):
     @staticmethod
     def _of_two(node: Expr, powers: Expr, divisor: Expr, graph: Graph) -> Answer:
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
+        if same(x, y, graph):  # 1, and no difference of what may be infinite
+            return None
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
             return Declined("dtype", "the exponents of {powers} and {divisor} are not both {wanted}", facts)
@@ -76,7 +91,7 @@ class QuotientOfOnePlusExp(Link):
             return None
         a, b = graph.operands(divisor)
         powers = b if constant(a, graph) == 1 else a
-        if producer(powers, Exp) is None or not is_one_plus(powers, graph)(divisor):
+        if producer(powers, Exp) is None or constant(a if powers is b else b, graph) != 1 or powers.shape != node.shape:
             return None
         x = cast(graph.operands(powers)[0], node.dtype)
         if len(operands) == 1 or constant(operands[0], graph) == 1:
