@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from tests.plan.links.asking import simplified
 from tests.plan.links.test_compositions import OF_ONE, OF_TWO, RESULTS, WEIGHTS, Build, positives
-from tests.plan.reference import reference
+from tests.support.interpreter import reference
 
 Beside = Callable[[Any, Any], Any]
 exp, log = ex.exp, ex.log
