@@ -15,12 +15,11 @@ from explorer.ops.loss import NllLossGradient, Softmax, SoftmaxGradient
 from explorer.ops.movement import BroadcastTo, Reshape, Transpose
 from explorer.ops.reduce import Mean, Sum
 from explorer.ops.transcendental import Cosh, Rsqrt, Sinh
-from explorer.plan.links.exponents import Atom, added, axes_of, moved_all, one_plus
+from explorer.plan.links.exponents import Atom, Leaf, added, axes_of, moved_all, one_plus
 from explorer.plan.links.exponents import scaled as times_exponent
 from explorer.plan.links.mantissas import Mantissa
 from explorer.plan.links.match import constant
 from explorer.plan.links.places import groups
-from explorer.plan.links.powers import Leaf
 from explorer.plan.links.scaled import LOG_LIMIT, Rule, Scaled, Term, Terms
 
 

@@ -6,6 +6,7 @@ logarithms of softmaxes and sigmoids, so a power that cannot overflow is told fr
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import NamedTuple, TypeAlias
 
 from explorer.plan.links.places import Places
@@ -35,6 +36,32 @@ class OnePlus(NamedTuple):
 
     exponent: Frozen
     offset: float
+
+
+class Leaf(NamedTuple):
+    """A value below an exponent: its number, and where its axes stand; 1 for an axis that is summed."""
+
+    number: int
+    places: Places
+
+    def is_in(self, other: Leaf) -> bool:
+        """Whether each number of the other is NaN where the one of this leaf is."""
+        if self.number != other.number:
+            return False
+        return all(there in (here, 1) for here, there in zip(self.places, other.places, strict=True))
+
+    def summed(self, axes: Container[int]) -> Leaf:
+        """The leaf of a sum over axes, which are kept."""
+        return Leaf(self.number, tuple([1 if place in axes else place for place in self.places]))
+
+    def moved(self, places: dict[int, int]) -> Leaf:
+        """The leaf of a value whose axes stand elsewhere."""
+        return Leaf(self.number, tuple([places[place] if place < 0 else place for place in self.places]))
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes, counted from the end, along which it varies."""
+        return {place for place in self.places if place < 0}
 
 
 Atom: TypeAlias = "Variable | Total | OnePlus"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
 from typing import NamedTuple
 
 from explorer.core.expr import Expr
@@ -19,6 +18,7 @@ from explorer.plan.graph import Graph
 from explorer.plan.links.exponents import (
     Atom,
     Exponent,
+    Leaf,
     OnePlus,
     Total,
     Variable,
@@ -48,32 +48,6 @@ class Share(NamedTuple):
     def log_factor(self) -> float:
         """The log of the number that a sigmoid is multiplied by."""
         return -self.atom.offset if isinstance(self.atom, OnePlus) and self.sign > 0 else 0.0
-
-
-class Leaf(NamedTuple):
-    """A value below an exponent: its number, and where its axes stand; 1 for an axis that is summed."""
-
-    number: int
-    places: Places
-
-    def is_in(self, other: Leaf) -> bool:
-        """Whether each number of the other is NaN where the one of this leaf is."""
-        if self.number != other.number:
-            return False
-        return all(there in (here, 1) for here, there in zip(self.places, other.places, strict=True))
-
-    def summed(self, axes: Container[int]) -> Leaf:
-        """The leaf of a sum over axes, which are kept."""
-        return Leaf(self.number, tuple([1 if place in axes else place for place in self.places]))
-
-    def moved(self, places: dict[int, int]) -> Leaf:
-        """The leaf of a value whose axes stand elsewhere."""
-        return Leaf(self.number, tuple([places[place] if place < 0 else place for place in self.places]))
-
-    @property
-    def axes(self) -> set[int]:
-        """The axes, counted from the end, along which it varies."""
-        return {place for place in self.places if place < 0}
 
 
 class Powers:

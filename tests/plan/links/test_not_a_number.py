@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from tests.plan.links.asking import simplified
-from tests.plan.links.test_compositions import OF_ONE, OF_TWO, RESULTS, WEIGHTS, Build, positives
+from tests.support.compositions import OF_ONE, OF_TWO, RESULTS, WEIGHTS, Build, positives
 from tests.support.interpreter import reference
 
 Beside = Callable[[Any, Any], Any]
