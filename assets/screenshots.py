@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.view.html import html
+from explorer.view.export.html_page import html
 
 ASSETS = Path(__file__).parent
 PICTURES = ASSETS / "screenshots"

@@ -14,11 +14,6 @@ import explorer.blas as _blas  # noqa: F401  # before NumPy is loaded
 from explorer import layers
 from explorer import ops as _ops  # noqa: F401  # enters every operation into the registry
 from explorer.core import registry as _registry
-from explorer.core.adjusted import Adjustable, policies
-from explorer.core.budget import budget
-from explorer.core.declaration import OperationRedefined
-from explorer.core.device import Device, cpu, device
-from explorer.core.elements import ElementType
 from explorer.core.errors import (
     BudgetError,
     DeclarationError,
@@ -30,34 +25,39 @@ from explorer.core.errors import (
     StateError,
     UnknownNameError,
 )
-from explorer.core.example import Example, integers, real
-from explorer.core.expr import Expr, scope
 from explorer.core.hooks import hooks as _hooks
-from explorer.core.kernels import kernel, kernels
-from explorer.core.operation import Operation
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr, scope
+from explorer.core.ir.kernel_registry import kernel, kernels
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.operation_checks import OperationRedefined
+from explorer.core.ir.policy_operations import Adjustable, policies
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.memory_budget import budget
 from explorer.core.policy import Minor, Policy, PolicyClass
 from explorer.core.progress import Cancelled, Progress, progress
 from explorer.core.progress import late as _late
 from explorer.core.registry import operation
-from explorer.core.tensor import Tensor, tensor
-from explorer.core.tracing import Function, function
-from explorer.core.types import TensorType
-from explorer.data.category import category, is_matrix, is_scalar, is_three_d_array, is_vector
-from explorer.data.containers import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
-from explorer.data.copying import copyto
-from explorer.data.dynamic import make_dynamic, try_cast
+from explorer.core.tracing.decorator import Function, function
+from explorer.core.types.custom_dtypes import ElementType
+from explorer.core.types.device import Device, cpu, device
+from explorer.core.types.tensor_type import TensorType
+from explorer.data.constructors import BiasVector, Matrix, Scalar, ThreeDArray, TrivialTensor, Vector, ZeroTensor
+from explorer.data.copyto import copyto
+from explorer.data.csv_table import load_csv
+from explorer.data.dynamic_data import make_dynamic, try_cast
+from explorer.data.equality import same
 from explorer.data.image import load_image
-from explorer.data.protocol import Data
-from explorer.data.same import same
-from explorer.data.scalable import ScalableTensor
-from explorer.data.table import load_csv
+from explorer.data.rank_categories import category, is_matrix, is_scalar, is_three_d_array, is_vector
+from explorer.data.scalable_tensor import ScalableTensor
+from explorer.data.user_data import Data
 from explorer.grad import call_gradient as _call_gradient
 from explorer.grad import grad
-from explorer.ops.accumulation import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
+from explorer.ops.accumulation_dtype import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
-from explorer.ops.conv import ConvolutionPolicy
+from explorer.ops.nn.conv import ConvolutionPolicy
 from explorer.plan import Again, Applied, Declined, Link, Pass, default_passes
-from explorer.plan.batching import batch_call as _batch_call
+from explorer.plan.batching.vectorize import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
 from explorer.run.calibrate import calibrate
@@ -68,40 +68,40 @@ if TYPE_CHECKING:
     from explorer.core.progress import Follower
     from explorer.formats.types import file_operator, layer_types
     from explorer.net import Net
-    from explorer.net.dialect import net_operator
+    from explorer.net.operators.caffe2 import net_operator
 
 __version__ = "0.1.0"
 
 
 def explore(what: Any, **options: Any) -> Any:
     """A widget to step through: of an expression or a container of them, of a plan, a net, or a recording."""
-    from explorer import showing  # Jupyter's widgets are slow to import, and only views need them
+    from explorer import api  # Jupyter's widgets are slow to import, and only views need them
 
-    return showing.explore(what, **options)
+    return api.explore(what, **options)
 
 
 def _check_view(**options: Any) -> None:
-    from explorer import showing
+    from explorer import api
 
-    showing.check_options(options)
+    api.check_options(options)
 
 
 def _explain(plan: EvalPlan, what: Expr | None = None) -> str:
-    from explorer import showing
+    from explorer import api
 
-    return showing.explain(plan, what)
+    return api.explain(plan, what)
 
 
 def _to_graphviz(plan: EvalPlan, stage: str | None = None) -> Any:
-    from explorer import showing
+    from explorer import api
 
-    return showing.to_graphviz(plan, stage)
+    return api.to_graphviz(plan, stage)
 
 
 def _compare(before: Any, after: Any) -> Any:
-    from explorer import showing
+    from explorer import api
 
-    return showing.compare(before, after)
+    return api.compare(before, after)
 
 
 def _follower() -> "AbstractContextManager[Follower] | None":
@@ -113,9 +113,9 @@ def _follower() -> "AbstractContextManager[Follower] | None":
         return None
 
     def make() -> "AbstractContextManager[Follower]":
-        from explorer import showing
+        from explorer import api
 
-        return showing.bar()
+        return api.bar()
 
     return _late(make)
 
@@ -148,7 +148,7 @@ _LATER = {
     "Net": "explorer.net",
     "file_operator": "explorer.formats.types",
     "layer_types": "explorer.formats.types",
-    "net_operator": "explorer.net.dialect",
+    "net_operator": "explorer.net.operators.caffe2",
 }
 """Names of what only users of model files need, imported when it is asked for."""
 

@@ -28,13 +28,13 @@ FLOORS: dict[str, int] = {
     "train": 6,
     "net": 6,
     "formats": 7,
-    "showing": 8,
+    "api": 8,
     "": 9,
     "cli": 10,
     "__main__": 11,
 }
 """The floor of every part; "" is explorer/__init__.py. The view and lab parts stand beside the house; only the part
-named "showing" and those above it use them."""
+named "api" and those above it use them."""
 TOWERS: dict[str, set[str]] = {"view": {"record"}, "lab": set()}
 REQUIRED = {
     "numpy",
@@ -132,7 +132,7 @@ def _allowed(above: str, below: str) -> bool:
     if above in TOWERS:
         return below in TOWERS[above]
     if below in TOWERS:
-        return FLOORS[above] >= FLOORS["showing"]
+        return FLOORS[above] >= FLOORS["api"]
     return FLOORS[above] > FLOORS[below]
 
 

@@ -8,8 +8,8 @@ first time, the cores are tried in processes of their own; the answer is kept fo
 
 import os
 
-from explorer.blas.choice import Choice, choose
-from explorer.blas.trials import VARIABLE
+from explorer.blas.benchmark_runs import VARIABLE
+from explorer.blas.core_selection import Choice, choose
 
 CHOSEN: Choice | None = choose(os.environ.get(VARIABLE, ""))
 """what was chosen when explorer was imported; None where nobody asked"""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer import __version__
-from explorer.cli import blas, check, diff, lab, run, show, why
-from explorer.cli.progress import followed
-from explorer.cli.terminal import Outlet, complain, terminal
+from explorer.cli.commands import blas, check, diff, lab, run, show, why
+from explorer.cli.support.progress_line import followed
+from explorer.cli.support.terminal import Outlet, complain, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
 _STATUS = """

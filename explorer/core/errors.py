@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from explorer.record.visible import visible
+from explorer.record.escape import visible
 
 
 class ExplorerError(Exception):

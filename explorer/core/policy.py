@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
 from explorer.core.errors import DeclarationError, UnknownNameError
-from explorer.core.exact import exact
+from explorer.core.types.bit_keys import exact
 
 Major = TypeVar("Major", bound="PolicyClass")
 

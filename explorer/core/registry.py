@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from explorer.core.arguments import checked
+from explorer.core.argument_checks import checked
 from explorer.core.errors import DeclarationError, UnknownNameError
 
 if TYPE_CHECKING:
-    from explorer.core.operation import Operation
+    from explorer.core.ir.operation import Operation
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

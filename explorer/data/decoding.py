@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from explorer.core.errors import FileError
-from explorer.core.opened import opened
+from explorer.core.files.open_untrusted import opened
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.tensor import Tensor, tensor
-from explorer.core.types import Array
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.types.tensor_type import Array
 from explorer.data.decoding import MODES, decode
 
 if TYPE_CHECKING:

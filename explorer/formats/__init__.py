@@ -1,6 +1,6 @@
 """Files of models; the format is chosen by the file's ending."""
 
-from explorer.formats.opening import ENDINGS, open
+from explorer.formats.open_save import ENDINGS, open
 from explorer.formats.saving import save
 
 __all__ = ["ENDINGS", "open", "save"]

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.core.errors import FileError
-from explorer.formats import json, pnnx
+from explorer.formats import explorer_json, pnnx
 from explorer.net import Net, NetDefinition, OperatorDefinition
-from explorer.net.definition import WeightReference
-from explorer.net.weights import FileStorage
+from explorer.net.building.weights import FileStorage
+from explorer.net.definition.definition import WeightReference
 
 _PNNX = "pnnx"
 
@@ -31,7 +31,7 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
             fix=f"write to {given.stem}.{'pnnx.param' if net.definition.dialect == _PNNX else 'json'}",
         )
     if given.suffix == ".json":
-        json.save(_with_weights(net), given)
+        explorer_json.save(_with_weights(net), given)
         return
     if net.definition.dialect != _PNNX:
         raise FileError(

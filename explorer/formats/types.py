@@ -8,7 +8,7 @@ from typing import TypeVar
 from explorer.core.errors import UnknownNameError
 from explorer.formats.onnx.operators import TABLE as ONNX
 from explorer.formats.pnnx.operators import TABLE as PNNX
-from explorer.net.table import Builder, OperatorTable
+from explorer.net.operators.table import Builder, OperatorTable
 
 _Registered = TypeVar("_Registered", bound=Builder)
 _TABLES = {table.format: table for table in (PNNX, ONNX)}

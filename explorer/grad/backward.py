@@ -7,21 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.elements import is_floating
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr, Scope, one_line, scope
-from explorer.core.function import Call, Item
-from explorer.core.graph import reachable
 from explorer.core.hooks import hooks
+from explorer.core.ir.expr import Expr, Scope, one_line, scope
+from explorer.core.ir.function import Call, Item
+from explorer.core.ir.tensor import tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.pytree import flatten, unflatten
 from explorer.core.registry import public
-from explorer.core.structure import flatten, unflatten
-from explorer.core.tensor import tensor
-from explorer.core.types import TensorType, TupleType
-from explorer.grad.twin import twins
-from explorer.ops.arithmetic import add_n
+from explorer.core.types.custom_dtypes import is_floating
+from explorer.core.types.tensor_type import TensorType, TupleType
+from explorer.grad.gradient_scopes import twins
 from explorer.ops.base import cast, sum_to
-from explorer.ops.structured import Zero, full
-from explorer.record.uncollected import uncollected
+from explorer.ops.creation.constants import Zero, full
+from explorer.ops.elementwise.arithmetic import add_n
+from explorer.record.gc_pause import uncollected
 
 
 def backward(

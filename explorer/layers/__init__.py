@@ -3,25 +3,7 @@
 from typing import TYPE_CHECKING
 
 from explorer.core.policy import Minor, Policies, Policy, PolicyClass, Sub
-from explorer.layers.combine import Add, Dot, Interpolate, Multiply, NLLLoss, Permute, Softmax, Subtract
-from explorer.layers.composite import Composite, Feedback
-from explorer.layers.elementwise import (
-    Absolute,
-    Arccos,
-    Arccosh,
-    Arcsin,
-    Arcsinh,
-    Cos,
-    Elementwise,
-    Relu,
-    Sigmoid,
-    Sin,
-    Square,
-    Tan,
-    Tanh,
-)
-from explorer.layers.filler import Constant, Filler, Gaussian, Uniform, VarScale, VarScalePolicy
-from explorer.layers.general import (
+from explorer.layers.framework.any_object import (
     feed_backward,
     feed_forward,
     grad_collect,
@@ -30,12 +12,13 @@ from explorer.layers.general import (
     neutral_invariant,
     save_weights,
 )
-from explorer.layers.gru import GRUStep
-from explorer.layers.initializer import Initializer
-from explorer.layers.layer import Layer
-from explorer.layers.linear import Bias, Linear, SingleLayerPerceptron, Weight
-from explorer.layers.parameter import GradCollector, Parameter
-from explorer.layers.policies import (
+from explorer.layers.framework.composite import Composite, Feedback
+from explorer.layers.framework.fillers import Constant, Filler, Gaussian, Uniform, VarScale, VarScalePolicy
+from explorer.layers.framework.initializer import Initializer
+from explorer.layers.framework.layer import Layer
+from explorer.layers.framework.parameter_layers import ParamSource, ValueSource
+from explorer.layers.framework.parameters import GradCollector, Parameter
+from explorer.layers.framework.policy_classes import (
     DimensionPolicy,
     GradPolicy,
     GRUPolicy,
@@ -58,10 +41,27 @@ from explorer.layers.policies import (
     PUpdateIs,
     RecurrentPolicy,
 )
-from explorer.layers.port import Container, Ports
-from explorer.layers.recurrent import Recurrent
-from explorer.layers.source import ParamSource, ValueSource
-from explorer.layers.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.layers.framework.ports import Container, Ports
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.layers.library.binary_layers import Add, Dot, Interpolate, Multiply, NLLLoss, Permute, Softmax, Subtract
+from explorer.layers.library.elementwise_layers import (
+    Absolute,
+    Arccos,
+    Arccosh,
+    Arcsin,
+    Arcsinh,
+    Cos,
+    Elementwise,
+    Relu,
+    Sigmoid,
+    Sin,
+    Square,
+    Tan,
+    Tanh,
+)
+from explorer.layers.library.gru import GRUStep
+from explorer.layers.library.linear import Bias, Linear, SingleLayerPerceptron, Weight
+from explorer.layers.library.recurrent import Recurrent
 
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
 

@@ -56,7 +56,8 @@ LAYERS: dict[str, Entry] = {
     "SoftmaxLayer": "softmax",
     "FlattenLayer": "flatten",
     "ExpressionLayer, ExpressionParser, TokenNode, Token": Said(
-        "pnnx.Expression: explorer.formats.pnnx.expression reads it, and each of its operations is a node in a box"
+        "pnnx.Expression: explorer.formats.pnnx.expression_parser reads it, "
+        "and each of its operations is a node in a box"
     ),
     "InferStatus, StatusCode, ParseParameterAttrStatus": "ExplorerError",
 }

@@ -1,13 +1,13 @@
 """Programs by names: definitions as files hold them, and nets that are built, run and explored."""
 
 from explorer.net.buildable import NetState
-from explorer.net.context import OperatorContext
-from explorer.net.definition import NetDefinition, OperatorDefinition
-from explorer.net.findings import UnknownType
+from explorer.net.building.diagnostics import UnknownType
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.net import Net
-from explorer.net.operator import NetOperator
-from explorer.net.schema import OperatorSchema
-from explorer.net.table import OperatorTable
+from explorer.net.operator_handle import NetOperator
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.schema import OperatorSchema
+from explorer.net.operators.table import OperatorTable
 
 __all__ = [
     "Net",

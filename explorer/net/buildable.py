@@ -10,22 +10,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from explorer.core.adjusted import in_force
 from explorer.core.errors import OperandError, StateError
-from explorer.core.expr import Expr, surrounded
-from explorer.core.function import Parameter
 from explorer.core.hooks import hooks
+from explorer.core.ir.expr import Expr, surrounded
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.policy_operations import in_force
+from explorer.core.ir.tensor import tensor
 from explorer.core.progress import work
-from explorer.core.tensor import tensor
-from explorer.core.types import Shape, TensorType
-from explorer.net.assumed import Shapes, fitting, same_shapes, whole_shapes
-from explorer.net.builder import Build
-from explorer.net.definition import NetDefinition, graph_error
+from explorer.core.types.tensor_type import Shape, TensorType
+from explorer.net.building.builder import Build
+from explorer.net.building.diagnostics import UnknownType, unknown_types
+from explorer.net.building.example_shapes import Shapes, fitting, same_shapes, whole_shapes
+from explorer.net.building.inputs import as_array, is_shape, named_inputs
+from explorer.net.definition.definition import NetDefinition, graph_error
+from explorer.net.definition.shape_notes import check_inputs, noted_dtype
 from explorer.net.editable import EditableNet
-from explorer.net.findings import UnknownType, unknown_types
-from explorer.net.given import as_array, is_shape, named_inputs
-from explorer.net.shapes import check_inputs, noted_dtype
-from explorer.net.table import OperatorTable
+from explorer.net.operators.table import OperatorTable
 
 _logger = logging.getLogger("explorer.net")
 KEPT = 4

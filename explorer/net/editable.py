@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.net import edit
-from explorer.net.builder import NetBuilder
-from explorer.net.definition import BlobType, Dimension, NetDefinition
-from explorer.net.dialect import TABLE
-from explorer.net.parts import memory_dtype
-from explorer.net.table import OperatorTable
-from explorer.net.weights import NetWeights, joined
-from explorer.net.writing import Draft, Names, OperatorCall, Written, names_of, own_name_of, write
+from explorer.net.building.builder import NetBuilder
+from explorer.net.building.weights import NetWeights, joined
+from explorer.net.definition import edits
+from explorer.net.definition.definition import BlobType, Dimension, NetDefinition
+from explorer.net.definition.operator_definition import memory_dtype
+from explorer.net.operator_call import Draft, Names, OperatorCall, Written, names_of, own_name_of, write
+from explorer.net.operators.caffe2 import TABLE
+from explorer.net.operators.table import OperatorTable
 
 _FILES = (".param", ".bin", ".onnx", ".json")
 """endings of names that are files of models"""
@@ -124,13 +124,13 @@ class EditableNet:
         """Add an input; ``shape`` has None or a name for an unknown length. Gives its name."""
         definition = self.definition
         kind = BlobType(None if shape is None else tuple(shape), memory_dtype(np.dtype(dtype).name).name)
-        self._adopt(edit.changed(definition, inputs=[*definition.inputs, name], types={name: kind}), {})
+        self._adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: kind}), {})
         return name
 
     def output(self, *names: str) -> None:
         """Hand out these blobs too, as they are when the program ends."""
         definition = self.definition
-        self._adopt(edit.changed(definition, outputs=[*definition.outputs, *names]), {})
+        self._adopt(edits.changed(definition, outputs=[*definition.outputs, *names]), {})
 
     def set_inputs(self, names: Sequence[str]) -> None:
         """Take these blobs from outside, in this order, and no others; they are inputs already."""
@@ -139,11 +139,11 @@ class EditableNet:
                 raise UnknownNameError(
                     name, kind="input of the net", known=self.definition.inputs, fix=f"net.input({name!r}, shape)"
                 )
-        self._adopt(edit.changed(self.definition, inputs=names), {})
+        self._adopt(edits.changed(self.definition, inputs=names), {})
 
     def set_outputs(self, names: Sequence[str]) -> None:
         """Hand out these blobs, in this order, and no others."""
-        self._adopt(edit.changed(self.definition, outputs=names_of(names, "outputs")), {})
+        self._adopt(edits.changed(self.definition, outputs=names_of(names, "outputs")), {})
 
     def add(
         self,
@@ -170,8 +170,8 @@ class EditableNet:
             self._draft = draft
         else:
             definition = self.definition
-            place = edit.position(definition, before, after)
-            self._adopt(edit.insert(definition, written.operator, place, self._with(written)), {})
+            place = edits.position(definition, before, after)
+            self._adopt(edits.insert(definition, written.operator, place, self._with(written)), {})
         return _alone(written.operator.outputs)
 
     def _write(
@@ -221,12 +221,12 @@ class EditableNet:
         definition = self.definition
         reads = (definition.blob(blob).blob, *names_of(others, "others"))
         written = self._write(Draft(definition), type, reads, output, name, weights, doc, arguments)
-        self._adopt(edit.splice(definition, written.operator, blob, readers, self._with(written)), {})
+        self._adopt(edits.splice(definition, written.operator, blob, readers, self._with(written)), {})
         return written.operator.outputs[0]
 
     def remove(self, operator: str, *, instead: Mapping[str, str] | None = None) -> None:
         """Take an operator out; ``instead`` says what is read in place of its outputs, where they are read."""
-        self._adopt(edit.remove(self.definition, operator, instead), {})
+        self._adopt(edits.remove(self.definition, operator, instead), {})
 
     def replace(
         self, operator: str, type: str, *, weights: Mapping[str, Any] | None = None, doc: str = "", **arguments: Any
@@ -246,24 +246,24 @@ class EditableNet:
             doc,
         )
         made = replace(written.operator, boxes=old.boxes)
-        self._adopt(edit.put(definition, made, self._with(written)), {})
+        self._adopt(edits.put(definition, made, self._with(written)), {})
 
     def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
         """Let the readers of a blob (None: all, and the net's outputs) read another one."""
-        self._adopt(edit.rewire(self.definition, blob, to, readers), {})
+        self._adopt(edits.rewire(self.definition, blob, to, readers), {})
 
     def rename(self, operator: str, name: str) -> None:
         """Give an operator another name."""
-        self._adopt(edit.rename_operator(self.definition, operator, name), {name: operator})
+        self._adopt(edits.rename_operator(self.definition, operator, name), {name: operator})
 
     def rename_blob(self, blob: str, name: str) -> None:
         """Give a blob another name."""
-        self._adopt(edit.rename_blob(self.definition, blob, name), {})
+        self._adopt(edits.rename_blob(self.definition, blob, name), {})
 
     def prune(self) -> list[str]:
         """Take all operators out whose values no output needs; gives their names."""
         before = self.definition
-        after = edit.prune(before)
+        after = edits.prune(before)
         kept = {operator.name for operator in after.operators}
         self._adopt(after, {})
         return [operator.name for operator in before.operators if operator.name not in kept]

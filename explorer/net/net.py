@@ -7,33 +7,33 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.core.adjusted import in_force
-from explorer.core.budget import claim_memory
 from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
-from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.policy_operations import in_force
+from explorer.core.memory_budget import claim_memory
 from explorer.core.progress import work
-from explorer.core.types import TensorType
-from explorer.net.assumed import assumptions, whole_shapes
+from explorer.core.types.tensor_type import TensorType
 from explorer.net.buildable import BuildableNet, keep
-from explorer.net.builder import Build
-from explorer.net.cut import cut
-from explorer.net.definition import BlobDefinition, NetDefinition
-from explorer.net.findings import ends, find, nodes_of
-from explorer.net.given import as_array, is_shape, named_inputs
-from explorer.net.operator import NetOperator
+from explorer.net.building.builder import Build
+from explorer.net.building.diagnostics import ends, find, nodes_of
+from explorer.net.building.example_shapes import assumptions, whole_shapes
+from explorer.net.building.inputs import as_array, is_shape, named_inputs
+from explorer.net.definition.definition import BlobDefinition, NetDefinition
+from explorer.net.definition.shape_notes import check_inputs, shape_text
+from explorer.net.definition.subgraph import cut
+from explorer.net.operator_handle import NetOperator
+from explorer.net.operators.table import OperatorTable
 from explorer.net.run_log import run_log
-from explorer.net.shapes import check_inputs, shape_text
-from explorer.net.table import OperatorTable
 from explorer.plan.planner import Options, Planned, plan
-from explorer.plan.rule import Link
+from explorer.plan.rewrite.rule import Link
 from explorer.record import Recording
-from explorer.record.forking import renew_in_children
-from explorer.record.uncollected import uncollected
-from explorer.record.visible import visible
+from explorer.record.escape import visible
+from explorer.record.fork_locks import renew_in_children
+from explorer.record.gc_pause import uncollected
 from explorer.run.evalplan import EvalPlan
-from explorer.run.executors import EXECUTORS
-from explorer.run.program import Program
+from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.program import Program
 
 
 class Net(BuildableNet):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from time import perf_counter_ns
 
-from explorer.core.elements import dtype_name
-from explorer.core.expr import Expr, Scope
-from explorer.core.types import AnyType, TupleType
-from explorer.net.builder import NetBuilder
-from explorer.run.program import Program
+from explorer.core.ir.expr import Expr, Scope
+from explorer.core.types.custom_dtypes import dtype_name
+from explorer.core.types.tensor_type import AnyType, TupleType
+from explorer.net.building.builder import NetBuilder
+from explorer.run.execution.program import Program
 
 _logger = logging.getLogger("explorer.net")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.budget import claim_steps
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
-from explorer.core.operation import as_operands
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
-from explorer.core.types import whole
-from explorer.ops.joining import concatenate
-from explorer.ops.parts import part_of
-from explorer.ops.reduce import max
+from explorer.core.types.tensor_type import whole
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.reduction.reduce import max
 
 
 @public

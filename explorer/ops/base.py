@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
-from explorer.core.operation import Operation, as_operands
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.registry import function
-from explorer.core.types import AnyType, Array, Shape, TensorType, broadcast_shapes
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
 
 EXPENSIVE = 10
 """flops that one transcendental function counts for"""

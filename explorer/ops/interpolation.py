@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.example import Example, real
-from explorer.core.expr import Expr
-from explorer.core.types import Array
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Elementwise
 
 

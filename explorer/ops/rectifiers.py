@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
-from explorer.core.operation import as_operands
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
 from explorer.core.registry import public
-from explorer.core.types import normalize_axis
-from explorer.ops.activation import clip
-from explorer.ops.arithmetic import where
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.ops.base import reshape
-from explorer.ops.elementwise import absolute, expm1, sigmoid, softplus, tanh
-from explorer.ops.parts import part_of
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.unary import absolute, expm1, sigmoid, softplus, tanh
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.nn.activation import clip
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 

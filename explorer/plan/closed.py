@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.core.expr import Expr, surrounded
-from explorer.core.function import Body, Parameter
-from explorer.core.graph import rebuild
+from explorer.core.ir.expr import Expr, surrounded
+from explorer.core.ir.function import Body, Parameter
+from explorer.core.ir.traversal import rebuild
 
 
 def alone(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from explorer.core.errors import OperandError
+from explorer.plan.graph.pass_base import KINDS, Again, Pass
 from explorer.plan.passes import (
     Algorithms,
     Buffers,
@@ -20,7 +21,6 @@ from explorer.plan.passes import (
     Recall,
     Simplify,
 )
-from explorer.plan.passes.base import KINDS, Again, Pass
 
 Step: TypeAlias = Pass | Again
 

@@ -8,23 +8,23 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-import explorer.plan.links  # noqa: F401  # makes the chain of links
-from explorer.core.adjusted import under
-from explorer.core.arguments import check_name, check_type
+import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of links
+from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.expr import Expr
-from explorer.core.function import Body, Call
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body, Call
+from explorer.core.ir.policy_operations import under
 from explorer.core.progress import Progress, follower
-from explorer.core.stack import one_deeper
+from explorer.core.recursion_limit import one_deeper
 from explorer.plan.closed import alone
-from explorer.plan.cost import REFERENCE, Prices
-from explorer.plan.graph import Graph
+from explorer.plan.graph.cost_model import REFERENCE, Prices
+from explorer.plan.graph.pass_base import Again, Pass
+from explorer.plan.graph.plan_graph import Graph
 from explorer.plan.passes import Group, Open, Order, Recall
-from explorer.plan.passes.base import Again, Pass
-from explorer.plan.passes.order import RULES
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
-from explorer.plan.rule import Link
-from explorer.plan.schedule import Schedule
+from explorer.plan.rewrite.rule import Link
+from explorer.plan.schedule.order import RULES
+from explorer.plan.schedule.schedule import Schedule
 
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 """names of the passes that can be left out or set"""

@@ -1,8 +1,8 @@
 """What happened, as plain data: needs neither NumPy nor the engine, and is all that a view ever sees."""
 
 from explorer.record.codec import SCHEMA, from_json, json_schema, loads, to_json
-from explorer.record.layer import Feedback, Gradient, Layer, Policy, Port
-from explorer.record.reason import NodeFact, Template, render
+from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port
+from explorer.record.reasons import NodeFact, Template, render
 from explorer.record.recording import Recording
 from explorer.record.rows import (
     Body,

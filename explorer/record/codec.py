@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
-from explorer.record.check import check
-from explorer.record.decode import decode, hints, spoken
+from explorer.record.decoder import decode, hints, spoken
 from explorer.record.recording import Recording
 from explorer.record.upgrade import upgrade_1
+from explorer.record.validate import check
 
 SCHEMA = 2
 """The number of the JSON form; it grows when a field changes its meaning."""

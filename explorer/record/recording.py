@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from explorer.record.layer import Gradient, Layer, Port
+from explorer.record.layer_rows import Gradient, Layer, Port
 from explorer.record.provenance import Provenance, provenance
-from explorer.record.reason import render
+from explorer.record.reasons import render
 from explorer.record.rows import (
     Body,
     Decision,

@@ -1,6 +1,6 @@
 """Plans at work: registering, running, recording."""
 
-from explorer.run.default import default_plan, eval_register, evaluate
+from explorer.run.default_plan import default_plan, eval_register, evaluate
 from explorer.run.evalplan import EvalPlan
 from explorer.run.handle import Handle
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from explorer.plan.cost import Prices
+from explorer.plan.graph.cost_model import Prices
 
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512

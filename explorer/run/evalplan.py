@@ -6,30 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from explorer.blas import CHOSEN
-from explorer.core.arguments import check_name, check_type
-from explorer.core.device import Device, check_device, cpu
+from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
-from explorer.core.expr import Expr
 from explorer.core.hooks import hooks
+from explorer.core.ir.expr import Expr
 from explorer.core.progress import work
-from explorer.core.types import Array
+from explorer.core.types.device import Device, check_device, cpu
+from explorer.core.types.tensor_type import Array
 from explorer.plan.passes import Recall
 from explorer.plan.pipeline import PIPELINE, pass_names
 from explorer.plan.planner import Options, Planned, plan
 from explorer.record import Decision, Recording, Summary
-from explorer.record.uncollected import uncollected
-from explorer.run import recorder, stages
-from explorer.run.cache import Held, Structure, cache, structure
+from explorer.record.gc_pause import uncollected
 from explorer.run.calibrate import measured
-from explorer.run.executors import EXECUTORS
+from explorer.run.diagnosis.reproducer import reproducer
+from explorer.run.diagnosis.what_if import WhatIf, what_if
+from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.program import Program
+from explorer.run.execution.value_capture import Watch
 from explorer.run.handle import Handle
-from explorer.run.program import Program
-from explorer.run.reproducer import reproducer
-from explorer.run.results import recall, remember
-from explorer.run.sealing import sealed
-from explorer.run.timing import Timing
-from explorer.run.watch import Watch
-from explorer.run.what_if import WhatIf, what_if
+from explorer.run.plan_cache import Held, Structure, cache, structure
+from explorer.run.recording import recorder, stage_rows
+from explorer.run.result_cache import recall, remember
+from explorer.run.runtime.sealed_arrays import sealed
+from explorer.run.runtime.timing import Timing
 
 COSTS = ("reference", "measured")
 RECORDS = ("times", "values", "off")
@@ -264,7 +264,7 @@ class EvalPlan:
         if self._recording is None:
             run = None
             if self._timing is not None and self.record != "off":
-                run = stages.measured(planned, self.executor, self._timing)
+                run = stage_rows.measured(planned, self.executor, self._timing)
             options: dict[str, Any] = {
                 "without": list(self.options.without),
                 "record": self.record,

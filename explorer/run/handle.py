@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from explorer.core.device import cpu
 from explorer.core.errors import StateError
-from explorer.core.expr import Expr
-from explorer.core.types import Array
+from explorer.core.ir.expr import Expr
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array
 
 
 class Handle:

@@ -12,8 +12,8 @@ from array import array as packed
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from explorer.core.tensor import STORED
-from explorer.run.cache import Leaves
+from explorer.core.ir.tensor import STORED
+from explorer.run.plan_cache import Leaves
 
 Number: TypeAlias = tuple[int, int]
 NO_TENSOR = -1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from explorer.record import Recording
-from explorer.record.reason import micros_text
-from explorer.view.lines import TYPE, fit, short_type
+from explorer.record.reasons import micros_text
+from explorer.view.model.labels import TYPE, fit, short_type
 
 
 def batch_lines(recording: Recording, decisions: Sequence[int]) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from explorer.record import Recording
-from explorer.record.uncollected import uncollected
-from explorer.view.layout import Layouts
-from explorer.view.model import Model, build_model
+from explorer.record.gc_pause import uncollected
+from explorer.view.layout.box_layout import Layouts
+from explorer.view.model.model import Model, build_model
 
 
 @dataclass(frozen=True, slots=True)

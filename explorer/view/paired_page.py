@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from explorer.record.comparison import Comparison
-from explorer.view.comparison_html import html as pictures
+from explorer.record.compare.comparison import Comparison
+from explorer.view.base.markup import Markup
+from explorer.view.compare.comparison_html import html as pictures
+from explorer.view.compare.pair_payload import paired
 from explorer.view.drawing import draw
-from explorer.view.html import page
-from explorer.view.markup import Markup
-from explorer.view.paired import paired
-from explorer.view.payload import payload
+from explorer.view.export.html_page import page
+from explorer.view.payload.payload import payload
 
 _START = """
 const given = JSON.parse(document.getElementById("explorer-data").textContent);

@@ -6,9 +6,9 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from explorer.record import Recording
-from explorer.view.boxes import Paths, Tree
-from explorer.view.lines import PORT, fit
-from explorer.view.slots import Slots, source
+from explorer.view.model.labels import PORT, fit
+from explorer.view.tree.box_tree import Paths, Tree
+from explorer.view.tree.slots import Slots, source
 
 PortNames: TypeAlias = dict[tuple[int, int, int], tuple[str, str]]
 """(box, from item, to item) of an edge's segment → the ports at its beginning and its end, "" where there is none"""

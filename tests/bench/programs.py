@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import explorer as ex
-from explorer.run.cache import cache as plans
+from explorer.run.plan_cache import cache as plans
 
 Vector: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
 Tree: TypeAlias = "int | tuple[Tree, Tree]"

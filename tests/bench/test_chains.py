@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.run.executors import run_simple
-from explorer.run.program import Program
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
 from tests.bench.contest import contest, table
 from tests.bench.programs import chain, one_thread
 

@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 
 import explorer as ex
 from explorer.plan import Options, plan
-from explorer.run.executors import EXECUTORS
-from explorer.run.program import Program
+from explorer.run.execution.executors import EXECUTORS
+from explorer.run.execution.program import Program
 from tests.bench.contest import samples, table
 
 pytestmark = [pytest.mark.bench]

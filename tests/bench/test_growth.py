@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.formats.pnnx.param import parse
+from explorer.formats.pnnx.param_reader import parse
 from explorer.plan import plan
-from explorer.view.html import html
+from explorer.view.export.html_page import html
 from tests.bench.contest import table
 from tests.support.large import flat
 

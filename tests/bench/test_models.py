@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.plan.graph import result_bytes
-from explorer.plan.schedule import Kernel
-from explorer.run.executors import run_simple
-from explorer.run.program import Program
-from explorer.run.timing import Timing
+from explorer.plan.graph.plan_graph import result_bytes
+from explorer.plan.schedule.schedule import Kernel
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from explorer.run.runtime.timing import Timing
 from tests.bench.contest import PAUSE, samples, table
 from tests.bench.models import ENCODER, MOBILENET_V2, RESNET18, RESNET18_8, Model
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import explorer as ex
-from explorer.view.html import html
+from explorer.view.export.html_page import html
 from tests.bench.contest import table
 from tests.browser.conftest import browser, lab, notebook, open_page  # noqa: F401
 from tests.support.large import flat, planned

@@ -20,7 +20,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from explorer.record import Recording
-from explorer.view.html import html
+from explorer.view.export.html_page import html
 from tests.browser.notebook import Lab, Notebook
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from explorer.record import NodeFact
-from explorer.record.visible import visible
-from explorer.view.bundle import script
-from explorer.view.compose import compose
-from explorer.view.html import html
-from explorer.view.layout import Layouts
-from explorer.view.model import build_model
-from explorer.view.payload import layout_json, payload
+from explorer.record.escape import visible
+from explorer.view.export.html_page import html
+from explorer.view.layout.box_layout import Layouts
+from explorer.view.layout.compose import compose
+from explorer.view.model.model import build_model
+from explorer.view.payload.bundle import script
+from explorer.view.payload.payload import layout_json, payload
 from tests.browser.player import node, press
 from tests.view import sample
 

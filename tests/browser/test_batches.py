@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.record import Decision, Group, Stage
-from explorer.record.reason import bytes_text, micros_text
+from explorer.record.reasons import bytes_text, micros_text
 from tests.browser.player import decided, press
 from tests.support.loops import recorded
 from tests.view import sample

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.browser
 
 SHOW = """
-from explorer.view.widget import GraphView
+from explorer.view.widget.widget import GraphView
 from tests.view import sample
 view = GraphView(sample.mlp())
 view

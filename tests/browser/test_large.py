@@ -6,16 +6,16 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from explorer.view.bundle import script
 from explorer.view.drawing import draw
-from explorer.view.payload import answer, payload
+from explorer.view.payload.bundle import script
+from explorer.view.payload.payload import answer, payload
 from tests.browser.player import press
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
 
 SHOW = """
-from explorer.view.widget import GraphView
+from explorer.view.widget.widget import GraphView
 from tests.view import sample
 view = GraphView(sample.dag(6000))
 view

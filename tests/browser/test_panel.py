@@ -9,13 +9,13 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Stage
-from explorer.record.reason import render
-from explorer.view.compose import compose
-from explorer.view.frames import frames
-from explorer.view.html import html
-from explorer.view.layout import Layouts
-from explorer.view.model import build_model
-from explorer.view.state import state_at
+from explorer.record.reasons import render
+from explorer.view.export.html_page import html
+from explorer.view.layout.box_layout import Layouts
+from explorer.view.layout.compose import compose
+from explorer.view.model.model import build_model
+from explorer.view.picture.kernel_outlines import frames
+from explorer.view.picture.state import state_at
 from tests.browser.player import box, node, press
 from tests.view import sample
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from explorer.view.html import html
-from explorer.view.svg import svg
+from explorer.view.export.html_page import html
+from explorer.view.picture.svg import svg
 from tests.view import sample
 
 pytestmark = pytest.mark.browser

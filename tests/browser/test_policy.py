@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from explorer.view.html import html
+from explorer.view.export.html_page import html
 from tests.view import sample
 
 pytestmark = pytest.mark.browser

@@ -1,4 +1,4 @@
-"""The sentences of the front end are those of record/reason.py, nouns included."""
+"""The sentences of the front end are those of record/reasons.py, nouns included."""
 
 import base64
 from pathlib import Path
@@ -25,7 +25,7 @@ SENTENCES = [
 
 @pytest.mark.spec("V-2")
 def test_both_languages_count_alike(browser):
-    script = (Path(explorer.view.__file__).parent / "static" / "reason.js").read_bytes()
+    script = (Path(explorer.view.__file__).parent / "static" / "data" / "reasons.js").read_bytes()
     page = browser.new_page()
     said = page.evaluate(
         """async ([url, sentences]) => {

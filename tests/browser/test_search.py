@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from explorer.view.html import html
+from explorer.view.export.html_page import html
 from tests.browser.player import box, node, press
 from tests.view import sample
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 import explorer as ex
-from explorer.view.compared import Compared
+from explorer.view.compare.comparison_view import Compared
 from explorer.view.paired_page import html
 from tests.browser.player import box, decided, node, press
 from tests.golden.programs import recorded

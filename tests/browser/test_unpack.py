@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import explorer.view
-from explorer.view.pack import LONG, pack, unpack
-from explorer.view.payload import payload
+from explorer.view.payload.columns import LONG, pack, unpack
+from explorer.view.payload.payload import payload
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.mark.parametrize("make", [sample.transformer, lambda: sample.dag(300), lambda: sample.chain(300)])
 def test_both_languages_unpack_alike(browser, make):
-    script = (Path(explorer.view.__file__).parent / "static" / "unpack.js").read_bytes()
+    script = (Path(explorer.view.__file__).parent / "static" / "data" / "unpack.js").read_bytes()
     whole = {**payload(make()), "names": pack({"=runs": "1", "==": [], "__proto__": {"=rows": [[1]]}})}
     woven = [[10 * turn, 7, 10 * turn + 1][place] for turn in range(200) for place in range(3)] + [5, 5]
     whole |= {"woven": pack(woven), "times": pack([turn * 1.003 for turn in range(0, 3000, 7)])}

@@ -14,7 +14,7 @@ import pytest
 
 from explorer.cli import main
 from explorer.core import interrupts
-from explorer.core.replacing import scratch_files, write_file
+from explorer.core.files.atomic_write import scratch_files, write_file
 
 MODEL = str(Path(__file__).parents[2] / "assets" / "models" / "resnet18.pnnx.param")
 IMPORTED = "explorer.core.interrupts"
@@ -23,7 +23,7 @@ SOAK = int(os.environ.get("EXPLORER_SOAK_INTERRUPTS", "40"))
 _ENDLESS = """
 import sys
 import explorer.core.interrupts
-import explorer.cli.show as show
+import explorer.cli.commands.show as show
 work = show.execute
 def again(options):
     while True:
@@ -140,7 +140,7 @@ def test_what_an_interrupt_broke_is_no_error(
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        monkeypatch.setattr("explorer.cli.check.execute", work)
+        monkeypatch.setattr("explorer.cli.commands.check.execute", work)
         assert main(["check", MODEL]) == 130
     finally:
         signal.signal(signal.SIGINT, before)

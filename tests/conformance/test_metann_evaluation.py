@@ -14,8 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.types import Array
-from explorer.ops.elementwise import Exp, Log
+from explorer.core.types.tensor_type import Array
+from explorer.ops.elementwise.unary import Exp, Log
 
 X = np.array([[0.5, -1.0, 2.0], [0.0, 3.0, -0.25]])
 LARGE = (1e4, -1e4, 0.0, 3.0)

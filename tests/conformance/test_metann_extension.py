@@ -129,7 +129,7 @@ def test_combinations_are_asked_in_their_order_and_replaced_by_name(cell: dict[s
 @pytest.mark.spec("M-O4")
 def test_a_combination_has_the_attributes_of_the_operation_that_it_extends(cell: dict[str, Any]) -> None:
     """Attributes are handed on by name: a sum of truth values' opposite, say; another attribute is refused at once."""
-    from explorer.ops.movement import Cast
+    from explorer.ops.manipulation.reshape import Cast
 
     class CastOfComplex(ex.Operation, extends=Cast):
         """Complex numbers to real ones: their absolute value."""

@@ -13,7 +13,7 @@ import pytest
 
 import explorer as ex
 from explorer import layers
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 from tests.support.refusals import refused
 
 RANDOM = np.random.default_rng(1)

@@ -11,11 +11,11 @@ import pytest
 
 import explorer as ex
 from explorer import layers
-from explorer.core.adjusted import Adjustable, Adjusted
-from explorer.core.function import Call, Parameter
-from explorer.core.graph import reachable
+from explorer.core.ir.function import Call, Parameter
+from explorer.core.ir.policy_operations import Adjustable, Adjusted
+from explorer.core.ir.traversal import reachable
 from explorer.plan.planner import plan as planned
-from explorer.run.cache import structure
+from explorer.run.plan_cache import structure
 from tests.support.refusals import refused
 
 BY_PRODUCT, WIDE = ex.PAccumulateByProduct, ex.PAccumulateIn("float64")

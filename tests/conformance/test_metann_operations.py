@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 from tests.support.refusals import refused
 
 RANDOM = np.random.default_rng(0)
@@ -86,7 +86,7 @@ def test_gradients_of_sigmoid_and_tanh_read_the_output_and_the_others_the_input(
 
 
 def reads(node: ex.Expr, wanted: ex.Expr) -> bool:
-    from explorer.core.graph import reachable
+    from explorer.core.ir.traversal import reachable
 
     return any(each is wanted for each in reachable([node]))
 

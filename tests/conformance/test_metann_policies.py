@@ -12,8 +12,8 @@ import pytest
 
 import explorer as ex
 from explorer import layers
-from explorer.core.function import Call
-from explorer.core.graph import reachable
+from explorer.core.ir.function import Call
+from explorer.core.ir.traversal import reachable
 from explorer.layers import (
     GradPolicy,
     InConnect,

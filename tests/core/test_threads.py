@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.types import TensorType
-from explorer.ops.structured import Full
+from explorer.core.types.tensor_type import TensorType
+from explorer.ops.creation.constants import Full
 
 THREADS = 8
 
@@ -51,7 +51,7 @@ def test_equal_types_are_one_object_to_all_threads(monkeypatch: pytest.MonkeyPat
         made.wait(timeout=10)
         return int(np.prod(sizes))
 
-    monkeypatch.setattr("explorer.core.types.math", SimpleNamespace(prod=product))
+    monkeypatch.setattr("explorer.core.types.tensor_type.math", SimpleNamespace(prod=product))
     kinds = together(lambda: TensorType((7, 1009), np.int16))
     assert all(kind is kinds[0] for kind in kinds)
 

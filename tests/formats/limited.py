@@ -90,8 +90,5 @@ def _forked(path: str) -> str:
 
 
 if __name__ == "__main__":
-    import explorer.formats.onnx.model
-    import explorer.formats.onnx.operators  # noqa: F401  # once, not in each process
-
     for argument in sys.argv[1:]:
         print(_forked(argument), flush=True)

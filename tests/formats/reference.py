@@ -12,11 +12,11 @@ import pytest
 
 from assets import seeded
 from explorer.net import Net
-from explorer.net.definition import NetDefinition
-from explorer.net.table import OperatorTable
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.operators.table import OperatorTable
 from explorer.plan import plan
-from explorer.run.executors import run_simple
-from explorer.run.program import Program
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
 
 Array = np.ndarray[Any, Any]
 CLOSE = 1e-4

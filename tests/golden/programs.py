@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.core.expr import surrounded
-from explorer.core.origin import Place
+from explorer.core.ir.expr import surrounded
+from explorer.core.ir.source_location import Place
 from explorer.plan.passes import Open
 
 

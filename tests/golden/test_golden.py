@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from explorer.record import from_json, json_schema, to_json
-from explorer.view.text import text
+from explorer.view.export.text import text
 from tests.golden.programs import PROGRAMS, recorded
 from tests.golden.rows import PROSE, as_text
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.graph import reachable
-from explorer.ops.structured import Zero
+from explorer.core.ir.traversal import reachable
+from explorer.ops.creation.constants import Zero
 from tests.support.refusals import refused
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from explorer.core import registry
-from explorer.core.example import Example, Real
-from explorer.core.operation import Operation
-from explorer.core.types import Array, TensorType
+from explorer.core.ir.examples import Example, Real
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import Array, TensorType
 
 FAMILIES = "explorer."
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.core.function import Call, Item, Parameter
-from explorer.core.types import TupleType
+from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.types.tensor_type import TupleType
 from explorer.plan import Planned
-from explorer.plan.graph import result_bytes
-from explorer.plan.schedule import Kernel
-from explorer.plan.story import Choice
+from explorer.plan.graph.decisions import Choice
+from explorer.plan.graph.plan_graph import result_bytes
+from explorer.plan.schedule.schedule import Kernel
 from tests.support.interpreter import reference
 
 
@@ -383,10 +383,10 @@ CLAIMS: dict[tuple[str, str], Callable[[Claim], None]] = {
 """(pass, code) → what it claims"""
 
 ELSEWHERE = {
-    ("recall", "recalled"): "rests on what earlier plans have evaluated: tests/run/test_recall.py",
-    ("layout", "channels_last"): "the order of a result in memory: tests/run/test_kernels.py",
+    ("recall", "recalled"): "rests on what earlier plans have evaluated: tests/run/test_result_cache.py",
+    ("layout", "channels_last"): "the order of a result in memory: tests/run/kernels/test_runners.py",
     ("layout", "asked_for"): "the same",
-    ("algorithms", "tiles"): "products of transformed tiles: tests/plan/test_algorithms.py",
+    ("algorithms", "tiles"): "products of transformed tiles: tests/plan/passes/test_algorithms.py",
     ("algorithms", "windows"): "the same",
     ("algorithms", "few_channels"): "the same",
     ("algorithms", "few_tiles"): "the same",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 from tests.laws.cases import Case
 
 STEP = 1e-5

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.core.types import Array, TensorType
+from explorer.core.types.tensor_type import Array, TensorType
 from tests.laws.cases import Case, floating
 from tests.laws.differences import STEP, differences, weights_of
 

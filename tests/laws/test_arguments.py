@@ -12,10 +12,10 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.adjusted import Adjusted
-from explorer.core.arguments import PLAIN
+from explorer.core.argument_checks import PLAIN
 from explorer.core.errors import ExplorerError, OperandError
-from explorer.core.graph import reachable
+from explorer.core.ir.policy_operations import Adjusted
+from explorer.core.ir.traversal import reachable
 
 RANDOM = np.random.default_rng(0)
 

@@ -33,7 +33,7 @@ def test_batching_twice_equals_a_loop_in_a_loop(case: Case) -> None:
     def row(*operands: ex.Expr) -> ex.Expr:
         return case.operation.batch(2, batched, *operands)
 
-    from explorer.plan.batching import batch_call
+    from explorer.plan.batching.vectorize import batch_call
 
     drawn = [[case.arrays(seed=10 * i + j) for j in range(2)] for i in range(3)]
     operands = [np.stack([np.stack([cell[place] for cell in line]) for line in drawn]) for place in range(count)]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from explorer.core.operation import Operation
-from explorer.core.types import Array, TensorType
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import Array, TensorType
 from tests.laws.cases import Case, every_case, floating, operations, parameters
 
 CASES = [case for case in every_case() if case.example.operands]

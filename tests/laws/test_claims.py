@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.core.function import Parameter
+from explorer.core.ir.function import Parameter
 from explorer.plan import Planned
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
@@ -154,6 +154,6 @@ def test_every_code_of_a_pass_has_a_check() -> None:
     known = {code for _, code in (*CLAIMS, *ELSEWHERE)}
     found = set(codes())
     assert len(found) > 30
-    of_links = {"simplify", "ungrouped", "folding"}
+    of_links = {"simplify", "unbatched", "constant_folding"}
     assert not [(file, code) for file, code in found if code not in known and file not in of_links]
     assert all(reason for reason in ELSEWHERE.values())

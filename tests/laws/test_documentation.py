@@ -23,7 +23,7 @@ def modules() -> list[ModuleType]:
     for package in PACKAGES:
         root = importlib.import_module(f"explorer.{package}")
         found += [
-            importlib.import_module(f"{root.__name__}.{info.name}") for info in pkgutil.iter_modules(root.__path__)
+            importlib.import_module(f"{root.__name__}.{info.name}") for info in pkgutil.walk_packages(root.__path__)
         ]
     return found
 

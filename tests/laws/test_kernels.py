@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.function import Call, Parameter
-from explorer.core.operation import Operation
-from explorer.core.tensor import Stored
-from explorer.core.types import TensorType
+from explorer.core.ir.function import Call, Parameter
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.tensor import Stored
+from explorer.core.types.tensor_type import TensorType
 from tests.laws.cases import Case, every_case, operations, parameters
 from tests.laws.properties import equal, garbage_does_not_matter, inferred_type_is_the_kernels, run
 from tests.support.refusals import refused

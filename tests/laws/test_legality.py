@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.core.example import Integers
-from explorer.core.function import Parameter
-from explorer.core.tensor import Stored
-from explorer.core.types import TensorType, TupleType
+from explorer.core.ir.examples import Integers
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.tensor import Stored
+from explorer.core.types.tensor_type import TensorType, TupleType
 from tests.laws.cases import Case, every_case, parameters
 
 CASES = [case for case in every_case() if not isinstance(case.operation, (Parameter, Stored))]

@@ -11,8 +11,8 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.plan.links.identity import NothingToDo
-from tests.plan.links.asking import applied, simplified
+from explorer.plan.rewrite.rules.identities import NothingToDo
+from tests.plan.rewrite.rules.asking import applied, simplified
 
 X = ex.tensor(np.array([[-7.5, 8.0, -0.0], [math.inf, math.nan, 2.5]]))
 """what rounding, a sign or an order would change"""

@@ -12,9 +12,9 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
+from explorer.core.array_api.numpy_functions import DESCRIBED, FUNCTIONS, REDUCTIONS, REFUSED, UFUNCS
 from explorer.core.errors import ExplorerError
-from explorer.core.numpy_names import DESCRIBED, FUNCTIONS, REDUCTIONS, REFUSED, UFUNCS
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 
 DTYPES = ("bool", "int8", "uint8", "int32", "int64", "uint64", "float16", "float32", "float64", "complex128")
 SHAPES = ((), (3,), (2, 3), (0, 3))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.core.function import Call, Item
+from explorer.core.ir.function import Call, Item
 from explorer.plan.passes import Open
 from tests.golden.programs import PROGRAMS
 from tests.support.programs import prepared, programs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 from tests.laws.cases import Case, every_case, parameters
 
 CASES = [case for case in every_case() if case.operation.rows is not None]

@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import array_shapes, mutually_broadcastable_shapes
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.example import Example, Integers, Real, integers, real
-from explorer.core.operation import Operation
-from explorer.core.types import Array
+from explorer.core.ir.examples import Example, Integers, Real, integers, real
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Ufunc
 from tests.laws.cases import Case, every_case, floating, operations, parameters
 from tests.laws.differences import differences

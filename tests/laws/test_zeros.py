@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 
 SPECIAL = np.array([-0.0, 0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 2.5, -1e-320])
 COMPLEX = np.array([complex(a, b) for a, b in itertools.product((-0.0, 0.0, 1.5, np.inf, np.nan), repeat=2)])

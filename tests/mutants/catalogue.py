@@ -13,12 +13,12 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "data": ("tests/data", "tests/conformance"),
     "grad": ("tests/grad", "tests/laws/test_gradients.py", "tests/conformance"),
     "plan": ("tests/plan", "tests/golden", "tests/laws", "tests/run"),
-    "run": ("tests/run", "tests/golden", "tests/plan/test_buffers.py", "tests/plan/test_values.py"),
-    "net": ("tests/net", "tests/formats/json", "tests/formats/pnnx", "tests/test_cli.py"),
+    "run": ("tests/run", "tests/golden", "tests/plan/memory/test_buffers.py", "tests/plan/test_values.py"),
+    "net": ("tests/net", "tests/formats/json", "tests/formats/pnnx", "tests/cli/test_main.py"),
     "formats": ("tests/formats", "tests/net"),
     "layers": ("tests/layers", "tests/conformance"),
-    "record": ("tests/record", "tests/golden", "tests/view", "tests/test_cli.py"),
-    "cli": ("tests/cli", "tests/test_cli.py"),
+    "record": ("tests/record", "tests/golden", "tests/view", "tests/cli/test_main.py"),
+    "cli": ("tests/cli", "tests/cli/test_main.py"),
     "view": ("tests/view",),
 }
 """package → the tests that stand nearest to it"""

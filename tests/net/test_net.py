@@ -14,7 +14,7 @@ import pytest
 import explorer as ex
 from explorer.net import Net, NetState
 from explorer.net.buildable import KEPT
-from explorer.net.opaque import Opaque
+from explorer.net.building.unsupported import Opaque
 
 ASSETS = Path(__file__).parents[2] / "assets"
 LEVELS = ["digits.pnnx.param", "digits_opt1.pnnx.param"]

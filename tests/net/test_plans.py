@@ -10,8 +10,8 @@ import pytest
 
 import explorer as ex
 from explorer.net import Net
-from explorer.net.definition import BlobType, Dimension, NetDefinition, OperatorDefinition
-from explorer.ops.arithmetic import Add
+from explorer.net.definition.definition import BlobType, Dimension, NetDefinition, OperatorDefinition
+from explorer.ops.elementwise.arithmetic import Add
 from tests.support.pnnx_models import opened
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"

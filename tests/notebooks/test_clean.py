@@ -153,7 +153,9 @@ def test_execute_runs_and_strips(tmp_path: Path) -> None:
 @pytest.mark.spec("V-20", "V-22")
 def test_a_bar_is_no_difference(tmp_path: Path) -> None:
     """A bar that a slow machine shows is no difference to a notebook under strict nbval that was run without one."""
-    source = "from explorer.view.bar import Bar\nbar = Bar()\nbar.show('conv1', 1, 2)\nbar.close()\n1 + 1"
+    source = (
+        "from explorer.view.widget.progress_bar import Bar\nbar = Bar()\nbar.show('conv1', 1, 2)\nbar.close()\n1 + 1"
+    )
     output = new_output("execute_result", data={"text/plain": "2"}, execution_count=1)
     path = tmp_path / "slow.ipynb"
     cells = [new_markdown_cell("# Slow"), new_code_cell(source, execution_count=1, outputs=[output])]

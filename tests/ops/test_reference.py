@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.types import Array
+from explorer.core.types.tensor_type import Array
 
 REFERENCE = np.load(Path(__file__).parents[2] / "assets" / "reference.npz")
 NAMES = [key.removesuffix("/arguments") for key in REFERENCE.files if key.endswith("/arguments")]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.operation import Operation
-from explorer.ops.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
-from explorer.ops.pool import MaxPool2dGradient
+from explorer.core.ir.operation import Operation
+from explorer.ops.nn.conv import Conv2d, Conv2dFilterGradient, Conv2dImageGradient
+from explorer.ops.nn.pooling import MaxPool2dGradient
 
 PADDED = ((1, 1), (2, 1))
 CASES: list[tuple[Operation, tuple[tuple[int, ...], ...]]] = [

@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.plan.passes import Open
-from explorer.view.text import text
+from explorer.view.export.text import text
 
 PROGRAM = """
 import numpy as np
@@ -43,7 +43,8 @@ def test_the_same_program_gives_the_same_fingerprint_and_text_in_every_process()
     exec(compile(PROGRAM, "<program>", "exec"), names)
     here = [told(names["program"]()) for _ in range(2)]  # type: ignore[operator]
     script = (
-        PROGRAM + "\nfrom explorer.view.text import text\nr = program()\nprint(r.fingerprint)\nprint(text(r), end='')\n"
+        PROGRAM + "\nfrom explorer.view.export.text import text\nr = program()\n"
+        "print(r.fingerprint)\nprint(text(r), end='')\n"
     )
     there = []
     for seed in ("1", "77"):

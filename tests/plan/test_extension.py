@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.ops.arithmetic import Add, Multiply
-from explorer.ops.elementwise import Tanh
+from explorer.ops.elementwise.arithmetic import Add, Multiply
+from explorer.ops.elementwise.unary import Tanh
 from explorer.plan import plan
 from tests.support.execution import run
 from tests.support.interpreter import reference

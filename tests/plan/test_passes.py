@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.function import Call, Parameter
+from explorer.core.ir.function import Call, Parameter
 from explorer.plan import Options, plan
-from explorer.plan.blocks import BLOCK_BYTES
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
 from explorer.plan.passes import Open
-from explorer.plan.schedule import rounded
-from explorer.run.executors import run_simple
-from explorer.run.program import Program
+from explorer.plan.schedule.schedule import rounded
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
 from tests.support.decisions import codes, facts
 from tests.support.effects import Counting
 from tests.support.execution import run

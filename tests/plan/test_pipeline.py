@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
-from explorer.plan.graph import Graph
+from explorer.plan.graph.plan_graph import Graph
 from explorer.plan.passes import Dedup, Order, Prune, Simplify
 from explorer.plan.pipeline import PIPELINE, pass_of
 

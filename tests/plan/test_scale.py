@@ -73,7 +73,7 @@ def test_functions_nest_deep() -> None:
 @pytest.mark.spec("P-13")
 def test_a_chain_that_adds_the_last_member_again_and_again_is_planned() -> None:
     whole = ex.tensor(np.arange(6.0).reshape(3, 2))
-    from explorer.ops.parts import Member
+    from explorer.ops.manipulation.slicing import Member
 
     last = Member(2)(whole)
     total = last

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given
 
 import explorer as ex
-from explorer.core.function import Call, Item
+from explorer.core.ir.function import Call, Item
 from explorer.plan import Options, plan
 from explorer.plan.passes import Group, Open
-from explorer.plan.schedule import ALIGNMENT
-from explorer.run.executors import run_simple
-from explorer.run.program import Program
+from explorer.plan.schedule.schedule import ALIGNMENT
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
 from tests.support.execution import run
 from tests.support.interpreter import reference
 from tests.support.programs import limits, programs, subsets

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.function import Parameter
+from explorer.core.ir.function import Parameter
 from explorer.record import from_json, to_json
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.core.function import Parameter
+from explorer.core.ir.function import Parameter
 from explorer.plan.passes import Open
-from explorer.run.cache import cache
+from explorer.run.plan_cache import cache
 from tests.support.refusals import refused
 
 

@@ -17,12 +17,12 @@ _FORKING = """
 import os, sys, threading, faulthandler
 import numpy as np
 import explorer as ex
-from explorer.core import interning
-from explorer.run.cache import cache
-from explorer.run import results
-from explorer.view.engine import dot
-from explorer.view.layout import Layouts
-from explorer.view.html import html
+from explorer.core.ir import operation_interning as interning
+from explorer.run.plan_cache import cache
+from explorer.run import result_cache as results
+from explorer.view.layout.graphviz_engine import dot
+from explorer.view.layout.box_layout import Layouts
+from explorer.view.export.html_page import html
 
 x = ex.tensor(np.ones((8, 8), np.float32))
 net = ex.open(sys.argv[1])

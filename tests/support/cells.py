@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from explorer.view.widget import GraphView
+from explorer.view.widget.widget import GraphView
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 

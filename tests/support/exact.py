@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from mpmath import mp, mpf
 
-from explorer.core.expr import Expr
-from explorer.core.function import Call, Item
-from explorer.core.graph import reachable
-from explorer.core.tensor import Tensor
-from explorer.ops.structured import Full, Zero
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call, Item
+from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.traversal import reachable
+from explorer.ops.creation.constants import Full, Zero
 
 
 def _each(function: Callable[..., Any], count: int = 1) -> Callable[..., Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.plan.planner import Planned
-from explorer.run.executors import run_simple
-from explorer.run.program import Program
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
 
 
 def run(planned: Planned) -> list[Any]:

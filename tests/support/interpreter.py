@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.expr import Expr
-from explorer.core.function import Call
-from explorer.core.graph import reachable
-from explorer.core.tensor import Tensor
-from explorer.core.types import TupleType
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call
+from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.types.tensor_type import TupleType
 
 
 def reference(roots: Sequence[Expr], given: dict[int, Any] | None = None, noise: Any = None) -> list[Any]:

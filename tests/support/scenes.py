@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.view.boxes import Paths
-from explorer.view.fold import MOST
-from explorer.view.model import Model
+from explorer.view.folding.fold import MOST
+from explorer.view.model.model import Model
+from explorer.view.tree.box_tree import Paths
 
 
 def scene_size(model: Model) -> int:

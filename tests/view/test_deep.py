@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.view.boxes import Box, Item, Tree
 from explorer.view.drawing import draw
-from explorer.view.payload import payload
-from explorer.view.svg import svg
+from explorer.view.payload.payload import payload
+from explorer.view.picture.svg import svg
+from explorer.view.tree.box_tree import Box, Item, Tree
 from tests.support.programs import prepared
 
 SIZES = (400, 1600)

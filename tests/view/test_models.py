@@ -7,10 +7,10 @@ import pytest
 
 import explorer as ex
 from explorer.view.drawing import draw
-from explorer.view.opening import USEFUL
-from explorer.view.payload import payload
-from explorer.view.svg import svg
-from explorer.view.text import text
+from explorer.view.export.text import text
+from explorer.view.model.initially_open import USEFUL
+from explorer.view.payload.payload import payload
+from explorer.view.picture.svg import svg
 from tests.support.scenes import check, scene_size
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"

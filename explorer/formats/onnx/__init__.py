@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from explorer.core.opened import content
-from explorer.net.definition import NetDefinition
+from explorer.core.files.open_untrusted import content
+from explorer.net.definition.definition import NetDefinition
 
 __all__ = ["read"]
 
@@ -18,7 +18,7 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
     """
     given = Path(path)
     data = content(given, "correct the path of the .onnx file")
-    from explorer.formats.onnx import graph, model  # the onnx package is slow to import, and only these files need it
+    from explorer.formats.onnx import proto, reader  # the onnx package is slow to import, and only these files need it
     from explorer.formats.onnx.operators import TABLE
 
-    return graph.definition(model.parse(data, str(given)), given, TABLE)
+    return reader.definition(proto.parse(data, str(given)), given, TABLE)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from onnx import AttributeProto, NodeProto
 
-from explorer.formats.onnx.tensors import StoredTensor, stored
-from explorer.net.definition import Plain
+from explorer.formats.onnx.stored_tensors import StoredTensor, stored
+from explorer.net.definition.definition import Plain
 
 
 def arguments(node: NodeProto, name: str, path: Path) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:

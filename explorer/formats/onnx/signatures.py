@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from onnx import defs
 
-from explorer.formats.onnx.functions import PlacedNode, domain_of
-from explorer.net.definition import Plain
+from explorer.formats.onnx.function_inlining import PlacedNode, domain_of
+from explorer.net.definition.definition import Plain
 
 OLDEST = 11
 """the first opset whose operators are all read"""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from explorer.core.errors import FileError
-from explorer.core.opened import content
-from explorer.formats.pairs import Pair, read_pair
-from explorer.formats.pnnx.bin import AbsentWeights, StoredWeights
-from explorer.formats.pnnx.param import parse
-from explorer.formats.pnnx.writer import write
-from explorer.net.definition import NetDefinition
+from explorer.core.files.open_untrusted import content
+from explorer.formats.common.paired_files import Pair, read_pair
+from explorer.formats.pnnx.bin_weights import AbsentWeights, StoredWeights
+from explorer.formats.pnnx.param_reader import parse
+from explorer.formats.pnnx.param_writer import write
+from explorer.net.definition.definition import NetDefinition
 
 __all__ = ["AbsentWeights", "StoredWeights", "read", "save"]
 

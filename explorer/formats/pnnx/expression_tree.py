@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from explorer.formats.pnnx.values import read_number, write_string, write_value
+from explorer.formats.pnnx.param_values import read_number, write_string, write_value
 
 _UNARY = """
     abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from explorer.core.expr import Expr, record, surrounded
-from explorer.ops.conv import Conv2d
-from explorer.ops.winograd import WinogradConv2d
-from explorer.plan.constants import is_constant
-from explorer.plan.cost import kernel_cost
-from explorer.plan.graph import Graph, flops_of
-from explorer.plan.passes.base import Pass
+from explorer.core.ir.expr import Expr, record, surrounded
+from explorer.ops.nn.conv import Conv2d
+from explorer.ops.nn.conv_winograd import WinogradConv2d
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.cost_model import kernel_cost
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph, flops_of
 
 _TILES = 32
 """so many tiles share the transformed filters, or reading these costs more than the products saved"""

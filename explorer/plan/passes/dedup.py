@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.core.expr import Expr, record, surrounded
-from explorer.core.function import Call, Item
-from explorer.core.operation import Operation
-from explorer.core.tensor import Tensor
-from explorer.core.types import TupleType
-from explorer.grad.calls import Differentiated
-from explorer.ops.structured import Full
-from explorer.plan.graph import Graph, flops_of, result_bytes
-from explorer.plan.passes.base import Pass
+from explorer.core.ir.expr import Expr, record, surrounded
+from explorer.core.ir.function import Call, Item
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import TupleType
+from explorer.grad.call_gradient import Differentiated
+from explorer.ops.creation.constants import Full
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph, flops_of, result_bytes
 
 
 @dataclass(frozen=True)

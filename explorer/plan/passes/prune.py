@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from explorer.core.expr import Expr
-from explorer.plan.graph import Graph, flops_of
-from explorer.plan.passes.base import Pass
+from explorer.core.ir.expr import Expr
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph, flops_of
 
 
 @dataclass(frozen=True)

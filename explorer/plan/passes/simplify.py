@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from explorer.core.errors import DeclarationError
-from explorer.core.expr import Expr, state
-from explorer.core.function import Call
-from explorer.core.graph import reachable
-from explorer.core.kernels import runs_on
-from explorer.data.dynamic import Dynamic
-from explorer.ops.structured import Zero
-from explorer.plan.folding import DESCRIBED, Folding
-from explorer.plan.graph import Graph
-from explorer.plan.passes.base import Pass
-from explorer.plan.rule import Applied, Declined, Link, location
-from explorer.record.reason import FIELD
+from explorer.core.ir.expr import Expr, state
+from explorer.core.ir.function import Call
+from explorer.core.ir.kernel_registry import runs_on
+from explorer.core.ir.traversal import reachable
+from explorer.data.dynamic_data import Dynamic
+from explorer.ops.creation.constants import Zero
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
+from explorer.plan.rewrite.rule import Applied, Declined, Link, location
+from explorer.record.reasons import FIELD
 
 _ENDLESS = 10_000
 """so many replacements of what replaced one node are taken for a chain of links that never ends"""

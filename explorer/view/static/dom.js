@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-// Control characters, line separators, bidirectional overrides, lone surrogates: shown as escapes, as in visible.py.
+// Control characters, line separators, bidirectional overrides, lone surrogates: shown as escapes, as in escape.py.
 const HIDDEN =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufeff\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const NAMED = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };

@@ -1,14 +1,14 @@
 // The explorer's front end: `mount` puts it into any page, the default export makes it a Jupyter widget (anywidget).
 
-import { Pair } from "./pair.js";
-import { Placement } from "./place.js";
-import { sentence } from "./reason.js";
-import { Story } from "./story.js";
-import { Trace } from "./trace.js";
+import { Pair } from "./compare/pair.js";
+import { Placement } from "./scene/compose.js";
+import { sentence } from "./data/reasons.js";
+import { Story } from "./data/timeline.js";
+import { Trace } from "./data/recording.js";
 import { View } from "./view.js";
 
 /**
- * Show a payload (explorer/view/payload.py) in an element.
+ * Show a payload (explorer/view/payload/payload.py) in an element.
  * @param {HTMLElement} element @param {any} payload @param {import("./view.js").Callbacks} [callbacks]
  * @returns {View}
  */
@@ -17,7 +17,7 @@ function mount(element, payload, callbacks = {}) {
 }
 
 /**
- * Show two payloads side by side (explorer/view/paired.py).
+ * Show two payloads side by side (explorer/view/compare/pair_payload.py).
  * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} given
  * @returns {Pair}
  */
@@ -25,7 +25,7 @@ function mountPair(element, given, callbacks = {}) {
   return new Pair(element, given, callbacks);
 }
 
-/** What a view tells the traits of explorer.view.widget.GraphView. */
+/** What a view tells the traits of explorer.view.widget.widget.GraphView. */
 function telling(model) {
   const save = (values) => {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
@@ -68,7 +68,7 @@ function listen(model, listeners) {
   };
 }
 
-/** Bind a view to the traits of explorer.view.widget.GraphView, both ways; or two, to explorer.view.side_by_side. */
+/** Bind a view to the traits of explorer.view.widget.widget.GraphView, both ways; or two, to explorer.view.compare.side_by_side. */
 function render({ model, el }) {
   if (model.get("comparison") !== undefined) return renderPair(model, el);
   const view = mount(el, JSON.parse(model.get("payload")), telling(model));

@@ -1,22 +1,22 @@
 // The view: what the reader chose (step, selection, open boxes), and everything that follows from it.
 
-import { Camera } from "./camera.js";
-import { Canvas } from "./canvas.js";
+import { Camera } from "./canvas/camera.js";
+import { Canvas } from "./canvas/canvas.js";
 import { html } from "./dom.js";
-import { Focus } from "./focus.js";
-import { around } from "./frames.js";
-import { Heat } from "./heat.js";
-import { holdKeys, listenToKeys, listenToPointer } from "./input.js";
-import { Opening } from "./opening.js";
-import { Paths, Placement } from "./place.js";
-import { Player } from "./player.js";
-import { Director } from "./scene.js";
-import { Settling } from "./settled.js";
-import { Shell } from "./shell.js";
-import { Story } from "./story.js";
-import { Theme } from "./theme.js";
-import { Totals } from "./totals.js";
-import { Trace } from "./trace.js";
+import { Focus } from "./canvas/focus.js";
+import { around } from "./canvas/kernel_outlines.js";
+import { Heat } from "./scene/heat.js";
+import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
+import { Opening } from "./scene/box_toggle.js";
+import { Paths, Placement } from "./scene/compose.js";
+import { Player } from "./controls/player.js";
+import { Director } from "./scene/scene.js";
+import { Settling } from "./scene/open_boxes.js";
+import { Shell } from "./controls/shell.js";
+import { Story } from "./data/timeline.js";
+import { Theme } from "./controls/theme.js";
+import { Totals } from "./data/totals.js";
+import { Trace } from "./data/recording.js";
 
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,

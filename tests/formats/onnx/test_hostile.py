@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import explorer as ex
-from explorer.core.budget import CALLS
+from explorer.core.memory_budget import CALLS
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
 ASSETS = Path(__file__).parents[3] / "assets"
@@ -317,7 +317,7 @@ def test_hostile_names_are_kept_as_text(tmp_path: Path) -> None:
     made = model([node("Relu", ["x"], [name], name)], {"x": (FLOAT, [3])}, [name], {})
     made.graph.initializer.append(numpy_helper.from_array(x, "unused"))
     net = opened(made, tmp_path)
-    from explorer.view.svg import svg
+    from explorer.view.picture.svg import svg
 
     assert "<img" not in svg(net.look().recording)
     np.testing.assert_array_equal(net.run(x), x)

@@ -79,7 +79,7 @@ def test_weights_beside_a_real_model_are_found_by_their_places(name: str, tmp_pa
     missing = net.check()
     assert len(missing) >= len({held.key for operator in stored.operators for held in operator.weights.values()})
     assert all("cannot be read: No such file" in line for line in missing)
-    from explorer.formats.onnx.model import parse
+    from explorer.formats.onnx.proto import parse
 
     message = parse((tmp_path / f"{name}.onnx").read_bytes(), name)
     held = [tensor for tensor in message.graph.initializer if tensor.external_data]

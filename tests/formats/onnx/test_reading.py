@@ -9,12 +9,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import explorer as ex
-from explorer.formats.onnx.functions import PlacedNode
-from explorer.formats.onnx.names import Names
+from explorer.formats.onnx.function_inlining import PlacedNode
+from explorer.formats.onnx.operator_names import Names
 from explorer.formats.onnx.operators import TABLE
 from explorer.net import OperatorContext
-from explorer.net.boxes import box_paths
-from explorer.view.text import text
+from explorer.net.definition.scope_inference import box_paths
+from explorer.view.export.text import text
 from tests.formats.onnx.models import FLOAT, INT64, model, node, opened
 
 ASSETS = Path(__file__).parents[3] / "assets"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from explorer.core.errors import ExplorerError, FileError
 from explorer.formats import pnnx
-from explorer.formats.pnnx.values import ITEMSIZE
-from explorer.formats.pnnx.writer import param_text
-from explorer.net.definition import BlobType, NetDefinition, OperatorDefinition, WeightReference
+from explorer.formats.pnnx.param_values import ITEMSIZE
+from explorer.formats.pnnx.param_writer import param_text
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, WeightReference
 
 ASSETS = Path(__file__).parents[3] / "assets"
 REAL = sorted(ASSETS.glob("*.pnnx.param"))

@@ -9,7 +9,7 @@ import pytest
 import explorer as ex
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
-from explorer.net.context import OperatorContext
+from explorer.net.operators.context import OperatorContext
 
 LINES = {
     "aten::add op 1 1 x y": "1 operands are given: x\n  rule: aten::add must have 2 to 3 operands",
@@ -60,7 +60,7 @@ def test_a_defect_of_a_reader_is_told_as_one(tmp_path: Path, monkeypatch: pytest
     def broken(op: OperatorContext) -> None:
         raise IndexError("tuple index out of range")
 
-    broken.__module__ = "explorer.formats.pnnx.operators.modules"
+    broken.__module__ = "explorer.formats.pnnx.operators.linear_embedding"
     monkeypatch.setitem(TABLE._builders, "nn.ReLU", broken)
     net = read(tmp_path, "nn.ReLU op 1 1 x y")
     (finding,) = net.check()

@@ -15,9 +15,9 @@ import explorer as ex
 from explorer.core.errors import DeclarationError
 from explorer.formats.pnnx.expression_tree import ARITY
 from explorer.formats.pnnx.operators import TABLE
-from explorer.formats.pnnx.operators.evaluation import apply
+from explorer.formats.pnnx.operators.expression_functions import apply
 from explorer.net import Net
-from explorer.net.definition import NetDefinition, OperatorDefinition, WeightReference
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, WeightReference
 from tests.support.refusals import refused
 
 reference = np.load(Path(__file__).parents[3] / "assets" / "reference.npz")

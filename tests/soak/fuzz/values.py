@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.formats.archive import UNREADABLE
+from explorer.formats.common.zip_limits import UNREADABLE
 
 INTEGERS = (
     *range(-3, 10),

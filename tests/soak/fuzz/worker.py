@@ -62,7 +62,7 @@ def main() -> None:
 
 def _warm() -> None:
     """Import what files need and lay something out, so that no case pays for it, and no child starts a thread."""
-    from explorer.view.svg import svg
+    from explorer.view.picture.svg import svg
 
     svg(ex.open(Path(__file__).parents[3] / "assets" / "models" / "simple_ops.pnnx.param").look().recording)
     for held in FORMATS.values():

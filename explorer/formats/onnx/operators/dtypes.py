@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.net.context import OperatorContext
+from explorer.net.operators.context import OperatorContext
 
 _DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",

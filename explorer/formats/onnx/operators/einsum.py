@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from explorer.core.expr import Expr
+from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.operator_inputs import members
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import members
-from explorer.net.context import OperatorContext
-from explorer.ops.einsum import einsum
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.linalg.einsum import einsum
 
 
 @operator("Einsum")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
+from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.operator_inputs import axis_of, first, given, optional
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import axis_of, first, given, optional
-from explorer.net.context import OperatorContext
-from explorer.ops.arithmetic import where
-from explorer.ops.arrangement import repeat
-from explorer.ops.norm import batch_norm
-from explorer.ops.reduce import mean
-from explorer.ops.statistics import (
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
+from explorer.ops.manipulation.rearrange import repeat
+from explorer.ops.nn.normalization import batch_norm
+from explorer.ops.reduction.reduce import mean
+from explorer.ops.reduction.statistics import (
     group_norm,
     instance_norm,
     layer_norm,
@@ -20,7 +21,6 @@ from explorer.ops.statistics import (
     var,
     vector_norm,
 )
-from explorer.ops.transcendental import rsqrt
 
 
 @operator("BatchNormalization")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
+from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.operator_inputs import given
 from explorer.formats.onnx.operators.table import operator
-from explorer.formats.onnx.operators.values import given
-from explorer.formats.onnx.operators.windows import as_image, like, padding, pair
-from explorer.net.context import OperatorContext
-from explorer.ops.padding import padded
-from explorer.ops.pool import avg_pool2d, max_pool2d
-from explorer.ops.reduce import max as largest
-from explorer.ops.reduce import mean
-from explorer.ops.structured import full
-from explorer.ops.window import Padding, Pair
+from explorer.formats.onnx.operators.window_attributes import as_image, like, padding, pair
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.creation.constants import full
+from explorer.ops.manipulation.padding import padded
+from explorer.ops.nn.kernels.window import Padding, Pair
+from explorer.ops.nn.pooling import avg_pool2d, max_pool2d
+from explorer.ops.reduction.reduce import max as largest
+from explorer.ops.reduction.reduce import mean
 
 
 @operator("MaxPool")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from explorer.core.expr import Expr
-from explorer.formats.onnx.operators.values import is_known, settled
-from explorer.net.context import OperatorContext
-from explorer.net.table import Builder, OperatorTable
+from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.operator_inputs import is_known, settled
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.table import Builder, OperatorTable
 
 TABLE = OperatorTable("onnx")
 

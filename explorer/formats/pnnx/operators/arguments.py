@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
-from explorer.net.context import OperatorContext
+from explorer.core.ir.expr import Expr
+from explorer.net.operators.context import OperatorContext
 
 _REQUIRED: Final = object()
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.core.budget import listed
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
+from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import listed
 from explorer.formats.pnnx.expression_tree import ARITY
-from explorer.formats.pnnx.operators.evaluation import apply
+from explorer.formats.pnnx.operators.expression_functions import apply
 from explorer.formats.pnnx.operators.table import file_operator
-from explorer.net.context import OperatorContext
-from explorer.net.schema import Count
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.schema import Count
 
 _SAME = """
     abs acos acosh asin asinh atan atanh ceil cos cosh erf exp expm1 floor log log10 log1p neg reciprocal round rsqrt

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
-from explorer.formats.operands import with_rank, with_shape
+from explorer.core.ir.expr import Expr
+from explorer.formats.common.operator_checks import with_rank, with_shape
 from explorer.formats.pnnx.operators.arguments import tensor_or_none
 from explorer.formats.pnnx.operators.table import file_operator
-from explorer.net.context import OperatorContext
-from explorer.ops.attention import attention, attention_weights
-from explorer.ops.linalg import matmul
-from explorer.ops.movement import expand_dims, reshape, transpose
-from explorer.ops.reduce import mean
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.linalg.matmul import matmul
+from explorer.ops.manipulation.reshape import expand_dims, reshape, transpose
+from explorer.ops.nn.attention import attention, attention_weights
+from explorer.ops.reduction.reduce import mean
 
 
 @file_operator("F.scaled_dot_product_attention")

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.budget import claim_constant
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
-from explorer.core.operation import as_operands
-from explorer.core.types import as_shape
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.memory_budget import claim_constant
+from explorer.core.types.tensor_type import as_shape
+from explorer.formats.common.range_length import range_length
 from explorer.formats.pnnx.operators.arguments import integers, value
 from explorer.formats.pnnx.operators.table import file_operator
-from explorer.formats.ranges import range_length
-from explorer.net.context import OperatorContext
+from explorer.net.operators.context import OperatorContext
 from explorer.ops.base import cast
-from explorer.ops.structured import full
+from explorer.ops.creation.constants import full
 
 _DTYPES = {
     "torch.float": "float32", "torch.float32": "float32", "torch.double": "float64", "torch.float64": "float64",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
+from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.table import file_operator
-from explorer.net.context import OperatorContext
-from explorer.ops.padding import pad
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.manipulation.padding import pad
 
 MODES = {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 """torch's words for NumPy's"""

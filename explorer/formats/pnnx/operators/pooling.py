@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.expr import Expr
+from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.arguments import sizes
 from explorer.formats.pnnx.operators.table import file_operator
-from explorer.net.context import OperatorContext
+from explorer.net.operators.context import OperatorContext
 from explorer.ops.adaptive import adaptive_max_pool
-from explorer.ops.movement import expand_dims, squeeze
-from explorer.ops.pool import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from explorer.ops.manipulation.reshape import expand_dims, squeeze
+from explorer.ops.nn.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
 
 
 def _axes(op: OperatorContext) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.net.table import OperatorTable
+from explorer.net.operators.table import OperatorTable
 
 TABLE = OperatorTable("pnnx")
 file_operator = TABLE.register

@@ -93,9 +93,9 @@ def probe(path: Path, chance: random.Random, whole: bool) -> str:
     if chance.random() < 0.3:
         given = path.rename(path.with_suffix(".npy"))
     try:
-        from explorer.cli import arrays
+        from explorer.cli.support import array_files
 
-        arrays.read(str(given))
+        array_files.read(str(given))
         clean = False
     except ex.ExplorerError:
         clean = True

@@ -16,13 +16,13 @@ import numpy as np
 import explorer as ex
 from explorer.cli.main import main
 from explorer.net import Net
-from explorer.net.json import dumps
+from explorer.net.definition.serialization import dumps
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
-from explorer.view.dot import to_graphviz
-from explorer.view.html import html
-from explorer.view.svg import svg
-from explorer.view.text import text, why
+from explorer.view.export.dot import to_graphviz
+from explorer.view.export.html_page import html
+from explorer.view.export.text import text, why
+from explorer.view.picture.svg import svg
 
 ENTRIES = 200_000
 """elements of the inputs that a net is run on, at most"""

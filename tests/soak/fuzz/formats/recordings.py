@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import explorer as ex
-from explorer.core.expr import surrounded
-from explorer.core.origin import Place
+from explorer.core.ir.expr import surrounded
+from explorer.core.ir.source_location import Place
 from explorer.record import Recording, Step, loads, to_json
 from tests.golden.programs import PROGRAMS, perceptron, recorded
 from tests.soak.fuzz.formats.probe import BrokenPromiseError, draw

@@ -1,0 +1,210 @@
+"""What ``explore`` and ``explain`` do: from expressions and plans to recordings, from recordings to views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import graphviz  # type: ignore[import-untyped]
+
+from explorer.core.argument_checks import check_name, check_type
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.ir.expr import Expr
+from explorer.core.progress import Cancelled, Follower, Progress
+from explorer.core.pytree import flatten
+from explorer.layers import Layer
+from explorer.layers.framework.expand import write_out
+from explorer.net import Net
+from explorer.plan import Planned
+from explorer.record import Recording
+from explorer.run.evalplan import EvalPlan
+from explorer.run.recording.recorder import expressions
+from explorer.view.compare.comparison_view import Compared
+from explorer.view.export import dot, text
+from explorer.view.export.cost_report import costs, gains
+from explorer.view.payload.payload import THEMES
+from explorer.view.widget.widget import GraphView
+
+_REFUSALS = 3
+"""refusals about an expression for which it is told what would make them fall, at most"""
+
+
+_VIEW = ("theme", "position", "height", "selected", "open_boxes", "layout")
+"""options of a view"""
+_PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
+"""options of what is planned for the view"""
+
+
+def check_options(options: Mapping[str, Any], *further: str) -> None:
+    """Raise UnknownNameError, with near names, for an option that no view has, OperandError for a wrong value."""
+    for name in options:
+        if name not in _VIEW:
+            raise UnknownNameError(name, kind="option of explore", known=(*_VIEW, *further))
+    if "theme" in options:
+        check_name(options["theme"], "theme", THEMES)
+    for name in ("height", "position"):
+        if name in options:
+            check_type(options[name], name, int, "a whole number", f"{name}={560 if name == 'height' else 0}")
+
+
+class ExpressionView(GraphView):
+    """A view of a plan whose nodes are expressions: selections work in both directions."""
+
+    def __init__(self, plan: EvalPlan, **options: Any) -> None:
+        self.planned = plan.planned
+        super().__init__(plan.recording, **options)
+
+    @property
+    def selected_expression(self) -> Expr | None:
+        """The expression of the selected node, None when nothing is selected."""
+        return expressions(self.planned)[self.selected] if self.selected >= 0 else None
+
+    def focus(self, what: Expr | int | str) -> None:
+        """Select a node, open the boxes around it and bring it into sight.
+
+        Takes an expression, a node's id, or the name of an operator, a layer or a scope.
+        """
+        super().focus(node_id(self.planned, what) if isinstance(what, Expr) else what)
+
+
+@contextmanager
+def bar() -> Iterator[Follower]:
+    """A bar in the notebook, told by who works; its button cancels the work."""
+    from explorer.view.widget.progress_bar import Bar
+
+    shown = Bar()
+
+    def report(progress: Progress) -> None:
+        if shown.cancelled:
+            raise Cancelled(f"cancelled while {progress.phase} {progress.what}")
+        shown.show(f"{progress.phase} {progress.what}", progress.done, progress.total)
+
+    try:
+        yield report
+    finally:
+        shown.close()
+
+
+def node_id(planned: Planned, expr: Expr) -> int:
+    """The id of an expression in a plan's recording; raises OperandError where it is not part of it."""
+    for number, node in enumerate(expressions(planned)):
+        if node is expr:
+            return number
+    raise OperandError(
+        f"{expr!r} in this plan", rule="a plan knows the expressions that its roots need, and what it made of them"
+    )
+
+
+def explore(
+    what: Any, *, run: bool = True, record: str = "values", plan: dict[str, Any] | None = None, **options: Any
+) -> GraphView:
+    """A widget to step through: of an expression or a container of them, of a layer, of a plan, or of a recording.
+
+    Expressions are planned with the options in ``plan`` and, unless ``run`` is false, evaluated with a summary of
+    every value.
+    """
+    check_type(run, "run", bool, "True or False", "run=False")
+    if plan is not None:
+        check_type(plan, "plan", Mapping, "options of ex.EvalPlan by name", 'plan={"without": "fuse"}')
+    if isinstance(what, Layer):
+        return explore_layer(what, run=run, record=record, plan=plan, **options)
+    if isinstance(what, (Net, Recording, EvalPlan)):
+        changed = [
+            name for name, value in (("run", run), ("record", record), ("plan", plan)) if value != _PLANNED[name]
+        ]
+        if changed:
+            raise OperandError(
+                f"explore of a {type(what).__name__} with {changed[0]}=…",
+                rule="what is planned already, or plans by itself, keeps its own options",
+                fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
+            )
+    if isinstance(what, Net):
+        view: GraphView = what.explore(**options)
+        return view
+    check_options(options, *_PLANNED)
+    if isinstance(what, Recording):
+        return GraphView(what, **options)
+    if isinstance(what, EvalPlan):
+        return ExpressionView(what, **options)
+    leaves = [leaf.__expr__() if hasattr(type(leaf), "__expr__") else leaf for leaf in flatten(what)[0]]
+    if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
+        raise OperandError(
+            f"explore of a {type(what).__name__}",
+            rule="what is explored is an expression, a container of expressions, a layer, a net, a plan or a recording",
+            fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
+        )
+    made = EvalPlan(record=record, **(plan or {}))
+    for leaf in leaves:
+        made.register(leaf)
+    made.prepare()
+    if run:
+        made.eval()
+    return ExpressionView(made, **options)
+
+
+def explore_layer(
+    layer: Layer,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    run: bool = True,
+    record: str = "values",
+    plan: dict[str, Any] | None = None,
+    **options: Any,
+) -> ExpressionView:
+    """A widget of a layer's graph and, of a training layer, of the gradients that it builds.
+
+    ``inputs`` are types or values by port. A layer for inference whose inputs and parameters have values is run.
+    """
+    check_options(options, *_PLANNED, "inputs")
+    written = write_out(layer, inputs)
+    made = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
+    for root in (*written.outputs.values(), *written.gradients.values()):
+        made.register(root)
+    made.prepare()
+    if run and written.valued:
+        made.eval()
+    return ExpressionView(made, **{"position": 0, **options})
+
+
+def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
+    """Return the graph of a plan after a stage, for None at the end."""
+    recording = plan.recording
+    if stage is None:
+        return dot.to_graphviz(recording)
+    ends = {each.name: each.last for each in recording.stages}
+    if stage not in ends:
+        raise UnknownNameError(stage, kind="stage", known=ends)
+    return dot.to_graphviz(recording, ends[stage])
+
+
+def compare(before: EvalPlan, after: EvalPlan | Recording) -> Compared:
+    """Two plans beside each other."""
+    if not isinstance(after, (EvalPlan, Recording)):
+        raise OperandError(
+            f"comparing a plan with a {type(after).__name__}",
+            rule="a plan is compared with a plan, or with a recording",
+            fix="other = ex.EvalPlan(without=…); register the same expressions there",
+        )
+    return Compared.of(before.recording, after.recording if isinstance(after, EvalPlan) else after)
+
+
+def explain(plan: EvalPlan, what: Expr | None = None) -> str:
+    """The plan's decisions as text: all, or those about one expression."""
+    recording = plan.recording
+    if what is None:
+        return text.explain(recording) + costs(recording) + gains(recording)
+    return text.why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
+
+
+def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
+    """What would make the costliest refusals about an expression fall."""
+    choices = plan.planned.graph.choices
+    refused = [
+        decision
+        for decision, choice in zip(plan.recording.decisions, choices, strict=True)
+        if not choice.applied and any(node is what for node in choice.subjects)
+    ]
+    refused.sort(key=lambda decision: -decision.facts["lost_us"])
+    told = [str(plan.what_if(decision)) for decision in refused[:_REFUSALS]]
+    return "".join(["what it would take:\n" * bool(told), *told])

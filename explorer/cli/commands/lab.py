@@ -1,0 +1,84 @@
+"""``explorer lab``: JupyterLab on the notebooks, or on a notebook made for a model's file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from explorer.cli.support.output import stem
+from explorer.cli.support.terminal import report
+from explorer.core.errors import ExplorerError
+from explorer.core.files.atomic_write import write_file
+
+HELP = "start JupyterLab, with a notebook for a model's file"
+DESCRIPTION = """\
+Start JupyterLab. With FILE a small notebook that explores it is made in this folder (one that is there is kept);
+without, JupyterLab opens on explorer's notebooks where they are at hand, else on this folder.
+
+What follows -- is handed to JupyterLab: explorer lab FILE -- --port=9999
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, nargs="?", help="a model's file: x.pnnx.param")
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Hand over to JupyterLab."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise ExplorerError(
+            "JupyterLab is not installed",
+            rule="explorer lab starts it",
+            fix='install it: python -m pip install "explorer-graphs[lab]"',
+        )
+    command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    if options.file is None:
+        notebooks = Path(__file__).parents[3] / "notebooks"
+        command.append(f"--notebook-dir={notebooks if any(notebooks.glob('*.ipynb')) else Path.cwd()}")
+    else:
+        command.append(os.path.join(os.curdir, notebook_for(options.file)))  # a name may begin with "-"
+    return subprocess.call([*command, *options.handed])
+
+
+def notebook_for(file: Path) -> Path:
+    """The notebook for a model's file, in this folder; made where there is none yet."""
+    from explorer.formats import open
+
+    net = open(file)
+    path = Path(f"{stem(file)}.explorer.ipynb")
+    if path.exists():
+        report(f"{path} is there already and is kept")
+        return path
+    where = os.path.relpath(file)
+    cells = [
+        _cell("markdown", f"# {stem(file)}\n\nThe model in `{where}`: its graph, its plan, and its values."),
+        _cell("code", "import explorer as ex"),
+        _cell("code", f"net = ex.open({where!r})\nnet"),
+        _cell("code", "net.explore()"),
+    ]
+    if not net.check():
+        shapes = ", ".join(
+            f"np.zeros({shape}, {net.inputs[name].dtype or 'float32'!r})"
+            for name, shape in net.example_shapes().items()
+        )
+        cells.append(_cell("markdown", "With inputs the same view shows values and times."))
+        cells.append(_cell("code", f"import numpy as np\n\nnet.explore(({shapes},))"))
+    book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number}"
+    write_file(path, json.dumps(book, indent=1, ensure_ascii=False) + "\n")
+    return path
+
+
+def _cell(kind: str, source: str) -> dict[str, object]:
+    cell: dict[str, object] = {"cell_type": kind, "metadata": {}, "source": source}
+    return cell if kind == "markdown" else {**cell, "execution_count": None, "outputs": []}

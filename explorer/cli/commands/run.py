@@ -1,0 +1,108 @@
+"""``explorer run``: a model's outputs for arrays or pictures."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from explorer.cli.support import image_inputs, memory_option
+from explorer.cli.support.output import refuse_inputs
+from explorer.cli.support.terminal import report, say, tell
+from explorer.core.errors import FileError
+from explorer.core.files.atomic_write import write_file
+
+HELP = "run a model on arrays or pictures"
+DESCRIPTION = """\
+Run a model on arrays or pictures, print what its outputs are, and write them, by name, to a .npz file.
+
+Arrays are found by the names of the model's inputs; with as many arrays as inputs they are taken in order. A file with
+more arrays names those that are meant: --input digits.npz:images
+
+Pictures are turned upright, resized, cut to the height and width of the model, and normalised, as torchvision does for
+ImageNet; several become one batch. What they are taken for is told by --top:
+  explorer run resnet18.pnnx.param --input cat.jpg --top 5 --labels imagenet.txt
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
+    parser.add_argument(
+        "--input",
+        metavar="IN[:KEY]",
+        action="append",
+        required=True,
+        help="a .npz or .npy file, or a picture; may be given again",
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="a .npz file for the outputs")
+    parser.add_argument(
+        "--top", metavar="K", type=_positive, help="print the K largest elements of each row, with their places"
+    )
+    parser.add_argument("--labels", metavar="FILE", type=Path, help="names of the places, one a line, for --top")
+    parser.add_argument(
+        "--softmax",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="whether --top makes probabilities of the rows: auto does where they are none yet",
+    )
+    parser.add_argument("--plan", action="store_true", help="print the plan: every decision, every kernel")
+    memory_option.arguments(parser)
+    image_inputs.arguments(parser)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+    return int(text)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run and write."""
+    memory_option.grant(options)
+    from explorer.cli.support.array_files import file_of, inputs, npz
+    from explorer.cli.support.top_k import check_labels, labels_of, probabilities, ranking
+    from explorer.formats import open
+
+    output: Path | None = options.output
+    if output is not None:
+        if output.suffix != ".npz":
+            raise FileError(
+                f"the ending {output.suffix!r}", path=str(output), rule="outputs are written to a .npz file"
+            )
+        refuse_inputs(output, [options.file, *map(file_of, options.input)])
+    net = open(options.file)
+    labels = labels_of(options.labels) if options.labels else []
+    if labels:
+        for name, blob in net.outputs.items():
+            check_labels(labels, options.labels, name, blob.shape or ())
+    if labels and not options.top:
+        raise FileError(
+            "labels without --top", path=str(options.labels), rule="labels name the places that --top prints",
+            fix="say how many: --top 5",
+        )  # fmt: skip
+    given = inputs(net, options)
+    found = net.run(given)
+    results = found if isinstance(found, dict) else {next(iter(net.outputs)): found}
+    if options.plan:
+        from explorer.view.export.text import text
+
+        tell(text(net.plan({name: tuple(array.shape) for name, array in given.items()}).recording))
+    rows = options.input if image_inputs.is_picture(options.input[0]) else []
+    for name, array in results.items():
+        say(f"{name}: {array.dtype.name} {array.shape}{_range(array)}")
+        if options.top:
+            if labels:
+                check_labels(labels, options.labels, name, array.shape)
+            ranked, done = probabilities(array, options.softmax)
+            if done:
+                say(f"  {done}")
+            tell("".join(f"{line}\n" for line in ranking(ranked, options.top, labels, rows)))
+    if output is not None:
+        write_file(output, npz(results))
+        report(f"wrote {output}")
+    return 0
+
+
+def _range(array: Any) -> str:
+    return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""

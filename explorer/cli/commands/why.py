@@ -1,0 +1,40 @@
+"""``explorer why``: what was decided about a node of a model, and what was refused before."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from explorer.cli.support.terminal import say, tell
+
+HELP = "tell what was decided about an operator or operand, and why"
+DESCRIPTION = """\
+Tell the story of an operator or an operand, by its name in the file: where it was written, every decision about it with
+its facts, every refusal before it, and what became of it. An operator that is several nodes is told node by node.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", metavar="FILE", type=Path, help="a model's file: x.pnnx.param")
+    parser.add_argument(
+        "node", metavar="NODE", help="the name of an operator, of an operand, or of a weight (fc.weight)"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print the story."""
+    from explorer.formats import open
+    from explorer.run.recording.recorder import expressions
+    from explorer.view.export.text import why
+
+    net = open(options.file)
+    found = {node.uid for node in net.nodes(options.node)}
+    plan = net.look()
+    stories = [
+        why(plan.recording, number) for number, node in enumerate(expressions(plan.planned)) if node.uid in found
+    ]
+    if not stories:
+        say(f"{options.node}: no node; its value is a plain number, or nothing reads it")
+    tell("\n".join(stories))
+    return 0

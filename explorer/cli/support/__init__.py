@@ -1,0 +1,1 @@
+"""What several commands share: array files, image inputs, output, the terminal."""

@@ -1,0 +1,97 @@
+"""Arrays that commands read and write: ``.npz`` and ``.npy``, and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.cli.support import image_inputs
+from explorer.cli.support.terminal import report
+from explorer.core.errors import BudgetError, FileError, OperandError, UnknownNameError
+from explorer.core.types.tensor_type import Array
+from explorer.formats.common.npz import read_arrays
+from explorer.formats.common.zip_limits import UNREADABLE
+from explorer.net import Net
+from explorer.record.escape import visible
+
+_PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
+
+
+def file_of(text: str) -> Path:
+    """The file in ``FILE`` or ``FILE:KEY,KEY``."""
+    return _split(text)[0]
+
+
+def _split(text: str) -> tuple[Path, list[str]]:
+    if os.path.exists(text) or ":" not in text:
+        return Path(text), []
+    name, _, keys = text.rpartition(":")
+    return Path(name), [key for key in keys.split(",") if key]
+
+
+def read(text: str) -> dict[str, Array]:
+    """The arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy``, by key. Raises FileError for others."""
+    path, keys = _split(text)
+    try:
+        return read_arrays(path, keys)
+    except (FileError, BudgetError, UnknownNameError):
+        raise
+    except UNREADABLE as error:
+        raise FileError(
+            f"this cannot be read as arrays: {error}", path=str(path),
+            rule="inputs are .npz and .npy files, or pictures by their endings",
+            fix='write one with np.savez("in.npz", x=array)',
+        ) from None  # fmt: skip
+
+
+def inputs(net: Net, options: argparse.Namespace) -> dict[str, Array]:
+    """The net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
+    texts: list[str] = options.input
+    drawn = [text for text in texts if image_inputs.is_picture(text)]
+    if not drawn:
+        return _arrays(net, texts)
+    if len(drawn) < len(texts):
+        other = next(text for text in texts if text not in drawn)
+        raise OperandError(
+            f"{drawn[0]} and {other}", rule="inputs are all pictures, or all arrays", fix="leave one of them out"
+        )
+    return image_inputs.read(net, texts, options)
+
+
+def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
+    """By name where the keys are the names of the net's inputs, else in order where there are as many."""
+    found = {key: array for text in texts for key, array in read(text).items()}
+    names = list(net.inputs)
+    if all(name in found for name in names):
+        return {name: found[name] for name in names}
+    if len(found) == len(names):
+        report(f"inputs in order: {', '.join(f'{key} as {name!r}' for key, name in zip(found, names, strict=True))}")
+        return dict(zip(names, found.values(), strict=True))
+    keys = [visible(key) for key in found]
+    raise FileError(
+        f"{len(found)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(keys[:12])}",
+        path=", ".join(texts),
+        rule="there is an array for each input, by its name or in order",
+        fix=f"choose arrays: --input {visible(texts[0])}:{','.join(keys[: len(names)]) or 'KEY'}",
+    )
+
+
+def npz(arrays: Mapping[str, Any]) -> bytes:
+    """The bytes of a ``.npz`` file; a name that is no plain file name becomes ``output_n``."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for number, (name, array) in enumerate(arrays.items()):
+            kept = name if _PLAIN.fullmatch(name) and ".." not in name else f"output_{number}"
+            if kept != name:
+                report(f"output {name!r} is written as {kept!r}")
+            with archive.open(f"{kept}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)
+    return buffer.getvalue()

@@ -1,0 +1,28 @@
+"""How much memory a command may hold: the option that sets the budget."""
+
+from __future__ import annotations
+
+import argparse
+
+from explorer.core.memory_budget import budget, size_of
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the option."""
+    parser.add_argument(
+        "--memory", metavar="SIZE", type=_size,
+        help="what a run may hold at one time, weights included: 8GB; the machine's memory where it is not given",
+    )  # fmt: skip
+
+
+def grant(options: argparse.Namespace) -> None:
+    """Set the budget to what was given."""
+    if options.memory is not None:
+        budget.memory = options.memory
+
+
+def _size(text: str) -> int:
+    try:
+        return size_of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes: 8GB, 500MB or 1000000") from None

@@ -1,0 +1,70 @@
+"""What a net takes a row for: its largest outputs, as probabilities, with their labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import FileError
+from explorer.core.files.open_untrusted import content
+from explorer.core.types.tensor_type import Array
+from explorer.record.escape import visible
+
+SOFTMAX = ("auto", "yes", "no")
+_EXACT = 1e-3
+"""by how much probabilities may miss a sum of one"""
+
+
+def labels_of(path: Path) -> list[str]:
+    """The labels of a file, one a line, in the order of the classes."""
+    try:
+        text = content(path, what="the labels").decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(f"labels cannot be read: {error}", path=str(path), rule="labels are UTF-8 text") from None
+    return [line.strip() for line in text.splitlines()]
+
+
+def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[Any]) -> None:
+    """Raise FileError unless an output's last axis, where it is known, has as many classes as there are labels."""
+    if shape and isinstance(shape[-1], int) and shape[-1] != len(labels):
+        raise FileError(
+            f"{len(labels)} labels for the {shape[-1]} classes of output {name!r}", path=str(path),
+            rule="there is a label for each class, one a line", fix="complete the file, or leave --labels out",
+        )  # fmt: skip
+
+
+def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
+    """Each row of (rows, classes) as probabilities, and what was done for it, "" for nothing.
+
+    With "auto" rows that are probabilities stay, their logarithms are undone, and all others are scores.
+    """
+    values = array.astype(np.float64)
+    if softmax == "no" or array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
+        return array, ""
+    if softmax == "auto" and array.dtype.kind == "f":
+        if _sums_to_one(values):
+            return array, ""
+        if (values <= 0).all() and _sums_to_one(np.exp(values)):
+            return np.exp(values), "exponentials: the net gives log probabilities"
+    raised = np.exp(values - values.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True), "softmax applied: the net gives scores"
+
+
+def _sums_to_one(values: Array) -> bool:
+    return bool((values >= 0).all() and (np.abs(values.sum(axis=1) - 1) < _EXACT).all())
+
+
+def ranking(array: Array, count: int, labels: Sequence[str] = (), rows: Sequence[str] = ()) -> list[str]:
+    """A line a row: the ``count`` largest elements, the first of equals first; ``rows`` are the rows' names."""
+    flat = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]) if array.ndim else array.reshape(1, 1)
+    lines = []
+    for number, row in enumerate(flat):
+        # ~x is -x - 1: it turns the order of whole numbers and truth values, and no dtype is too narrow for it
+        largest = (~row if row.dtype.kind in "iub" else -row).argsort(kind="stable")[:count]
+        told = [f"{visible(labels[place]) if labels else place} {row[place]:.4g}" for place in largest]
+        lines.append(f"  {visible(rows[number]) if len(rows) == len(flat) else number}: " + "  ".join(told))
+    return lines

@@ -1,0 +1,1 @@
+"""The foundation of the engine: errors, policies, the registry of operations, the memory budget, progress, hooks."""

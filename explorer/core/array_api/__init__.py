@@ -1,0 +1,1 @@
+"""The array interface of expressions: Python's operators, array methods, NumPy's functions, printing."""

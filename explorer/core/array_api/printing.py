@@ -1,0 +1,84 @@
+"""The nested form of an expression, as ``print(y)`` shows it: a line a node, with its category and type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explorer.core.types.custom_dtypes import dtype_name
+from explorer.core.types.tensor_type import AnyType, TensorType
+from explorer.record.escape import visible
+
+if TYPE_CHECKING:
+    from explorer.core.ir.expr import Expr
+
+_LINES = 60
+"""lines of one form at most"""
+_LONGEST = 60
+"""characters of an attribute at most"""
+
+
+def nested(root: Expr) -> str:
+    """The expression from its root down, operands indented below their reader: "log: matrix 2×3 float64".
+
+    A value that several nodes read is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
+    nodes nearest to the root's first operands are written, and the others counted.
+    """
+    readers = _readers(root)
+    numbers: dict[int, int] = {}
+    lines: list[str] = []
+    pending = [(root, 0)]
+    written: set[int] = set()
+    while pending and len(lines) < _LINES:
+        node, depth = pending.pop()
+        indent = "  " * depth
+        if node.uid in numbers:
+            lines.append(f"{indent}%{numbers[node.uid]}")
+            continue
+        written.add(node.uid)
+        name = ""
+        if readers[node.uid] > 1 and node.operands:
+            numbers[node.uid] = len(numbers) + 1
+            name = f"%{numbers[node.uid]} = "
+        lines.append(f"{indent}{name}{visible(_called(node))}: {_kind(node.type)}")
+        pending.extend([(operand, depth + 1) for operand in reversed(node.operands)])
+    if pending:
+        hidden = len(readers) - len(written)
+        more = (
+            f"{hidden:,} more node{'s' * (hidden != 1)}" if hidden else f"{len(pending)} more lines of the same nodes"
+        )
+        lines.append(f"… {more}")
+    return "\n".join(lines)
+
+
+def _readers(root: Expr) -> Counter[int]:
+    """How often each node is read; the root once."""
+    found = Counter([root.uid])
+    pending = [root]
+    while pending:
+        for operand in pending.pop().operands:
+            if operand.uid not in found:
+                pending.append(operand)
+            found[operand.uid] += 1
+    return found
+
+
+def _called(node: Expr) -> str:
+    """The node's label, with the attributes of its operation where the label is but the operation's name."""
+    attributes = node.operation.attributes
+    if not attributes or not node.operands or node.label != node.operation.name:
+        return node.label
+    return f"{node.label}({', '.join([f'{name}={_value(value)}' for name, value in attributes.items()])})"
+
+
+def _value(value: Any) -> str:
+    told = dtype_name(value) if isinstance(value, np.dtype) else repr(value)
+    return told if len(told) <= _LONGEST else told[:_LONGEST] + "…"
+
+
+def _kind(kind: AnyType) -> str:
+    if isinstance(kind, TensorType):
+        return f"{kind.category} {kind!r}" if kind.shape else repr(kind)
+    return repr(kind)

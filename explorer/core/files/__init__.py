@@ -1,0 +1,1 @@
+"""Files on disk: opened without trust, locked, and replaced as a whole."""

@@ -1,0 +1,221 @@
+"""Files that are replaced as a whole: the one place where explorer writes to disk.
+
+The new content is written to a scratch file beside the target, is brought to the disk, and takes the target's name in
+one step; a reader sees the old content or the new one. Scratch files are locked while they are written, so that those
+of a killed process are told from those of a live one, and are removed by the next save.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from explorer.core.errors import FileError
+from explorer.core.files.file_lock import locked
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_SCRATCH = "explorer~"
+_SHOWN = 40
+"""characters of the target's name that its scratch files have in theirs, at most"""
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_FIXES = {
+    errno.ENOENT: "make its folder first: mkdir -p {folder}",
+    errno.ENOTDIR: "name a folder: {folder} is a file, or lies in one",
+    errno.ENAMETOOLONG: "give it a shorter name",
+    errno.ELOOP: "remove the link that leads back to itself",
+    errno.EROFS: "write to another folder: this disk is read-only",
+}
+
+
+class Replacement:
+    """New content for a file: written to ``file``, then put in the target's place, or discarded.
+
+    A link's target is written, not the link. An existing file keeps its mode, and its owner where that is allowed.
+    """
+
+    file: IO[bytes]
+    lasting = False
+    """whether readers may need the scratch file by now, so that it is not discarded"""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open a locked scratch file; raises FileError, with nothing changed, where the target cannot be written."""
+        self.path = Path(path)
+        try:
+            self.target = Path(os.path.realpath(self.path))
+            before = _status(self.target)
+            if before is not None and not stat.S_ISREG(before.st_mode):
+                kind = "a folder" if stat.S_ISDIR(before.st_mode) else "a device, a pipe or a link to itself"
+                raise FileError(
+                    f"this is {kind}", path=str(path), rule="what is written is a regular file",
+                    fix="name a file in it" if stat.S_ISDIR(before.st_mode) else "name another file",
+                )  # fmt: skip
+            self.scratch, handle = _open_scratch(self.target, 0o666 if before is None else 0o600)
+        except (OSError, ValueError) as error:
+            if isinstance(error, FileError):
+                raise
+            raise unwritable(self.path, error) from error
+        try:
+            if before is not None:
+                _take_over(handle, before)
+            self.file = io.BufferedWriter(_Scratch(handle, self.path))
+        except BaseException:
+            os.close(handle)
+            self.scratch.unlink(missing_ok=True)
+            raise
+
+    def complete(self) -> None:
+        """Bring everything that was written to the disk; raises FileError where there is no room for it."""
+        self.file.flush()
+        try:
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # of file systems that cannot be asked
+                raise unwritable(self.path, error) from error
+
+    def replace(self) -> None:
+        """Give the scratch file the target's name. It is complete; its lock is let go once nobody can remove it."""
+        try:
+            if os.name == "nt":
+                self.file.close()
+            os.replace(self.scratch, self.target)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        self.file.close()
+
+    def discard(self) -> None:
+        """Remove the scratch file; nothing happens where it has taken the target's place already."""
+        with contextlib.suppress(FileError):  # what is still held back would be written; the first failure was raised
+            self.file.close()
+        if not self.file.raw.closed:  # type: ignore[attr-defined]  # a BufferedWriter's
+            self.file.raw.close()  # type: ignore[attr-defined]
+        if not self.lasting:
+            self.scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of ``path`` when the block ends well, and vanishes when it does not.
+
+    Raises FileError naming the target, the reason and the fix where it cannot be written; the old file stays whole.
+    """
+    new = Replacement(path)
+    try:
+        remove_abandoned(new.target)
+        yield new.file
+        new.complete()
+        new.replace()
+    finally:
+        new.discard()
+
+
+def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Replace a file's content as a whole; a text is written in UTF-8, with what UTF-8 lacks as escapes."""
+    with replacing(path) as file:
+        file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
+
+
+def scratch_files(target: Path) -> list[Path]:
+    """The scratch files of a target, of live writers and of killed ones, by name."""
+    pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))
+    try:
+        names = os.listdir(target.parent)
+    except OSError:  # a folder may be written to and not be listed
+        return []
+    return [target.with_name(name) for name in sorted(names) if pattern.fullmatch(name)]
+
+
+def remove_abandoned(target: Path) -> None:
+    """Remove the scratch files that killed writers of a target left behind; those of live writers are locked."""
+    for scratch in scratch_files(target):
+        try:
+            handle = os.open(scratch, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        except OSError:  # gone by now, or another user's
+            continue
+        try:
+            if locked(handle):
+                with contextlib.suppress(OSError):  # another user's; the save itself does not depend on it
+                    scratch.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
+
+
+def unwritable(path: Path, error: OSError | ValueError) -> FileError:
+    """The error for a target that the system refuses to write."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number in _FULL:
+        return FileError(
+            f"there is no room for it: {_reason(error)}", path=str(path),
+            rule="a file is replaced as a whole, so that its disk must have room for the new one beside the old one",
+            fix="free some space, or write to another disk",
+        )  # fmt: skip
+    fix = _FIXES.get(number or 0, "make its folder writable, or write to another one")
+    return FileError(
+        f"it cannot be written: {_reason(error)}", path=str(path),
+        rule="a file is replaced as a whole, so that its folder must be there and be writable",
+        fix=fix.format(folder=path.parent),
+    )  # fmt: skip
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+class _Scratch(io.FileIO):
+    """A file whose failing writes name the target, which the user knows, and not the scratch file."""
+
+    def __init__(self, handle: int, path: Path) -> None:
+        super().__init__(handle, "wb")
+        self._path = path
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise unwritable(self._path, error) from error
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:_SHOWN]}."
+
+
+def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
+    """A scratch file of a name that nobody has, open and locked before anybody could take it for abandoned."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    while True:
+        scratch = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.{_SCRATCH}")
+        handle = os.open(scratch, flags, mode)
+        if locked(handle) is not False and os.fstat(handle).st_nlink:
+            return scratch, handle
+        os.close(handle)  # taken for abandoned between its opening and its locking, and removed by then
+        with contextlib.suppress(FileNotFoundError):
+            scratch.unlink()
+
+
+def _status(target: Path) -> os.stat_result | None:
+    try:
+        return os.lstat(target)
+    except FileNotFoundError:
+        return None
+
+
+def _take_over(handle: int, before: os.stat_result) -> None:
+    """Give an open file the mode of another and, where that is allowed, its owner and group."""
+    if not hasattr(os, "fchmod"):
+        return
+    now = os.fstat(handle)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(handle, before.st_uid, before.st_gid)
+    with contextlib.suppress(PermissionError):  # on file systems without modes
+        os.fchmod(handle, stat.S_IMODE(before.st_mode) & 0o777)

@@ -1,0 +1,330 @@
+"""Expressions: recorded values. Building one computes nothing but its type."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from explorer.core.array_api.numpy_protocol import NumpyProtocol
+from explorer.core.array_api.operators_and_methods import Operators
+from explorer.core.array_api.printing import nested
+from explorer.core.array_api.suggestions import hint
+from explorer.core.errors import OperandError, StateError
+from explorer.core.hooks import hooks
+from explorer.core.ir.operation_checks import taking
+from explorer.core.ir.source_location import INTERNAL, Place, place_of
+from explorer.core.types.custom_dtypes import converted, numbers_of
+from explorer.core.types.device import Device
+from explorer.core.types.shape import Sizes
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.record.escape import visible
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from explorer.core.ir.operation import Operation
+    from explorer.core.policy import Minor, Policy
+
+_uids = count()
+next_uid = _uids.__next__
+
+
+class Scope:
+    """A named box of the user's program: a block, a layer, a function, a file's operator with its type; they nest."""
+
+    __slots__ = ("about", "kind", "name", "parent", "ports", "type")
+
+    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", about: Any = None) -> None:
+        self.name, self.kind, self.parent, self.type = name, kind, parent, type
+        self.about = about
+        """what a recording tells of it: a layer's facts; of a twin the uid of the node whose gradient is inside"""
+        self.ports: tuple[dict[str, int], dict[str, int]] | None = None
+        """of a layer the uids of the values at its input and output ports, by name"""
+
+    def __repr__(self) -> str:
+        return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
+
+
+class _State(threading.local):
+    """What surrounds the next recorded node, for each thread."""
+
+    scope: Scope | None = None
+    origin: tuple[Any, int] | None = None
+    """the code and instruction, or place, that nodes come from instead of the user's line"""
+    traces: tuple[int, ...] = ()
+    """the first uid of each function that is being traced"""
+    policies: Mapping[Minor, Policy] = MappingProxyType({})
+    """what operations recorded here are under"""
+
+
+state = _State()
+
+
+class Expr(NumpyProtocol, Operators):
+    """A recorded value: an operation, its operands, its type, where it was written. Immutable; hashed by identity."""
+
+    __slots__ = ("__weakref__", "code", "instruction", "operands", "operation", "scope", "type", "uid")
+    uid: int
+    operation: Operation
+    operands: tuple[Expr, ...]
+    type: AnyType
+    scope: Scope | None
+    code: CodeType | Place | None
+    instruction: int
+
+    __hash__ = object.__hash__
+
+    if not TYPE_CHECKING:  # a type checker knows the attributes, and refuses others by itself
+
+        def __getattr__(self, name: str) -> Any:
+            found = hint(name)
+            told = f"an expression has no attribute {name!r}" + (f"; {found}" if found else "")
+            raise AttributeError(told, name=name, obj=self)
+
+    @property
+    def tensor_type(self) -> TensorType:
+        """The type of a value with one output; raises OperandError for a tuple."""
+        if type(self.type) is not TensorType:
+            raise OperandError(
+                f"{self.operation.name}: a value with the outputs {self.type}",
+                rule="a value with several outputs is used one output at a time",
+                fix="unpack it: a, b = f(x)",
+            )
+        return self.type
+
+    @property
+    def shape(self) -> Sizes:
+        """Sizes of the dimensions: a tuple that also tells length, rows, columns and channels."""
+        return self.tensor_type.sizes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The elements' dtype."""
+        return self.tensor_type.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the value will live."""
+        return self.tensor_type.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.tensor_type.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.tensor_type.size
+
+    @property
+    def place(self) -> Place | None:
+        """The user's line, or the file's, that recorded this node."""
+        if self.code is None or isinstance(self.code, Place):
+            return self.code
+        return place_of(self.code, self.instruction)
+
+    def use(self) -> None:
+        """An expression reads this one from now on."""
+
+    @property
+    def label(self) -> str:
+        """What pictures call the node: its operation or function, a tensor's name."""
+        return self.operation.label
+
+    def eval_register(self) -> Any:
+        """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
+        return hooks.register(self)
+
+    def explore(self, **options: Any) -> Any:
+        """Show the expression's graph and its plan."""
+        return hooks.explore(self, **options)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise OperandError("len() of a scalar", rule="only a tensor of rank 1 or more has a length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Expr]:
+        return (self[index] for index in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        self._refuse_in_trace("asarray")
+        if copy is False:
+            raise StateError("np.asarray(…, copy=False) of an expression", rule="evaluating makes a new array")
+        value = cast("Array", hooks.evaluate(self))
+        return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise StateError(
+            f"writing to elements of {self!r}",
+            rule="an expression is a recorded value and never changes",
+            fix="choose elements with ex.where, or write to a tensor before it is used",
+        )
+
+    def __copy__(self) -> Expr:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Expr:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise StateError(
+            f"pickling {self!r}",
+            rule="an expression is known by its identity, which a copy in another process would not have",
+            fix="pickle its value (ex.evaluate(x)), or a plan's recording as JSON",
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def _scalar(self, what: str) -> Any:
+        if self.size != 1:
+            raise OperandError(
+                f"{what}() of {self.type}",
+                rule=f"{what}() needs a single element",
+                fix="use ex.where for a choice by element, or reduce first (.sum(), .max())",
+            )
+        self._refuse_in_trace(what)
+        return numbers_of(hooks.evaluate(self)).item()
+
+    def _refuse_in_trace(self, what: str) -> None:
+        if state.traces and self.uid >= state.traces[0]:
+            raise StateError(
+                f"{what}() of a value inside an @ex.function",
+                rule="a function's body is recorded once, before any value is known",
+                fix="use ex.where to choose by value, or pass the value as a static argument",
+            )
+
+    def __repr__(self) -> str:
+        return visible(f"<{self.operation.label} #{self.uid}: {self.type}>")
+
+    def __str__(self) -> str:
+        return nested(self)
+
+
+_new = object.__new__
+_frame = sys._getframe
+
+
+def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
+    """The expression of an operation on operands; an illegal combination raises OperandError where it is written."""
+    self = _new(Expr)
+    self.operation = operation
+    self.operands = operands
+    types: tuple[AnyType, ...]
+    if len(operands) == 2:  # half of the time of recording is spent here
+        first, second = operands
+        types = first.type, second.type
+    elif len(operands) == 1:
+        (first,) = operands
+        types = (first.type,)
+    else:
+        types = tuple([operand.type for operand in operands])
+    kind = operation.known_types.get(types)
+    if kind is None:
+        try:
+            kind = operation.type_of(types)
+        except OperandError as refusal:
+            self.operation = operation = taking(operation, types, refusal)
+            kind = operation.type_of(types)
+    self.type = kind
+    for operand in operands:
+        if operand.__class__ is not Expr:
+            operand.use()
+    enter(self)
+    return self
+
+
+def record_typed(
+    operation: Operation, kind: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
+) -> Expr:
+    """The expression of an operation whose type is known, on operands and on ``hidden`` ones that were used before."""
+    self = _new(Expr)
+    self.operation, self.type = operation, kind
+    self.operands = operands + hidden
+    for operand in operands:
+        if operand.__class__ is not Expr:
+            operand.use()
+    enter(self)
+    return self
+
+
+def enter(node: Expr) -> None:
+    """Give a new node its uid, scope and place; uids grow in order of recording, so operands have smaller ones."""
+    node.uid = next_uid()
+    around = state
+    node.scope = around.scope
+    node.code, node.instruction = around.origin or _line_of(_frame(2))
+
+
+def _line_of(frame: FrameType) -> tuple[CodeType, int]:
+    """The user's code, and the instruction, that led to a frame."""
+    code = frame.f_code
+    while code.co_filename.startswith(INTERNAL):
+        outer = frame.f_back
+        if outer is None:
+            break
+        frame = outer
+        code = frame.f_code
+    return code, frame.f_lasti
+
+
+@contextmanager
+def one_line() -> Iterator[None]:
+    """Record what follows as written on the user's line that led here, which is looked for once."""
+    outer = state.origin
+    state.origin = outer or _line_of(_frame(3))  # behind this generator and the ``with``
+    try:
+        yield
+    finally:
+        state.origin = outer
+
+
+def derive(
+    operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: Scope | None, kind: AnyType | None = None
+) -> Expr:
+    """A node that stands for another one, in ``scope``: it keeps the place where the original was written.
+
+    ``kind`` is its type, where that is known.
+    """
+    self = _new(Expr)
+    self.operation, self.operands, self.scope = operation, operands, scope
+    self.type = operation.type_of(tuple([operand.type for operand in operands])) if kind is None else kind
+    self.uid, self.code, self.instruction = next_uid(), like.code, like.instruction
+    return self
+
+
+@contextmanager
+def scope(name: str, kind: str = "scope", type: str = "", about: Any = None) -> Iterator[Scope]:
+    """Record what follows inside a named box; ``type`` is what it is one of (a layer's class, say)."""
+    outer = state.scope
+    state.scope = inner = Scope(name, kind, outer, type, about)
+    try:
+        yield inner
+    finally:
+        state.scope = outer
+
+
+@contextmanager
+def surrounded(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
+    """Record what follows in a scope that exists already (None for the top), as written at a place or instruction."""
+    outer = state.scope, state.origin
+    state.scope, state.origin = scope, (code, instruction)
+    try:
+        yield
+    finally:
+        state.scope, state.origin = outer

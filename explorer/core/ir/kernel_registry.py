@@ -1,0 +1,164 @@
+"""Kernels: which function computes an operation on a device, and on elements of a type of one's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from explorer.core import registry
+from explorer.core.errors import DeclarationError
+from explorer.core.types.custom_dtypes import ElementType, element_of, numbers_of
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+
+if TYPE_CHECKING:
+    from explorer.core.ir.operation import Operation
+
+kernels: dict[tuple[type[Operation], Device | ElementType], Callable[..., Any]] = {}
+"""Kernels beside NumPy's: (operation, device or element type) → function(operation, out, *operands)."""
+
+
+def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
+    """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
+
+    Operands and ``out`` are arrays of the device, or what an element type stores. Raises UnknownNameError for a name
+    that no operation has.
+    """
+    kinds = [_kind(operation) for operation in operations]
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for kind in kinds:
+            kernels[kind, on] = function
+        return function
+
+    return register
+
+
+def _kind(operation: str | Operation | type[Operation]) -> type[Operation]:
+    if isinstance(operation, str):
+        return registry.operation(operation)
+    return operation if isinstance(operation, type) else type(operation)
+
+
+def runs_on(operation: Operation, device: Device) -> bool:
+    """Whether an operation has a kernel on a device."""
+    return (
+        device is cpu
+        or (type(operation), device) in kernels
+        or operation.moves
+        or (operation.view and (device.addressable or operation.count_operands() == 0))
+        or operation.count_operands() == 0
+    )
+
+
+def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable[..., Any]:
+    """The kernel of an operation on a device, bound to its attributes, for operands and a result of these types.
+
+    Raises DeclarationError where there is none.
+    """
+    if device is not cpu:
+        return _on_device(operation, device)
+    for kind in types:
+        parts = kind.parts if isinstance(kind, TupleType) else (kind,)
+        for part in parts:
+            element = element_of(part.dtype)
+            if element is not None and not operation.view and not operation.takes_elements:
+                return _on_elements(operation, element)
+    return operation.kernel
+
+
+def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
+    registered = kernels.get((type(operation), device))
+    if registered is not None:
+        return functools.partial(registered, operation)
+    if operation.count_operands() == 0:
+        return functools.partial(_described, operation, device)
+    if operation.view and device.addressable:
+        return operation.kernel
+    raise DeclarationError(
+        f"{operation.name} on {device.name}",
+        rule="an operation runs on a device for which a kernel is registered",
+        fix=f"@explorer.kernel({operation.name!r}, on={device.name}), or copy the operands: x.to_device(explorer.cpu)",
+    )
+
+
+def _described(operation: Operation, device: Device, out: Any) -> Any:
+    """A value without operands, made by NumPy and written to the device."""
+    kind = operation.type_of(())
+    assert isinstance(kind, TensorType)
+    made = device.empty(kind.shape, kind.dtype) if out is None else out
+    device.write(made, operation.compute())
+    return made
+
+
+def _on_elements(operation: Operation, element: ElementType) -> Callable[..., Any]:
+    registered = kernels.get((type(operation), element))
+    if registered is None:
+        return functools.partial(_through_numbers, operation)
+
+    def run(out: Any, *operands: Any) -> Any:
+        made = registered(operation, _stored(out), *[_stored(operand) for operand in operands])
+        if made is not None:
+            _stored(out)[...] = made
+        return out
+
+    return run
+
+
+def _stored(array: Any) -> Any:
+    element = element_of(array.dtype)
+    return array if element is None else element.stored(array)
+
+
+def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
+    """Decode the operands, compute on numbers, encode the result."""
+    made = operation.compute(*[numbers_of(operand) for operand in operands])
+    results: Sequence[Any] = made if isinstance(made, tuple) else (made,)
+    for target, result in zip(out if isinstance(out, tuple) else (out,), results, strict=True):
+        element = element_of(target.dtype)
+        if element is None:
+            target[...] = result
+        else:
+            element.write(target, result)
+    return out
+
+
+def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyType | None:
+    """The type that an operation infers for operands of an element type; None where they are all NumPy's numbers.
+
+    The rule is asked about the numbers that the elements mean: a result of these numbers is of the element type.
+    """
+    if operation.view or operation.takes_elements:
+        return None
+    tensors = [kind for kind in types if isinstance(kind, TensorType)]
+    found = {element for kind in tensors if (element := element_of(kind.dtype)) is not None}
+    if not found:
+        return None
+    element = min(found, key=lambda each: each.name)
+    if len(found) > 1 or any(kind.dtype.kind in "fc" for kind in tensors):
+        raise operation.refuse(
+            types,
+            f"elements of {element.name} meet their like, whole numbers, truth values and Python's numbers",
+            f"convert an operand: x.astype({element.name})",
+        )
+    inferred = operation.infer(*[_of_numbers(kind) for kind in types])
+    if isinstance(inferred, TupleType):
+        return TupleType(tuple([_of_element(part, element) for part in inferred.parts]))
+    return _of_element(inferred, element)
+
+
+def _of_numbers(kind: AnyType) -> AnyType:
+    element = element_of(kind.dtype) if isinstance(kind, TensorType) else None
+    return kind if element is None or not isinstance(kind, TensorType) else kind.with_dtype(element.numbers)
+
+
+def _of_element(kind: TensorType, element: ElementType) -> TensorType:
+    return kind.with_dtype(element.dtype) if kind.dtype.kind == "f" else kind
+
+
+def on_device(kind: AnyType, device: Device) -> AnyType:
+    """A type on a device."""
+    if isinstance(kind, TupleType):
+        return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in kind.parts]))
+    return TensorType(kind.shape, kind.dtype, device)

@@ -1,0 +1,321 @@
+"""An operation: what a node does. One class body holds every facet; its fields are its attributes.
+
+A class that lacks a facet fails when it is declared. Instances are interned: equal attributes (by type and bits:
+1, 1.0 and True differ, 0.0 and −0.0 too) give one object, so that comparing operations is comparing identities.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass, fields
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from explorer.core import registry
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
+from explorer.core.ir.operation_checks import check_facets, enter, extend
+from explorer.core.ir.operation_interning import Interning
+from explorer.core.policy import Items, Policies
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
+
+if TYPE_CHECKING:
+    from explorer.core.ir.examples import Example
+    from explorer.core.ir.tiles import Piece
+
+Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
+"""What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
+
+
+_tokens = count()
+
+
+@dataclass_transform(frozen_default=True, eq_default=False)
+class Operation(metaclass=Interning):
+    """The base of all operations; subclass ``Elementwise`` and its like where they fit.
+
+    ``infer`` gives the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient`` gives
+    the gradients of the operands as expressions (None where there is none); ``batch`` gives the same operation over
+    operands that have a leading batch axis; ``flops`` counts arithmetic.
+
+    ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an operation that there is: where its own
+    rule refuses operands, X's rule is asked, and X is recorded where it takes them.
+    """
+
+    name: ClassVar[str]
+    """what the registry and pictures call it: the class name in snake_case unless it is given"""
+    view: ClassVar[bool] = False
+    """the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
+    elementwise: ClassVar[bool] = False
+    """each element of the result depends on the operands' elements at its place only"""
+    linear: ClassVar[bool] = False
+    """linear in each operand while the others are held"""
+    commutative: ClassVar[bool] = False
+    """f(a, b) = f(b, a)"""
+    associative: ClassVar[bool] = False
+    """f(f(a, b), c) = f(a, f(b, c)), up to rounding"""
+    idempotent: ClassVar[bool] = False
+    """f(f(x)) = f(x), and f(x, x) = x"""
+    involution: ClassVar[bool] = False
+    """f(f(x)) = x, up to rounding"""
+    even: ClassVar[bool] = False
+    """f(−x) = f(x)"""
+    monotone: ClassVar[bool] = False
+    """never decreasing in its first operand"""
+    total: ClassVar[bool] = False
+    """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
+    pure: ClassVar[bool] = True
+    """computes its result from its operands and does nothing else: it may be computed before the run, once for all that
+    are equal, and with others; what is not runs as often as it was recorded"""
+    reuses_operand: ClassVar[bool] = False
+    """the kernel may write its result over an operand of the same type"""
+    range: ClassVar[Range] = "real"
+    nondifferentiable: ClassVar[str] = ""
+    """why there is no gradient, where there is none"""
+    refuses_gradient: ClassVar[bool] = False
+    """asking for the gradient raises, instead of ending the gradient's way"""
+    unbatchable: ClassVar[str] = ""
+    """why there is no batching rule, where there is none"""
+    prepares: ClassVar[int | None] = None
+    """the number of the operand that the kernel brings into another form first: worth keeping where it is constant"""
+    channels_last: ClassVar[bool] = False
+    """the kernel is fastest on images (N, C, H, W) whose channels lie together in memory, and makes such a result"""
+    examples: ClassVar[tuple[Example, ...]] = ()
+    """operands on which the laws are checked"""
+
+    takes_tuples: ClassVar[bool] = False
+    """operands may be values with several outputs"""
+    takes_elements: ClassVar[bool] = False
+    """the rule and the kernel know elements of users' types; others are given the numbers that these mean"""
+    moves: ClassVar[bool] = False
+    """the result is on another device than the operand"""
+    attribute_names: ClassVar[tuple[str, ...]] = ()
+    """the names of the attributes, in order"""
+
+    _operand_count: ClassVar[int | None] = None
+    """how many operands ``infer`` takes, None for any number"""
+    known_types: dict[tuple[AnyType, ...], AnyType]
+    """operand types → the result's, as far as the rule was asked"""
+
+    def __init_subclass__(
+        cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
+    ) -> None:
+        super().__init_subclass__(**options)
+        documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
+        made: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.attribute_names = tuple([field.name for field in fields(made)])
+        cls._instances = WeakValueDictionary()
+        if abstract:
+            return
+        if "name" not in cls.__dict__:
+            cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+        check_facets(cls, Operation, documented)
+        cls._operand_count = cls.count_operands()
+        enter(cls, None if cls.attribute_names else cls)
+        if extends is not None:
+            extend(extends if isinstance(extends, type) else type(extends), cls)
+
+    token: int  # no other operation of this process has it, or had it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "known_types", {})
+        object.__setattr__(self, "token", next(_tokens))
+
+    # -- facets --------------------------------------------------------------------------------------------------
+
+    # ``**_: Any`` beside ``*args: Any`` tells type checkers that subclasses name their own operands.
+
+    def infer(self, *types: Any, **_: Any) -> AnyType:
+        """The type of the result; raises OperandError (see ``refuse``) for illegal operands."""
+        raise NotImplementedError
+
+    def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
+        """Compute into ``out`` (an array of the inferred type; None for a view) and return it."""
+        raise NotImplementedError
+
+    def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
+        """The gradients of the operands as expressions of the upstream gradient, the result and the operands."""
+        raise NotImplementedError
+
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
+        """The operation over operands of which some have a leading axis of ``size`` members."""
+        raise NotImplementedError
+
+    def flops(self, result: Any, *types: Any, **_: Any) -> int:
+        """Number of arithmetic operations."""
+        raise NotImplementedError
+
+    # Kernels of one result that can be made in pieces say how: elementwise operations on it then run piece by piece,
+    # and several threads share the work.
+
+    def prepare(self, operand: Any) -> Any:
+        """What the kernel makes of the operand number ``prepares`` before anything else; a program keeps it."""
+        raise NotImplementedError
+
+    def pieces(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Piece]:
+        """The pieces of the result in ``out``; ``prepared`` is None where the operation prepares nothing."""
+        raise NotImplementedError
+
+    @property
+    def in_pieces(self) -> bool:
+        """The result can be made in pieces."""
+        return type(self).pieces is not Operation.pieces
+
+    # Reductions, and what else combines elements along some axes only, take elementwise producers into their kernel:
+    # these run block by block, and what they make is combined while it is in the cache.
+
+    @property
+    def rows(self) -> tuple[int, ...] | None:
+        """The axes along which elements of the operands, all of one shape, are combined; None where it is no such.
+
+        What lies beside these axes is computed apart: the kernel takes any part of the operands that has them whole.
+        """
+        return None
+
+    @property
+    def joins(self) -> np.ufunc | None:
+        """What makes the value of a row from the values of its parts; None where a row is needed whole."""
+        return None
+
+    def part_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the values of parts: single precision where the result has half, in which they overflow."""
+        return np.dtype(np.float32) if result == np.float16 else result
+
+    def part(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        """The values of parts of rows, which lie along ``axes``, into ``out``, where these have size 1."""
+        raise NotImplementedError
+
+    def finish(self, out: Any, joined: Any, count: int) -> Any:
+        """The result, into ``out``, from what the parts of each row, of ``count`` elements, joined to."""
+        np.copyto(out, joined)
+        return out
+
+    def workspace(self, *types: Any, **_: Any) -> int:
+        """Bytes of temporaries that the kernel makes beside its result, where they are larger than what it reads."""
+        return 0
+
+    def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
+        """Axes of an operand beside axes of the result: scaling the one along its axis scales the other along its own.
+
+        Products say this (a filter's output channel, a matrix's column): factors of the result can move into weights.
+        """
+        return ()
+
+    # -- what every operation has --------------------------------------------------------------------------------
+
+    def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
+        """Record this operation on expressions, arrays or numbers; policies that it does not read change nothing."""
+        if type(policies) is not tuple or policies:
+            Policies(policies, self.label)
+        for operand in operands:
+            if not isinstance(operand, Expr):
+                return record(self, self.operands_of(operands))
+        return record(self, operands)
+
+    def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
+        """Expressions for values of which some are arrays or numbers."""
+        return as_operands(values)
+
+    @classmethod
+    def count_operands(cls) -> int | None:
+        """How many operands the operation takes, None for any number: as many as ``infer`` or else ``kernel`` names."""
+        for facet, own in ((cls.infer, 1), (cls.kernel, 2)):
+            parameters = list(inspect.signature(facet).parameters.values())[own:]
+            if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+                return len(parameters)
+        return None
+
+    def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
+        """The inferred type, remembered for each tuple of operand types."""
+        held = self.known_types.get(types)
+        if held is not None:
+            return held
+        for given in types:
+            if type(given) is TupleType and not self.takes_tuples:
+                raise self.refuse(types, "operands have one output", "unpack the value first: a, b = f(x)")
+        expected = self._operand_count
+        if expected is not None and len(types) != expected:
+            raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
+        found = self.known_types[types] = self._inferred(types)
+        return found
+
+    def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:
+        devices = list(dict.fromkeys([kind.device for kind in types if type(kind) is TensorType]))
+        if len(devices) > 1:
+            names = " and ".join(sorted([each.name for each in devices]))
+            fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
+            raise self.refuse(types, f"operands are on one device, these on {names}", fix)
+        found = type_on_elements(self, types) or self.infer(*types)
+        return found if self.moves or not devices or devices[0] is cpu else on_device(found, devices[0])
+
+    def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
+        """The error for illegal operands."""
+        given = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
+        return OperandError(f"{self.label}: given {given}", rule=rule, fix=fix)
+
+    @property
+    def label(self) -> str:
+        """What a picture calls a node of this operation."""
+        return self.name
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes by name."""
+        return {name: getattr(self, name) for name in self.attribute_names}
+
+    def compute(self, *operands: Array) -> Any:
+        """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
+        types = tuple([TensorType(array.shape, array.dtype) for array in operands])
+        kind = self.type_of(types)
+        if self.view:
+            return self.kernel(None, *operands)
+        kernel = kernel_of(self, cpu, *types, kind)
+        if isinstance(kind, TupleType):
+            return kernel(tuple(np.empty(part.shape, part.dtype) for part in kind.parts), *operands)
+        return kernel(np.empty(kind.shape, kind.dtype), *operands)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        return f"{self.name}({given})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(self.attributes.values())
+
+
+def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
+    """Expressions for operands: numbers become constants of the weakest dtype that fits, arrays become tensors.
+
+    Numbers alone raise OperandError: they need no expression.
+    """
+    convert = registry.functions["as_expr"]
+    if len(values) == 2:
+        first, second = values
+        if type(first) in WEAK and isinstance(second, Expr):
+            return convert(first, (second.tensor_type.dtype,), second.device), second
+        if type(second) in WEAK and isinstance(first, Expr):
+            return first, convert(second, (first.tensor_type.dtype,), first.device)
+    for value in values:
+        if not isinstance(value, Expr):
+            break
+    else:
+        return values
+    made = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
+    types = [value.tensor_type for value in made if isinstance(value, Expr)]
+    if not types and values:
+        raise OperandError(
+            f"the numbers {', '.join(map(repr, values))} without any tensor",
+            rule="an operation has a tensor or an expression among its operands",
+            fix="use Python's own arithmetic for numbers, or wrap one: ex.tensor(2.0)",
+        )
+    dtypes = tuple([kind.dtype for kind in types])
+    return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in made])
+
+
+WEAK = (float, int, bool, complex)
+"""Python's numbers: they take the dtype of the tensors beside them, where it can hold them"""

@@ -1,0 +1,102 @@
+"""Declaring an operation: all facets or an error, one class for a name, and operands added to what there is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from explorer.core import registry
+from explorer.core.errors import DeclarationError, OperandError
+
+if TYPE_CHECKING:
+    from explorer.core.ir.operation import Operation
+    from explorer.core.types.tensor_type import AnyType
+
+
+class OperationRedefined(UserWarning):
+    """An operation's class was declared again under the same module and name, and replaces the earlier one."""
+
+
+def check_facets(cls: type[Operation], base: type[Operation], documented: bool) -> None:
+    """Raise DeclarationError where a class lacks a facet that its ``base`` leaves open."""
+    missing = [] if documented else ["a docstring (one sentence)"]
+    facets = ("infer", "kernel", "flops")
+    missing += [f"{facet}()" for facet in facets if getattr(cls, facet) is getattr(base, facet)]
+    for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
+        if getattr(cls, facet) is getattr(base, facet) and not getattr(cls, excuse):
+            missing.append(f"{facet}(), or {excuse} = 'why there is none'")
+    if cls.joins is not base.joins and cls.part is base.part:
+        missing.append("part(), whose values joins() combines")
+    if cls.prepares is not None and cls.prepare is base.prepare:
+        missing.append(f"prepare(), for the operand number {cls.prepares}")
+    if not cls.examples and not cls.takes_tuples:
+        missing.append("examples, on which the laws are checked")
+    if missing:
+        raise DeclarationError(
+            f"operation {cls.__name__} lacks {'; '.join(missing)}",
+            rule="an operation's class body holds every facet",
+            fix="add what is missing, or inherit it (Elementwise gives infer, batch and flops)",
+        )
+
+
+def enter(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
+    """Enter an operation's class under its name, and what ``make`` makes as the function of that name."""
+    held = registry.operations.get(cls.name)
+    if held is not None:
+        if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise DeclarationError(
+                f"a second operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
+                rule=f"an operation's name is unique; {held.__module__}.{held.__qualname__} has it",
+                fix="set name = '…' in the class body",
+            )
+        warnings.warn(
+            f"operation {cls.name!r} is declared again and replaces the earlier one", OperationRedefined, stacklevel=3
+        )
+    function = registry.functions.get(cls.name)
+    if function is not None and not hasattr(function, "attribute_names") and function.__module__ != cls.__module__:
+        raise DeclarationError(
+            f"an operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
+            rule=f"{function.__module__}.{cls.name} is a function of that name already",
+            fix="set name = '…' in the class body",
+        )
+    registry.operations[cls.name] = cls
+    if make is not None:
+        registry.functions[cls.name] = make()
+
+
+def extend(base: type[Operation], cls: type[Operation]) -> None:
+    """Let ``cls`` be asked where ``base`` refuses operands; a class of the same module and name is replaced."""
+    unknown = [name for name in cls.attribute_names if name not in base.attribute_names]
+    if unknown:
+        raise DeclarationError(
+            f"operation {cls.name}, which extends {base.name}, with the attributes {', '.join(unknown)}",
+            rule=f"its attributes are those of {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
+            fix="leave them out, or declare an operation of its own without extends=",
+        )
+    held = registry.extensions.setdefault(base.name, [])
+    for index, other in enumerate(held):
+        if (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__):
+            held[index] = cls
+            return
+    held.append(cls)
+
+
+def taking(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
+    """The extension of an operation that takes operands which it refuses: the first in the order of declaration.
+
+    Raises the refusal where there is none, with the rules of all that were asked.
+    """
+    rules = [refusal.rule]
+    for kind in registry.extensions.get(type(operation).name, ()):
+        attributes = operation.attributes
+        extension = kind(**{name: attributes[name] for name in kind.attribute_names})
+        try:
+            extension.type_of(types)
+        except OperandError as error:
+            rules.append(f"or, for {extension.name}, {error.rule}")
+        else:
+            return extension
+    if len(rules) == 1:
+        raise refusal
+    raise OperandError(refusal.given, rule="; ".join(rules), fix=refusal.fix) from None

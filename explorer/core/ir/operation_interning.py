@@ -1,0 +1,94 @@
+"""Interning: operations with equal attributes are one instance."""
+
+from __future__ import annotations
+
+import os
+import threading
+from operator import is_
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr
+from explorer.core.types.bit_keys import exact
+from explorer.core.types.shape import Sizes
+
+_interning = threading.RLock()
+
+
+def _renew() -> None:
+    global _interning
+    _interning = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+_PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
+
+
+class Interning(type):
+    """Makes one instance for each set of attributes."""
+
+    _instances: WeakValueDictionary[Any, Any]
+
+    attribute_names: tuple[str, ...]
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        """Return the instance with these attributes."""
+        key: tuple[Any, ...] | None = None
+        if len(arguments) == len(cls.attribute_names):
+            key = cls._key(arguments)
+            found = cls._instances.get(key)
+            if found is not None:
+                return found
+        if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
+            arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
+            named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
+        try:
+            made = super().__call__(*arguments, **named)
+        except TypeError:
+            cls._check_attributes((*arguments, *named.values()))
+            raise
+        attributes = tuple([getattr(made, name) for name in cls.attribute_names])
+        if key is None or not all(map(is_, attributes, arguments)):
+            key = cls._key(attributes)
+        with _interning:
+            found = cls._instances.setdefault(key, made)
+        if found is made:
+            cls._check_attributes(attributes)
+        return found
+
+    def _check_attributes(cls, given: tuple[Any, ...]) -> None:
+        """Raise DeclarationError where what a class is called with are operands."""
+        operands = [
+            value for value in given if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
+        ]
+        if operands:
+            names = ", ".join(cls.attribute_names)
+            raise DeclarationError(
+                f"{cls.__name__}(…) with {len(operands)} of {len(given)} arguments that are operands",
+                rule=f"a class of operations is called with its attributes ({names or 'it has none'}), "
+                "and the operation that this gives with operands",
+                fix=f"{cls.__name__}({', '.join(f'{name}=…' for name in cls.attribute_names)})(x, …)",
+            )
+
+    def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        key = tuple([exact(value) for value in attributes])
+        try:
+            hash(key)
+        except TypeError:
+            raise DeclarationError(
+                f"{cls.__name__} with the attributes {attributes}",
+                rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
+                fix="pass arrays as operands: ex.tensor(array)",
+            ) from None
+        return key
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of any library's: a NumPy number is none, nor is data of a user's type."""
+    return hasattr(value, "__array__") and not isinstance(value, np.generic) and not hasattr(type(value), "__expr__")

@@ -1,0 +1,78 @@
+"""Where the user wrote an expression: kept as code object and instruction while recording, read as text late."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import linecache
+import os
+import sys
+from types import CodeType
+from typing import Any, NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_NUMPY = (
+    os.path.dirname(os.path.abspath(sys.modules["numpy"].__file__ or "")) + os.sep
+    if "numpy" in sys.modules
+    else _PACKAGE
+)
+INTERNAL = (_PACKAGE, _NUMPY)
+"""Code below these folders is not the user's."""
+
+
+class Place(NamedTuple):
+    """A line of a user's cell or script, or of a model's file; ``line`` counts from 1."""
+
+    where: str
+    line: int
+    text: str
+
+
+def _cell_name(filename: str) -> str:
+    """``In[3]`` for a notebook's cell, else the file's base name."""
+    ipython = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    if shell is not None:
+        named = shell.compile.format_code_name(filename)
+        if named and named[0] == "Cell":
+            return str(named[1]).replace("In [", "In[")
+    return "<script>" if filename.startswith("<") else os.path.basename(filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def place_of(code: CodeType, instruction: int) -> Place:
+    """The line that an instruction belongs to."""
+    for start, end, line in code.co_lines():
+        if start <= instruction < end and line is not None:
+            return Place(_cell_name(code.co_filename), line, linecache.getline(code.co_filename, line).strip())
+    return Place(_cell_name(code.co_filename), code.co_firstlineno, "")
+
+
+@functools.lru_cache(maxsize=4096)
+def assigned_name(code: CodeType, instruction: int) -> str:
+    """The variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
+
+    Empty unless the instruction is the whole right-hand side of a line that assigns to one plain name.
+    """
+    place = place_of(code, instruction)
+    try:
+        body = ast.parse(place.text).body
+    except SyntaxError:
+        return ""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign) or len(body[0].targets) != 1:
+        return ""
+    target, value = body[0].targets[0], body[0].value
+    _, _, start, end = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    if not isinstance(target, ast.Name) or start is None or end is None:
+        return ""
+    length = len(place.text.encode()[value.col_offset : value.end_col_offset])
+    return target.id if end - start == length else ""
+
+
+def users_line() -> Place:
+    """The user's line that is running: the innermost one that is no code of this package or of NumPy."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(INTERNAL) and frame.f_back is not None:
+        frame = frame.f_back
+    return place_of(frame.f_code, frame.f_lasti)

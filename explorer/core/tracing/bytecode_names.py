@@ -1,0 +1,120 @@
+"""Names that compiled Python code reads: globals, attributes, modules; found in its instructions, never run."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import os
+import sysconfig
+from enum import IntEnum
+from types import CodeType
+from typing import NamedTuple
+
+from explorer.core.ir.source_location import INTERNAL
+
+_STDLIB = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_COMPUTED = frozenset({"getattr", "hasattr", "vars", "__dict__", "attrgetter", "asdict", "astuple", "fields"})
+"""names whose mention means that attributes are read by names that are computed"""
+_COMPARING = frozenset[str]().union(
+    ("eq", "ne", "lt", "le", "gt", "ge", "hash", "contains", "indexOf", "countOf"),
+    ("index", "count", "remove", "sort", "sorted", "min", "max", "groupby", "cmp_to_key", "total_ordering"),
+    ("set", "frozenset", "add", "discard", "update", "union", "intersection", "difference", "symmetric_difference"),
+    ("issubset", "issuperset", "isdisjoint", "dict", "fromkeys", "get", "setdefault", "pop", "Counter", "OrderedDict"),
+    ("bisect", "bisect_left", "bisect_right", "insort", "insort_left", "insort_right", "heapify", "heappush"),
+    ("heappop", "heappushpop", "heapreplace", "nlargest", "nsmallest", "merge", "mode", "multimode", "lru_cache"),
+    ("cache", "unique", "isin", "argsort", "argmin", "argmax", "array_equal", "equal", "not_equal", "less", "greater"),
+    ("less_equal", "greater_equal"),
+)
+"""names of functions of Python's and NumPy's that compare or hash values"""
+_KEYED = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE"})
+"""instructions that put values into sets and keys into dicts"""
+
+
+class Comparison(IntEnum):
+    """Values that some code compares or hashes without naming the methods that do it; each includes those before."""
+
+    NONE = 0
+    WITH_CONSTANTS = 1
+    """one of the two is a constant, or a key is looked up"""
+    ANY = 2
+
+
+class Reads(NamedTuple):
+    """Names that some code, and the functions and comprehensions inside it, look up."""
+
+    variables: tuple[str, ...]
+    """globals"""
+    attributes: frozenset[str]
+    modules: tuple[str, ...]
+    """those that are imported where the code runs"""
+    texts: frozenset[str]
+    """strings, which may name attributes"""
+    computed: bool
+    """whether attributes are read by names that are computed"""
+    comparison: Comparison
+
+
+@functools.lru_cache(maxsize=4096)
+def reads(code: CodeType) -> Reads:
+    """Return the names that a piece of code reads."""
+    variables: dict[str, None] = {}
+    attributes: set[str] = set()
+    modules: dict[str, None] = {}
+    texts: set[str] = set()
+    comparison = Comparison.NONE
+    before = ""
+    for instruction in dis.get_instructions(code):
+        name, value = instruction.opname, instruction.argval
+        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+            variables[value] = None
+        elif name == "IMPORT_NAME":
+            modules[value] = None
+        elif instruction.opcode in dis.hasname:
+            attributes.add(value)
+        elif isinstance(value, str) and name == "LOAD_CONST":
+            texts.add(value)
+        comparison = max(comparison, _comparison(instruction, before))
+        before = name
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            inner = reads(constant)
+            variables |= dict.fromkeys(inner.variables)
+            modules |= dict.fromkeys(inner.modules)
+            attributes |= inner.attributes
+            texts |= inner.texts
+            comparison = max(comparison, inner.comparison)
+        elif isinstance(constant, tuple):
+            texts |= {item for item in constant if isinstance(item, str)}
+    mentioned = {*variables, *attributes}
+    return Reads(
+        tuple(variables),
+        frozenset(attributes),
+        tuple(modules),
+        frozenset(texts),
+        not mentioned.isdisjoint(_COMPUTED),
+        comparison if mentioned.isdisjoint(_COMPARING) else Comparison.ANY,
+    )
+
+
+def _comparison(instruction: dis.Instruction, before: str) -> Comparison:
+    """The values that an instruction compares, after the instruction of this name."""
+    name = instruction.opname
+    is_constant = before in ("LOAD_CONST", "LOAD_SMALL_INT")
+    if name in ("COMPARE_OP", "CONTAINS_OP"):
+        return Comparison.WITH_CONSTANTS if is_constant else Comparison.ANY
+    if name in _KEYED and instruction.arg != 0:
+        return Comparison.ANY
+    if name in ("BINARY_SUBSCR", "STORE_SUBSCR", "DELETE_SUBSCR") or instruction.argrepr == "[]":
+        return Comparison.NONE if is_constant else Comparison.WITH_CONSTANTS
+    return Comparison.NONE
+
+
+@functools.lru_cache(maxsize=4096)
+def is_fixed(path: str) -> bool:
+    """Whether source at a path never changes what it reads: explorer's, the standard library's, an installed one's."""
+    if path.startswith(INTERNAL) or path.startswith("<frozen "):
+        return True
+    if any(part in path for part in _INSTALLED):
+        return True
+    return os.path.realpath(path).startswith(_STDLIB)

@@ -1,0 +1,144 @@
+"""Comparison of captured containers and arrays, which change in place, with their contents at the time of capture."""
+
+from __future__ import annotations
+
+import functools
+import os
+from array import array as packed
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from operator import is_
+from types import MappingProxyType
+from typing import Any
+from weakref import ReferenceType
+
+import numpy as np
+
+from explorer.core.ir.tensor import Storage, Tensor
+
+ARRAY_BYTES = 1 << 16
+"""bytes of a writable array up to which its contents are compared at each call"""
+ITEMS = 10_000
+"""items of a container up to which they are compared at each call"""
+
+Read = Callable[[], Any]
+_BUFFERS = (bytearray, memoryview, packed)
+_SEQUENCES = (list, set, deque)
+_MAPPINGS = (dict, MappingProxyType)
+
+
+def reader(value: Any) -> Read | None:
+    """Return a function that gives ``value`` itself while its contents are those of now, and otherwise None.
+
+    None for values without contents that could change in place.
+    """
+    if isinstance(value, np.ndarray):
+        return _array_reader(value)
+    if isinstance(value, Tensor):
+        storage = value.storage
+        return functools.partial(_storage, value, storage, storage.version) if _is_open(storage) else None
+    if isinstance(value, _MAPPINGS):
+        return functools.partial(_mapping, value, [*value], [*value.values()])
+    if isinstance(value, _SEQUENCES):
+        return functools.partial(_sequence, value, [*value])
+    if isinstance(value, _BUFFERS):
+        return functools.partial(_buffer, value, bytes(value))
+    return None
+
+
+def parts(value: Any) -> Iterable[Any]:
+    """The objects inside a container, or behind a reference."""
+    if isinstance(value, _MAPPINGS):
+        return [*value, *value.values()]
+    if isinstance(value, (tuple, frozenset, *_SEQUENCES)):
+        return [*value]
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        return [*value.flat]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, (ReferenceType, ContextVar)):
+        return [referred(value)]
+    return ()
+
+
+def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
+    """The object behind a weak reference or a context variable."""
+    return value() if isinstance(value, ReferenceType) else value.get(None)
+
+
+def environment(held: dict[str, str]) -> Any:
+    """The environment's variables while they are those of ``held``, and otherwise None."""
+    return os.environ if os.environ.copy() == held else None
+
+
+def excess(value: Any) -> str:
+    """The size of a value whose contents could change, and are too many to be compared at each call; else ""."""
+    if isinstance(value, np.ndarray):
+        if value.nbytes <= ARRAY_BYTES or not is_writable(value):
+            return ""
+        return f"{'×'.join(map(str, value.shape))} {value.dtype}, {value.nbytes:,} bytes"
+    if isinstance(value, (*_MAPPINGS, *_SEQUENCES)) and len(value) > ITEMS:
+        return f"{len(value):,} items"
+    if isinstance(value, _BUFFERS):
+        nbytes = memoryview(value).nbytes
+        return f"{nbytes:,} bytes" if nbytes > ARRAY_BYTES else ""
+    return ""
+
+
+def is_writable(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array, or memory that it is a view of, can be written to."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return True
+        owner = owner.base
+    return owner is not None and not isinstance(owner, bytes)
+
+
+def _is_open(storage: Any) -> bool:
+    return isinstance(storage, Storage) and not storage.shared
+
+
+def _array_reader(value: np.ndarray[Any, Any]) -> Read:
+    if value.dtype.hasobject:
+        return functools.partial(_objects, value, value.shape, [*value.flat])
+    if value.nbytes <= ARRAY_BYTES:
+        return functools.partial(_array, value, value.shape, value.dtype, value.tobytes())
+    return functools.partial(_frozen, value, value.shape, value.dtype)
+
+
+def _array(value: Any, shape: Any, dtype: Any, held: bytes) -> Any:
+    return value if value.tobytes() == held and value.shape == shape and value.dtype == dtype else None
+
+
+def _frozen(value: Any, shape: Any, dtype: Any) -> Any:
+    """A large array that nobody could write to when it was captured."""
+    return value if not value.flags.writeable and value.shape == shape and value.dtype == dtype else None
+
+
+def _objects(value: Any, shape: Any, held: list[Any]) -> Any:
+    return value if value.shape == shape and all(map(is_, value.flat, held)) else None
+
+
+def _storage(value: Any, storage: Any, version: int) -> Any:
+    return value if storage.version == version else None
+
+
+def _sequence(value: Any, held: list[Any]) -> Any:
+    try:
+        return value if len(value) == len(held) and all(map(is_, value, held)) else None
+    except RuntimeError:  # another thread changes it just now
+        return None
+
+
+def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:
+    try:
+        held = len(value) == len(keys) and all(map(is_, value.values(), values)) and all(map(is_, value, keys))
+    except RuntimeError:  # another thread changes it just now
+        return None
+    return value if held else None
+
+
+def _buffer(value: Any, held: bytes) -> Any:
+    return value if bytes(value) == held else None

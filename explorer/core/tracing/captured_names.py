@@ -1,0 +1,348 @@
+"""A survey of a function: the variables, attributes and contents that it, and the functions that it uses, may read.
+
+Code is looked at, never run: a name that it mentions is followed from the globals, closures and defaults through
+containers, and to the attributes of objects. Contents that are too many to be compared at each call are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections import ChainMap, UserDict, UserList
+from collections.abc import Iterator
+from contextvars import ContextVar
+from io import IOBase
+from operator import attrgetter, methodcaller
+from random import Random
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    NoneType,
+)
+from typing import Any
+from weakref import ReferenceType
+
+import numpy as np
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.expr import Expr
+from explorer.core.tracing.bytecode_names import Comparison, is_fixed, reads
+from explorer.core.tracing.captured_contents import Read, environment, excess, parts, reader, referred
+from explorer.core.tracing.static_attributes import (
+    attribute_of,
+    class_attribute,
+    functions_of,
+    has_attributes,
+    is_fixed_class,
+    is_known,
+    is_traced,
+    slots,
+)
+
+_PLAIN = frozenset((NoneType, bool, int, float, complex, str, bytes, range, slice, type(...)))
+_CLASSES_OF_STANDARD_CONTAINERS = {UserDict: "data", UserList: "data", ChainMap: "maps"}
+_STREAMS = (np.random.Generator, np.random.RandomState, Random)
+_CONSTRUCTING = ("__init__", "__new__", "__post_init__")
+_APART = ("__repr__", "__str__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__format__")
+"""methods with names of Python's that no expression calls"""
+_COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__")
+"""methods that count where values are compared or hashed"""
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
+"""names of the ``os`` module's that read environment variables"""
+_UNSEEN = frozenset({"globals", "eval", "exec"})
+"""builtins that read variables whose names do not stand in the code"""
+_MOST = 20_000
+"""readers of one function"""
+
+
+class Survey:
+    """Readers of all that a function may read, each with the object that it gave, in ``found``."""
+
+    def __init__(self, name: str) -> None:
+        self.found: list[tuple[Read, Any]] = []
+        self._name = name
+        self._names: set[str] = set()
+        self._texts: set[str] = set()
+        self._computed = False
+        self._comparison = Comparison.NONE
+        self._objects: list[tuple[Any, str]] = []
+        self._seen: dict[int, Any] = {}
+        self._classes: dict[type, str] = {}
+        self._compared: set[str] = set()
+        self._environment = False
+
+    def visit(self, start: Any, path: str) -> None:
+        """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
+        pending = [(start, path)]
+        while pending:
+            current, path = pending.pop()
+            if type(current) in _PLAIN or id(current) in self._seen:
+                continue
+            self._seen[id(current)] = current
+            if current is os or current is os.environ or current is os.getenv:
+                self._environment = True
+                if current is not os:
+                    self._names.add("environ")
+            elif isinstance(current, FunctionType):
+                self._enter(current, pending)
+            elif isinstance(current, MethodType):
+                pending += [(current.__func__, path), (current.__self__, path)]
+            elif isinstance(current, BuiltinFunctionType):
+                pending.append((current.__self__, path))
+            elif isinstance(current, type):
+                self._class(current, path, pending, _CONSTRUCTING)
+            elif isinstance(current, ModuleType):
+                if not is_fixed(getattr(current, "__file__", None) or "<frozen module>"):
+                    self._objects.append((current, path))
+            else:
+                self._value(current, path, pending)
+
+    def follow_attributes(self) -> None:
+        """Note the attributes that any of the functions names, until there are no more objects and names."""
+        noted: set[tuple[int, str]] = set()
+        compared: set[tuple[int, str]] = set()
+        while True:
+            self._enter_comparisons()
+            fresh = [
+                (held, name, path)
+                for held, path in self._objects
+                for name in self._names_for(held)
+                if (id(held), name) not in noted
+            ]
+            if not fresh and not self._follow_compared(noted, compared):
+                break
+            for held, name, path in fresh:
+                noted.add((id(held), name))
+                self._attribute(held, name, f"{path}.{name}" if path else name)
+        if self._environment and not self._names.isdisjoint(_ENVIRONMENT):
+            self._add(functools.partial(environment, dict(os.environ)), os.environ, "os.environ")
+
+    def _follow_compared(self, noted: set[tuple[int, str]], compared: set[tuple[int, str]]) -> bool:
+        """Note what only generated methods compare, large arrays by identity alone; whether there was any.
+
+        Such a method compares two large arrays by nothing else: they are one array, or NumPy raises.
+        """
+        fresh = [
+            (held, name, path)
+            for held, path in self._objects
+            for name in self._compared
+            if (id(held), name) not in noted and (id(held), name) not in compared
+        ]
+        for held, name, path in fresh:
+            compared.add((id(held), name))
+            own = getattr(held, "__dict__", None)
+            read = own.get if isinstance(own, dict) else None
+            if isinstance(class_attribute(type(held), name), MemberDescriptorType):
+                read = functools.partial(getattr, held)
+            value = read(name, None) if read is not None else None
+            if read is not None and type(value) is np.ndarray and excess(value):
+                self._add(functools.partial(read, name, None), value, f"{path}.{name}")
+            else:
+                noted.add((id(held), name))
+                self._attribute(held, name, f"{path}.{name}" if path else name)
+        return bool(fresh)
+
+    def _names_for(self, held: Any) -> set[str]:
+        if not self._computed:
+            return self._names
+        own = getattr(held, "__dict__", ()) if not isinstance(held, (type, ModuleType)) else ()
+        return {*self._names, *self._texts, *own, *slots(type(held))}
+
+    def _enter(self, function: FunctionType, pending: list[tuple[Any, str]]) -> None:
+        wrapped = getattr(function, "__wrapped__", None)
+        if wrapped is not None:
+            pending.append((wrapped, ""))
+        code = function.__code__
+        if is_fixed(code.co_filename):
+            return
+        read = reads(code)
+        self._add(functools.partial(getattr, function, "__code__"), code, function.__name__)  # autoreload exchanges it
+        if _is_generated(function):
+            self._compared |= read.attributes
+        else:
+            self._names |= read.attributes
+        self._texts |= read.texts
+        self._computed |= read.computed
+        if not _is_generated(function):
+            self._comparison = max(self._comparison, read.comparison)
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+            self._note(functools.partial(_contents, cell), name, pending)
+        for name in read.variables:
+            if name in _UNSEEN and name not in function.__globals__:
+                self._refuse_unseen(function, name)
+            if name in function.__globals__:
+                self._note(functools.partial(function.__globals__.get, name), name, pending)
+        pending += [(sys.modules.get(name), name) for name in read.modules]
+        for kind in ("__defaults__", "__kwdefaults__"):
+            if getattr(function, kind):
+                self._note(functools.partial(getattr, function, kind), f"{function.__name__}.{kind}", pending)
+
+    def _class(self, kind: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
+        """Enter the methods that Python, and explorer, call without naming them, those that compare excepted."""
+        self._classes.setdefault(kind, path)
+        names = dict.fromkeys(
+            name
+            for base in kind.__mro__
+            if not is_fixed_class(base)
+            for name in vars(base)
+            if name[:2] == name[-2:] == "__" and name not in _CONSTRUCTING
+        )
+        if hasattr(kind, "__expr__"):
+            names["type"] = None
+        if not is_fixed_class(kind):
+            self._objects.append((kind, path))
+        for name in [*names, *further]:
+            if name in _APART or name in _COMPARING:
+                continue
+            for base in kind.__mro__:
+                method = vars(base).get(name)
+                if isinstance(method, (FunctionType, property, classmethod, staticmethod)):
+                    pending += [(part, path) for part in functions_of(method)]
+                    if not is_fixed_class(base) and method is class_attribute(kind, name):
+                        own = functools.partial(vars(kind).get, name) if base is kind else None
+                        self._add(own or functools.partial(class_attribute, kind, name), method, f"{path}.{name}")
+
+    def _enter_comparisons(self) -> None:
+        """Enter the methods that compare objects, as far as the code that was read compares any.
+
+        Those that dataclasses generate read nothing of an object that is compared with a constant.
+        """
+        seen = None
+        while seen != (self._comparison, len(self._classes)):
+            seen = level, _ = self._comparison, len(self._classes)
+            for kind, path in [*self._classes.items()]:
+                for method in [vars(base).get(name) for base in kind.__mro__ for name in _COMPARING]:
+                    if not isinstance(method, FunctionType):
+                        continue
+                    if level >= (Comparison.ANY if _is_generated(method) else Comparison.WITH_CONSTANTS):
+                        self.visit(method, path)
+
+    def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
+        is_stream = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
+        if is_stream or isinstance(value, _STREAMS):
+            self._refuse_stream(value, path)
+        size = excess(value)
+        if size:
+            self._refuse(value, path, size)
+        read = reader(value)
+        if read is not None:
+            self._add(read, value, path)
+        if isinstance(value, Expr):
+            return
+        for base, name in _CLASSES_OF_STANDARD_CONTAINERS.items():
+            if isinstance(value, base):
+                pending.append((getattr(value, name), path))
+        if isinstance(value, (ReferenceType, ContextVar)):
+            self._add(functools.partial(referred, value), referred(value), path)
+        pending += [(part, f"{path}[…]") for part in parts(value)]
+        if hasattr(type(value), "__expr__"):
+            if is_fixed_class(type(value)):
+                self._add(value.__expr__, value.__expr__(), path)
+                return
+        elif hasattr(type(value), "__array__") and not is_known(type(value)):  # another library's array
+            pending.append((np.asarray(value), path))
+        wrapped = attribute_of(getattr(value, "__dict__", {}), type(value), "__wrapped__")
+        if wrapped is not None and not is_traced(value):
+            pending.append((wrapped, path))
+        if isinstance(value, (attrgetter, methodcaller)):
+            self._names |= {part for name in value.__reduce__()[1] if isinstance(name, str) for part in name.split(".")}
+        if has_attributes(value):
+            if not is_fixed_class(type(value)):
+                self._add(functools.partial(type, value), type(value), path)
+            self._objects.append((value, path))
+            if type(value) not in self._classes:
+                self._class(type(value), path, pending, ())
+
+    def _attribute(self, held: Any, name: str, path: str) -> None:
+        values: list[tuple[Any, str]] = []
+        kind = type(held)
+        own = getattr(held, "__dict__", None)
+        if isinstance(held, type):
+            for base in held.__mro__:
+                if name in vars(base) and not is_fixed_class(base):
+                    self._note(functools.partial(class_attribute, held, name), path, values)
+                    values += [(part, path) for part in functions_of(vars(base)[name])]
+        elif isinstance(own, dict) and name in own:
+            self._note(functools.partial(own.get, name), path, values)
+        else:
+            method = class_attribute(kind, name)
+            if isinstance(method, MemberDescriptorType):
+                self._note(functools.partial(getattr, held, name, None), path, values)
+            elif method is not None:
+                shadowed = functools.partial(class_attribute, kind, name)
+                if isinstance(own, dict):
+                    shadowed = functools.partial(attribute_of, own, kind, name)
+                self._add(shadowed, method, path)
+                for base in kind.__mro__:  # a method may call the one that it overrides
+                    if name in vars(base):
+                        values += [(part, path) for part in functions_of(vars(base)[name])]
+            elif self._computed and name in self._texts and isinstance(own, dict):
+                self._add(functools.partial(own.get, name), None, path)
+        for value, where in values:
+            self.visit(value, where)
+
+    def _note(self, read: Read, path: str, pending: list[tuple[Any, str]]) -> None:
+        value = read()
+        if not isinstance(value, ModuleType):
+            self._add(read, value, path)
+        pending.append((value, path))
+
+    def _add(self, read: Read, value: Any, path: str) -> None:
+        self.found.append((read, value))
+        if len(self.found) > _MOST:
+            raise DeclarationError(
+                f"{self._name} reads more than {_MOST:,} variables and attributes from outside, {path} among them",
+                rule="what a function reads from outside must be so little that it can be compared at each call",
+                fix="pass what it needs as arguments",
+            )
+
+    def _refuse(self, value: Any, path: str, size: str) -> None:
+        name = path or "a value"
+        if isinstance(value, np.ndarray):
+            rule = "a large array that a function reads from outside must not change afterwards"
+            fix = (
+                f"make it a tensor before the function, {name} = ex.tensor({name}), or pass it as an argument; or "
+                f"freeze it: {name}.flags.writeable = False"
+            )
+        else:
+            rule = (
+                "a container that a function reads from outside must be so small that it can be compared at each call"
+            )
+            fix = "pass the items that it needs as arguments, or make it a tuple"
+        raise DeclarationError(
+            f"{self._name} reads {name} from outside, a {type(value).__name__} of {size} that can be changed in place",
+            rule=rule,
+            fix=fix,
+        )
+
+    def _refuse_unseen(self, function: FunctionType, name: str) -> None:
+        raise DeclarationError(
+            f"{self._name} calls {name}(…)" + (f", in {function.__name__}" if function.__name__ != self._name else ""),
+            rule="the variables that a function reads must stand in its code by name: it runs once for many calls, "
+            "and once more when one of them has changed",
+            fix="name the variable itself, or pass its value as an argument",
+        )
+
+    def _refuse_stream(self, value: Any, path: str) -> None:
+        raise DeclarationError(
+            f"{self._name} reads {path or 'a value'} from outside, a {type(value).__name__}",
+            rule="a function's body runs once for many calls, so it must not draw from anything that gives another "
+            "value each time",
+            fix="draw the value outside and pass it as an argument",
+        )
+
+
+def _is_generated(function: FunctionType) -> bool:
+    """Whether it is a method that a dataclass generates; it compares only what a method that is entered compares."""
+    return function.__code__.co_qualname.startswith("__create_fn__.")
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # the variable is not bound yet
+        return None

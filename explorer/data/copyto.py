@@ -1,0 +1,50 @@
+"""Copies of values into tensors that are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.hooks import hooks
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.custom_dtypes import is_floating, numbers_of
+
+
+def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
+    """Copy a value of the same shape into a tensor, whatever the dtypes and devices of the two (MetaNN: DataCopy).
+
+    ``casting`` is NumPy's rule for dtypes. Raises OperandError for another shape or a dtype that does not convert,
+    StateError where something else reads the target, before anything is overwritten.
+    """
+    if not isinstance(target, Tensor):
+        raise OperandError(
+            f"copyto into a {type(target).__name__}",
+            rule="a copy is written into a tensor",
+            fix="target = ex.tensor(value)",
+        )
+    target.refuse_shared()
+    if isinstance(source, Tensor):
+        value = source.array
+    elif isinstance(source, Expr) or hasattr(type(source), "__expr__"):
+        value = hooks.evaluate(source)
+    else:
+        value = np.asarray(source)
+    kind = target.tensor_type
+    if value.shape != kind.shape:
+        raise OperandError(
+            f"copyto of shape {value.shape} into {kind}",
+            rule="source and target have one shape",
+            fix="write to a part of the target instead: target[1:3] = value",
+        )
+    found = numbers_of(value)
+    fits = is_floating(kind.dtype) and found.dtype.kind != "c"
+    if not fits and not np.can_cast(found.dtype, kind.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
+        raise OperandError(
+            f"copyto of {value.dtype} into {kind}",
+            rule=f"{value.dtype} does not convert to {kind.dtype} by NumPy's casting rule {casting!r}",
+            fix="say casting='unsafe' where what is lost may be lost",
+        )
+    target[...] = found.astype(kind.dtype) if fits is False and casting == "unsafe" else found

@@ -1,0 +1,86 @@
+"""Tables of numbers from CSV files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import FileError, OperandError
+from explorer.core.files.open_untrusted import opened
+from explorer.core.ir.tensor import Tensor, tensor
+
+
+def load_csv(
+    path: str | os.PathLike[str],
+    *,
+    header: bool | None = None,
+    delimiter: str = ",",
+    empty: float = float("nan"),
+    dtype: Any = np.float32,
+) -> Tensor:
+    """The numbers of a CSV file: (rows, columns).
+
+    Empty cells become ``empty``; empty lines are left out. ``header`` says whether the first row holds names; None
+    looks: it does where one of its cells is neither a number nor empty. Raises FileError, with the line, for a cell
+    that is no number of the dtype and for a row of another length.
+    """
+    kind = np.dtype(dtype)
+    if kind.kind not in "fiu" or len(delimiter) != 1:
+        raise OperandError(
+            f"load_csv with dtype {kind.name} and delimiter {delimiter!r}",
+            rule="cells are real numbers, and one character stands between them",
+        )
+    name = os.fspath(path)
+    read = float if kind.kind == "f" else int
+    rows: list[list[Any]] = []
+    try:
+        with io.TextIOWrapper(opened(name), encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, delimiter=delimiter)
+            for row in lines:
+                if not row or (len(row) == 1 and not row[0].strip()):
+                    continue
+                if header or (header is None and not rows and not all(map(_is_number, row))):
+                    header = False
+                    continue
+                header = False
+                if rows and len(row) != len(rows[0]):
+                    raise FileError(
+                        f"{len(row)} cells", path=name, line=lines.line_num,
+                        rule=f"every row has as many as the first: {len(rows[0])}", fix="complete the row",
+                    )  # fmt: skip
+                rows.append([_cell(cell, read, empty, kind, name, lines.line_num) for cell in row])
+    except FileError:
+        raise
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FileError(f"the file cannot be read as CSV: {error}", path=name, fix="give a UTF-8 text file") from error
+    if not rows:
+        raise FileError("no row of numbers", path=name, rule="there is something to load")
+    return tensor(np.array(rows, kind), name=Path(name).stem, copy=False)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.strip() or 0)
+    except ValueError:
+        return False
+    return True
+
+
+def _cell(cell: str, read: Any, empty: float, kind: np.dtype[Any], path: str, line: int) -> Any:
+    text = cell.strip()
+    try:
+        value = read(text) if text else empty
+        if kind.kind in "iu" and not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+            raise ValueError
+    except ValueError:
+        raise FileError(
+            f"the cell {text[:40]!r}" if text else "an empty cell", path=path, line=line,
+            rule=f"a cell is a number of dtype {kind.name}",
+            fix="correct it, choose another dtype, or say what empty cells are: empty=0",
+        ) from None  # fmt: skip
+    return value

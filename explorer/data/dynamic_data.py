@@ -1,0 +1,79 @@
+"""Dynamic data hides what concrete type it is of: a container then holds several types of one category."""
+
+# ruff: noqa: D102  # an operation's facets are documented once, by Operation
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.types.tensor_type import AnyType, TensorType
+from explorer.data.constructors import BiasVector, TrivialTensor, ZeroTensor
+from explorer.data.rank_categories import category as category_of
+from explorer.data.user_data import Data
+from explorer.ops.creation.constants import Full, OneHot, Zero
+
+_STRUCTURED = {ZeroTensor: Zero, TrivialTensor: Full, BiasVector: OneHot}
+
+
+class Dynamic(Operation):
+    """The operand itself, of a type that rules do not see (MetaNN: DynamicData)."""
+
+    view = True
+    linear = True
+    examples = (Example(real(2, 3)), Example(real()))
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def kernel(self, out: None, x: Any) -> Any:
+        return x[...]
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g,)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return self(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+
+def make_dynamic(x: Any, category: str | None = None) -> Expr:
+    """``x`` with its concrete type hidden; dynamic data stays as it is. It evaluates to what ``x`` evaluates to.
+
+    Raises OperandError where ``x`` is not of the category that is asked for ("matrix", say).
+    """
+    (x,) = as_operands((x,))
+    if category is not None and category_of(x) != category:
+        raise OperandError(
+            f"make_dynamic({x!r}, {category!r})",
+            rule=f"dynamic data holds values of one category; this is a {category_of(x)}",
+            fix=f"reshape it, or ask for {category_of(x)!r}",
+        )
+    return x if isinstance(x.operation, Dynamic) else Dynamic()(x)
+
+
+def try_cast(x: Expr, kind: Any) -> Any:
+    """What dynamic data hides where that is of a concrete type, None where it is not (MetaNN: TryCastTo).
+
+    ``kind`` is ex.Tensor, a class of ex.Data, an operation's class, or ex.ZeroTensor, ex.TrivialTensor, ex.BiasVector.
+    """
+    hidden = x.operands[0] if isinstance(x, Expr) and isinstance(x.operation, Dynamic) else x
+    (concrete,) = as_operands((hidden,))
+    wanted = _STRUCTURED.get(kind, kind) if callable(kind) else kind
+    if isinstance(wanted, type) and issubclass(wanted, Data):
+        data = getattr(concrete.operation, "data", None)
+        return data if isinstance(data, wanted) else None
+    if isinstance(wanted, type) and issubclass(wanted, Operation):
+        return concrete if isinstance(concrete.operation, wanted) else None
+    if isinstance(wanted, type) and issubclass(wanted, Expr):
+        return concrete if isinstance(concrete, wanted) else None
+    raise OperandError(
+        f"try_cast to {kind!r}",
+        rule="a concrete type is ex.Tensor, a class of ex.Data, an operation's class, or a structured tensor",
+        fix="for instance ex.try_cast(x, ex.ZeroTensor)",
+    )

@@ -1,0 +1,68 @@
+"""MetaNN's equality of data: whether two values are one by identity and structure; elements are never compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Array
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are the same without a look at elements; False does not mean that elements differ.
+
+    A copy is the same as its original; results of evaluating these are the same, in one plan, and by ``ex.evaluate``
+    while somebody holds the first one; so are tensors of one storage, one operation on the same operands, and
+    structured tensors of equal description. Otherwise values are usually not the same.
+
+    ``==`` and ``!=`` are no such question: x == y records a comparison of each element with the other's, as NumPy's
+    does, and its truth value is there only for a single element.
+    """
+    first, second = _value(a), _value(b)
+    if isinstance(first, Expr) and isinstance(second, Expr):
+        return _same_expressions(first, second)
+    arrays = [value.array if isinstance(value, Tensor) else value for value in (first, second)]
+    return all(isinstance(array, np.ndarray) for array in arrays) and _same_memory(*arrays)
+
+
+def _value(value: Any) -> Any:
+    if hasattr(type(value), "__expr__"):
+        return value.__expr__()
+    if not isinstance(value, (Expr, np.ndarray)):
+        raise OperandError(
+            f"same() of a {type(value).__name__}",
+            rule="expressions, data, and results of evaluating them are compared",
+            fix="compare numbers with ==",
+        )
+    return value
+
+
+def _same_memory(a: Array, b: Array) -> bool:
+    here, there = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+    return bool(here == there and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype)
+
+
+def _same_expressions(a: Expr, b: Expr) -> bool:
+    """Walk both graphs side by side; a pair of nodes is looked at once."""
+    pending = [(a, b)]
+    seen: set[tuple[int, int]] = set()
+    while pending:
+        left, right = pending.pop()
+        if left is right or (left.uid, right.uid) in seen:
+            continue
+        seen.add((left.uid, right.uid))
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            if not (isinstance(left, Tensor) and isinstance(right, Tensor)) or left.storage is not right.storage:
+                return False
+            continue
+        if left.operation is not right.operation or len(left.operands) != len(right.operands):
+            return False
+        if isinstance(left.operation, Parameter):  # each is given its own value
+            return False
+        pending.extend(zip(left.operands, right.operands, strict=True))
+    return True

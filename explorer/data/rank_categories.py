@@ -1,0 +1,62 @@
+"""MetaNN's categories: what a value is by its number of dimensions, known as soon as it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.types.tensor_type import TensorType, TupleType
+
+
+def type_of(x: Any) -> TensorType:
+    """The type of an expression, of data of any type, or of an array; raises OperandError for anything else.
+
+    A class of data that all have one type, a class attribute, has it, too.
+    """
+    kind = getattr(x, "type", None)
+    if isinstance(x, type) and not isinstance(kind, TensorType):
+        raise OperandError(
+            f"the category of the class {x.__name__}",
+            rule="a class must have a TensorType as its class attribute `type`; other data has a category one by one",
+            fix=f"ask an instance: category({x.__name__}(…)), or its type",
+        )
+    if isinstance(kind, TupleType):
+        raise OperandError(
+            f"the category of a value with the outputs {kind}",
+            rule="a category is that of one tensor",
+            fix="unpack it: a, b = f(x)",
+        )
+    if isinstance(kind, TensorType):
+        return kind
+    if not hasattr(x, "shape") or not hasattr(x, "dtype"):
+        raise OperandError(
+            f"the category of a {type(x).__name__}",
+            rule="expressions, data and arrays have a category",
+            fix="wrap it: ex.tensor(value)",
+        )
+    return TensorType(tuple(x.shape), x.dtype)
+
+
+def category(x: Any) -> str:
+    """MetaNN's word for the rank: "scalar", "vector", "matrix", "three-d array", then "4-d array" and so on."""
+    return type_of(x).category
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a value has rank 0."""
+    return type_of(x).rank == 0
+
+
+def is_vector(x: Any) -> bool:
+    """Whether a value has rank 1."""
+    return type_of(x).rank == 1
+
+
+def is_matrix(x: Any) -> bool:
+    """Whether a value has rank 2."""
+    return type_of(x).rank == 2
+
+
+def is_three_d_array(x: Any) -> bool:
+    """Whether a value has rank 3."""
+    return type_of(x).rank == 3

@@ -1,0 +1,167 @@
+"""A scalable tensor: a list of values of one shape that grows, and is a tensor of one dimension more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Storage, Tensor, tensor, tensor_of
+from explorer.core.types.custom_dtypes import converted
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.shape import Sizes
+from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, as_shape, whole
+from explorer.data.user_data import Expressed
+from explorer.ops.manipulation.concat import stack
+
+_LEAST = 4
+
+
+class ScalableTensor(Expressed):
+    """A growing list of values of one shape (MetaNN: ScalableTensor): as an operand, the tensor of those in it now.
+
+    Values that are there lie side by side in memory that doubles when it is full, so an operand is no copy of them;
+    expressions are stacked when they are evaluated. Later changes do not reach expressions that used it before.
+    """
+
+    def __init__(self, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> None:
+        self._item = TensorType(as_shape(shape, "ScalableTensor"), as_dtype(dtype), device)
+        self._members: list[Expr | None] = []
+        """the expressions; None for a value, which lies at its place in the buffer"""
+        self._expressions = 0
+        self._buffer: Array | None = None
+        self._given = 0
+        """members at the buffer's beginning that expressions read, and that are never written again"""
+        self._node: Expr | None = None
+
+    @property
+    def type(self) -> TensorType:
+        """The members' type with their number as a dimension before the others."""
+        return self._item.with_shape((len(self._members), *self._item.shape))
+
+    @property
+    def shape(self) -> Sizes:
+        """Sizes of the dimensions; the first is the number of members."""
+        return self.type.sizes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The elements' dtype."""
+        return self._item.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the members live."""
+        return self._item.device
+
+    @property
+    def ndim(self) -> int:
+        """One more than the members have."""
+        return self._item.rank + 1
+
+    @property
+    def capacity(self) -> int:
+        """How many values there is memory for."""
+        return 0 if self._buffer is None else len(self._buffer)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Expr]:
+        whole_ = self.__expr__()
+        return (whole_[index] for index in range(len(self)))
+
+    def reserve(self, count: int) -> None:
+        """Make room for ``count`` values in all, so that pushing them allocates nothing."""
+        count = whole(count, "reserve")
+        if self._item.device is cpu and count > self.capacity:
+            made = np.empty((count, *self._item.shape), self._item.dtype)
+            if self._buffer is not None:
+                made[: len(self._buffer)] = self._buffer
+            self._buffer, self._given = made, 0
+
+    def push_back(self, value: Any) -> None:
+        """Add a value or an expression at the end; raises OperandError where its shape, dtype or device differ.
+
+        A value's numbers are converted to the element type where NumPy's rule "same_kind" lets them.
+        """
+        if isinstance(value, Tensor) and self._item.device is cpu and value.device is cpu:
+            value = value.array
+        expr = value.__expr__() if hasattr(type(value), "__expr__") else value
+        if not isinstance(expr, Expr) and self._item.device is not cpu:
+            expr = tensor(expr, self._item.dtype, device=self._item.device)
+        if isinstance(expr, Expr):
+            self._check(expr.type is self._item, repr(expr.type))
+            self._members.append(expr)
+            self._expressions += 1
+        else:
+            array = np.asarray(expr)
+            weak = type(expr) in (bool, int, float) and not self._item.shape
+            fits = weak or self._item.dtype.kind == "V" or np.can_cast(array.dtype, self._item.dtype, "same_kind")
+            self._check(array.shape == self._item.shape and fits, f"{array.dtype} of shape {array.shape}")
+            count = len(self._members)
+            if count >= self.capacity:  # beyond it where expressions were pushed, which need no memory
+                self.reserve(max(_LEAST, 2 * count))
+            assert self._buffer is not None
+            self._buffer[count] = converted(array, self._item.dtype)
+            self._members.append(None)
+        self._node = None
+
+    def clear(self) -> None:
+        """Remove all members; memory that no expression reads is kept for the next ones."""
+        self._members, self._expressions, self._node = [], 0, None
+        if self._given:
+            self._buffer, self._given = None, 0
+
+    def reverse(self) -> None:
+        """Put the members in the opposite order, as a backward pass through time collects them."""
+        count = len(self._members)
+        self._members.reverse()
+        self._node = None
+        if self._buffer is not None:
+            made = np.empty((max(count, self.capacity), *self._item.shape), self._item.dtype)
+            values = self._buffer[:count]
+            made[count - len(values) : count] = values[::-1]
+            self._buffer, self._given = made, 0
+
+    def __expr__(self) -> Expr:
+        if self._node is None:
+            self._node = self._written()
+        return self._node
+
+    def _written(self) -> Expr:
+        if not self._members:
+            raise OperandError(
+                "an empty scalable tensor as an operand",
+                rule="a tensor of members has at least one",
+                fix="push_back(value) first",
+            )
+        count = len(self._members)
+        if not self._expressions:
+            assert self._buffer is not None
+            self._given = count
+            return tensor_of(Storage(self._buffer[:count]))
+        buffer = self._buffer
+        if buffer is not None:
+            self._given = count
+        members = []
+        for index, member in enumerate(self._members):
+            if member is None:
+                assert buffer is not None
+                member = tensor_of(Storage(buffer[index]))
+            members.append(member)
+        return stack(members)
+
+    def _check(self, fits: bool, given: str) -> None:
+        if not fits:
+            raise OperandError(
+                f"push_back of {given}",
+                rule=f"all members are {self._item}",
+                fix="reshape or convert it first, or use another ScalableTensor",
+            )
+
+    def __repr__(self) -> str:
+        return f"<ScalableTensor: {len(self)} of {self._item}>"

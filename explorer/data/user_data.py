@@ -1,0 +1,180 @@
+"""A data type of a user's own takes part once it names its type and says what it evaluates to.
+
+Two ways lead into expressions. Whatever has a method ``__expr__()`` is, as an operand, the expression that this gives.
+A subclass of ``Data`` names its ``type`` (shape, dtype, device) and evaluates to an array by ``evaluate()``: it is then
+a node of its own, drawn by the name of its class, on which links can be written (``roots = (Diagonal.Operation,)``).
+
+    class Diagonal(ex.Data):
+        "A square matrix that stores its diagonal."
+
+        def __init__(self, diagonal):
+            self.diagonal = np.asarray(diagonal, np.float32)
+
+        @property
+        def type(self):
+            return ex.TensorType((self.diagonal.size, self.diagonal.size), self.diagonal.dtype)
+
+        def evaluate(self):
+            return np.diag(self.diagonal)
+"""
+
+# ruff: noqa: D102  # an operation's facets are documented once, by Operation
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.array_api.numpy_protocol import NumpyProtocol
+from explorer.core.array_api.operators_and_methods import Operators
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.hooks import hooks
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.operation import Operation
+from explorer.core.types.custom_dtypes import converted
+from explorer.core.types.device import Device
+from explorer.core.types.shape import Sizes
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+
+
+class Expressed(NumpyProtocol, Operators):
+    """What is an expression when it is used as an operand: it has an expression's operators, and can be evaluated."""
+
+    @abstractmethod
+    def __expr__(self) -> Expr:
+        """The expression that it stands for now."""
+
+    __hash__ = object.__hash__
+
+    def eval_register(self) -> Any:
+        """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
+        return hooks.register(self)
+
+    def explore(self, **options: Any) -> Any:
+        """Show the graph and its plan."""
+        return hooks.explore(self.__expr__(), **options)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return self.__expr__().__array__(dtype, copy)
+
+    def __len__(self) -> int:
+        return len(self.__expr__())
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter(self.__expr__())
+
+    def __bool__(self) -> bool:
+        return bool(self.__expr__())
+
+    def __float__(self) -> float:
+        return float(self.__expr__())
+
+    def __int__(self) -> int:
+        return int(self.__expr__())
+
+
+class Described(Operation, abstract=True):
+    """The operation of a node that stands for data of a user's type."""
+
+    data: Data
+    nondifferentiable = "data of a user's type has no operands"
+    unbatchable = "data of a user's type has no operands to batch"
+
+    def infer(self) -> TensorType:
+        return self.data.type
+
+    def kernel(self, out: Array) -> Array:
+        value = self.data.evaluate()
+        if isinstance(value, Expr) or not hasattr(value, "shape"):
+            value = hooks.evaluate(value) if isinstance(value, Expr) else np.asarray(value)
+        if value.shape != out.shape:
+            raise OperandError(
+                f"{self.name}.evaluate() gave an array of shape {value.shape}",
+                rule=f"it gives what the data's type says: {self.data.type}",
+                fix="correct evaluate(), or type",
+            )
+        out[...] = converted(value, out.dtype)
+        return out
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """None to be told of: the data itself is no number or name."""
+        return {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.data,)
+
+
+class Data(Expressed):
+    """The base of a user's data type: a subclass gives ``type`` and ``evaluate()``, and does not change once used."""
+
+    Operation: ClassVar[type[Described]]
+    """the operation of the type's nodes, for links"""
+
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if abstract:
+            return
+        missing = [name for name in ("type", "evaluate") if getattr(cls, name) is getattr(Data, name)]
+        if missing or not (cls.__doc__ or "").strip():
+            raise DeclarationError(
+                f"the data type {cls.__name__} without {' and '.join(missing) or 'a docstring (one sentence)'}",
+                rule="a data type says in a sentence what it is, names its type, and evaluates to an array",
+                fix="def type(self), a property that gives ex.TensorType(shape, dtype); def evaluate(self)",
+            )
+        body = {"__doc__": cls.__doc__, "__module__": cls.__module__, "name": cls.__name__}
+        cls.Operation = type(cls.__name__, (Described,), body, abstract=True)
+
+    @property
+    def type(self) -> TensorType:
+        """Shape, dtype and device of the value."""
+        raise NotImplementedError
+
+    def evaluate(self) -> Any:
+        """The value as an array of the type's shape."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> Sizes:
+        """Sizes of the dimensions."""
+        return self.type.sizes
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The elements' dtype."""
+        return self.type.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the value will live."""
+        return self.type.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.type.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.type.size
+
+    def __expr__(self) -> Expr:
+        held: Expr | None = self.__dict__.get("_node")
+        if held is None:
+            kind = self.type
+            if not isinstance(kind, TensorType):
+                raise DeclarationError(
+                    f"{type(self).__name__}.type gave {kind!r}",
+                    rule="a data type names its shape, dtype and device",
+                    fix="return ex.TensorType(shape, dtype)",
+                )
+            held = record(self.Operation(self), ())
+            self.__dict__["_node"] = held
+        return held

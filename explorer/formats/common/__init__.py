@@ -1,0 +1,1 @@
+"""Parts that several formats share: zips, stored arrays, paired files, recurrent layers."""

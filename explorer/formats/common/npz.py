@@ -1,0 +1,237 @@
+"""Weights in a ``.npz`` file: a zip of NumPy's own arrays, one a key; never pickled, checked before it is read."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from explorer.core.errors import ExplorerError, FileError, UnknownNameError
+from explorer.core.files.open_untrusted import opened
+from explorer.core.memory_budget import AXES, claim_memory
+from explorer.core.types.tensor_type import is_addressable
+from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
+from explorer.net.definition.definition import WeightReference, Weights
+from explorer.net.definition.operator_definition import FileWeights, memory_dtype
+
+_DATE = (1980, 1, 1, 0, 0, 0)
+"""the earliest that a zip can say: equal nets make equal files"""
+_HEADER = 1 << 16
+"""bytes that an array's header has at most"""
+_RULE = "x.npz beside x.json has an array of the declared shape and dtype for every weight"
+_AGAIN = "save the net again, and keep the .json and .npz files of one save together"
+
+
+class NpzWeights(FileWeights):
+    """The weights of one ``.npz`` file by key; every look-up reads a fresh, read-only array.
+
+    bfloat16 and complex32, which NumPy lacks, are there as float32 and complex64.
+    """
+
+    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
+        """Check what the file holds; raises one FileError that lists every missing or misfit weight, reads none.
+
+        ``archive`` is the file where it is open already.
+        """
+        self._path = path
+        self._declared = {reference.key: reference for reference in declared}
+        try:
+            self._archive = Archive(path, _AGAIN) if archive is None else archive
+        except FileError:
+            raise
+        except UNREADABLE as error:
+            raise self._error(f"this is no readable zip: {error}") from None
+        found = {key: self._misfit(reference) for key, reference in self._declared.items()}
+        problems = [f"weight {key!r} {problem}" for key, problem in found.items() if problem]
+        held = [self._archive.getinfo(_entry(key)) for key, problem in found.items() if not problem]
+        if claimed := overclaimed(held):
+            problems.append(claimed)
+        if problems:
+            self._archive.close()
+            raise self._error("\n    ".join(problems))
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the weights."""
+        return self._path
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        if key not in self._declared:
+            raise UnknownNameError(key, kind="weight", known=self._declared)
+        reference = self._declared[key]
+        try:
+            with self._archive.open(_entry(key)) as entry:
+                array: NDArray[Any] = npy.read_array(entry, allow_pickle=False, max_header_size=_HEADER)
+                entry.read()  # to its end, where its checksum is compared
+        except UNREADABLE as error:
+            raise self._error(f"weight {key!r} cannot be read: {error}") from None
+        array = np.ascontiguousarray(array, memory_dtype(reference.dtype))
+        array.setflags(write=False)
+        return array
+
+    def verify(self, key: str) -> None:
+        """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
+        try:
+            for _ in blocks(self._archive, _entry(self._declared[key].key)):
+                pass
+        except UNREADABLE as error:
+            raise self._error(f"weight {key!r} cannot be read: {error}") from None
+
+    def _misfit(self, reference: WeightReference) -> str:
+        """Say why an entry does not hold its weight, "" where it does; only its header is read."""
+        try:
+            info = self._archive.getinfo(_entry(reference.key))
+        except KeyError:
+            return "is missing"
+        if problem := unsound(info, self._archive.size):
+            return problem
+        try:
+            with self._archive.open(info) as entry:
+                shape, dtype, header = read_header(entry)
+        except UNREADABLE as error:
+            return f"cannot be read: {error}"
+        wanted = memory_dtype(reference.dtype)
+        if shape != reference.shape or dtype.newbyteorder("=") != wanted:
+            return f"is {dtype.name} {shape}, declared is {wanted.name} {reference.shape}"
+        size = header + math.prod(shape) * dtype.itemsize
+        return "" if info.file_size == size else f"has {info.file_size} bytes, its header asks for {size}"
+
+    def _error(self, given: str) -> FileError:
+        return FileError(given, path=str(self._path), rule=_RULE, fix=_AGAIN)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._declared
+
+
+class AbsentNpz(NpzWeights):
+    """The weights of a net whose ``.npz`` file is not there: named, but every look-up says what is missing."""
+
+    def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
+        self._path = path
+        self._declared = {reference.key: reference for reference in declared}
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        if key not in self._declared:
+            raise UnknownNameError(key, kind="weight", known=self._declared)
+        raise self.error()
+
+    def verify(self, key: str) -> None:
+        """Raise the error that names the absent file."""
+        self[key]
+
+    def error(self) -> ExplorerError:
+        """The error that names the absent file and all weights that it should hold."""
+        return self._error(
+            f"the file is absent, and with it {len(self)} weights: {shorten(', '.join(self), 100, placeholder=' …')}"
+        )
+
+
+def _entry(key: str) -> str:
+    return f"{key}.npy"
+
+
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """The shape and dtype that an array's header states, and the header's length in bytes.
+
+    Raises ValueError, or what else is in ``UNREADABLE``, where there is none, or where no array has that type.
+    """
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"version {version} of the format, which no array of numbers needs")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+    shape, _, dtype = read(file, max_header_size=_HEADER)
+    if dtype.hasobject or min(shape, default=0) < 0 or not is_addressable(shape, dtype):
+        raise ValueError(f"its header states {dtype} of shape {shape[:AXES]}, which is no array of numbers")
+    return shape, dtype, file.tell()
+
+
+def read_array(file: IO[bytes], name: str, size: int) -> NDArray[Any]:
+    """The array in a file of ``size`` bytes, which its header is compared with before anything is allocated.
+
+    Raises BudgetError for one larger than is granted, ValueError, or what else is in ``UNREADABLE``, where it is none.
+    """
+    shape, dtype, header = read_header(file)
+    needed = math.prod(shape) * dtype.itemsize
+    if header + needed > size:
+        raise ValueError(f"{name} has {size} bytes, its header asks for {header + needed}")
+    claim_memory(name, needed)
+    file.seek(0)
+    array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=_HEADER)
+    return array
+
+
+def read_arrays(path: Path, keys: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
+    """The arrays of a ``.npz`` file by key, all or those that are named, or the one of a ``.npy`` file by its name.
+
+    Raises what ``UNREADABLE`` lists for what is neither, FileError for no file, UnknownNameError for an unknown key.
+    """
+    with opened(path) as file:
+        magic = file.read(len(npy.MAGIC_PREFIX))
+        file.seek(0)
+        if magic == npy.MAGIC_PREFIX:
+            return {path.stem: read_array(file, path.name, os.fstat(file.fileno()).st_size)}
+        if magic[:2] != b"PK":
+            raise ValueError("it is neither a .npz archive nor a .npy array")
+    with Archive(path, "correct the path") as archive:
+        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        for key in keys:
+            if key not in entries:
+                raise UnknownNameError(key, kind=f"array of {path}", known=entries)
+        return {key: _read_entry(archive, entries[key], key) for key in keys or entries}
+
+
+def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
+    wrong = unsound(info, archive.size) or overclaimed([info])
+    if wrong:
+        raise ValueError(f"{key!r} {wrong}")
+    with archive.open(info) as entry:
+        array = read_array(entry, repr(key), info.file_size)
+        entry.read()  # to its end, where its checksum is compared
+    return array
+
+
+def write_weights(
+    file: IO[bytes], weights: Weights, declared: Iterable[WeightReference], path: str, comment: bytes = b""
+) -> None:
+    """Write every declared weight once; raises FileError for one without a value, or of another shape or dtype."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = comment
+        for key, reference in {reference.key: reference for reference in declared}.items():
+            try:
+                array = weights[key]
+            except KeyError:
+                raise FileError(
+                    f"weight {key!r} has no value",
+                    path=path,
+                    rule="every declared weight is written",
+                    fix="set it in the definition's weights first",
+                ) from None
+            wanted = memory_dtype(reference.dtype)
+            if array.shape != reference.shape or array.dtype != wanted:
+                raise FileError(
+                    f"weight {key!r} is {array.dtype.name} {array.shape}",
+                    path=path,
+                    rule=f"the definition declares {wanted.name} {reference.shape}",
+                    fix="declare the weight as it is, or convert the array",
+                )
+            if not key or not key.isprintable():
+                raise FileError(
+                    f"the weight key {key!r}", path=path, rule="a key is a text that can be printed", fix="rename it"
+                )
+            entry = zipfile.ZipInfo(_entry(key), _DATE)
+            with archive.open(entry, "w", force_zip64=True) as target:
+                npy.write_array(target, array.astype(wanted.newbyteorder("<"), copy=False), allow_pickle=False)

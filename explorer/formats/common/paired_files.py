@@ -1,0 +1,157 @@
+"""Models in two files, a text and the zip of its weights: saved as one, and read as one.
+
+The zip says in its comment which text it was saved with. It is replaced first; from then on the new model is the one
+that is there: whoever reads it before the text has followed, or after the writer was killed in between, finds the
+text's scratch file. assets/decisions/0009 tells why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Self
+
+from explorer.core.errors import FileError
+from explorer.core.files.atomic_write import Replacement, remove_abandoned, scratch_files, unwritable
+from explorer.core.files.file_lock import alone
+from explorer.core.files.open_untrusted import content
+from explorer.formats.common.zip_limits import UNREADABLE, Archive
+
+_MARK = b"explorer: saved with the text of sha256 "
+_COMMENT = re.compile(re.escape(_MARK) + rb"([0-9a-f]{64})")
+
+
+class Pair:
+    """A model's two files at one moment; after the block the zip is open only if its weights were taken."""
+
+    def __init__(self, text: bytes, archive: Archive | None = None, mixed: FileError | None = None) -> None:
+        self.text = text
+        self._archive = archive
+        """the zip of weights, open; None where there is none, or none that can be read"""
+        self._mixed = mixed
+        """what is wrong where the two are not of one save"""
+        self._taken = False
+
+    def weights(self) -> Archive | None:
+        """The zip of weights, for a text that has some; raises FileError where it is another text's."""
+        if self._mixed is not None:
+            raise self._mixed
+        self._taken = True
+        return self._archive
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._archive is not None and not self._taken:
+            self._archive.close()
+
+
+def save_pair(text: bytes, path: Path, beside: Path, write: Callable[[IO[bytes], bytes], None] | None) -> None:
+    """Replace ``path`` by a text and ``beside`` by what ``write`` writes, given a file and the comment of its zip.
+
+    Without ``write`` the text has no weights, and stands alone. Raises FileError where there is no room, or no folder.
+    """
+    first = Replacement(path)
+    try:
+        first.file.write(text)
+        first.complete()
+        if write is None:
+            first.replace()
+        else:
+            _replace_both(first, beside, lambda file: write(file, _MARK + _digest(text)))
+        remove_abandoned(first.target)  # not before: the zip that is there may have been saved with one of them
+    finally:
+        first.discard()
+
+
+def _replace_both(first: Replacement, beside: Path, write: Callable[[IO[bytes]], None]) -> None:
+    second = Replacement(beside)
+    try:
+        remove_abandoned(second.target)
+        write(second.file)
+        second.complete()
+        try:
+            with alone(first.target.with_name(f".{first.target.name[:40]}.lock.explorer~")):
+                _rename_both(first, second)
+        except OSError as error:
+            if isinstance(error, FileError):
+                raise
+            raise unwritable(first.path, error) from error
+    finally:
+        second.discard()
+
+
+def _rename_both(first: Replacement, second: Replacement) -> None:
+    first.lasting = True
+    try:
+        second.replace()
+        first.replace()
+    except BaseException:
+        if second.scratch.exists():  # nothing is replaced
+            first.lasting = False
+        elif first.scratch.exists():  # an interrupt came between
+            first.replace()
+        raise
+
+
+def read_pair(path: Path, beside: Path) -> Pair:
+    """The text and the weights of one save, as they are at one moment; raises FileError where there is no text.
+
+    A text whose weights are of another save can be read all the same: it may have none.
+    """
+    while True:
+        before = _identity(path), _identity(beside)
+        text = content(path, f"correct the path of the {path.suffix} file")
+        archive = _open(beside)
+        found = _COMMENT.fullmatch(archive.comment) if archive is not None else None
+        if found is None or _digest(text) == found[1]:
+            return Pair(text, archive)
+        for scratch in scratch_files(Path(os.path.realpath(path))):
+            waiting = _content(scratch)
+            if waiting is not None and _digest(waiting) == found[1]:
+                return Pair(waiting, archive)
+        if (_identity(path), _identity(beside)) == before:
+            return Pair(text, archive, _mixed(path, beside))
+        if archive is not None:
+            archive.close()
+
+
+def _mixed(path: Path, beside: Path) -> FileError:
+    return FileError(
+        f"{beside.name}, the weights beside it, was saved with another text",
+        path=str(path),
+        rule="the two files of a saved model must be those of one save, with neither edited since",
+        fix="put the other file of the same save beside it, or take them as they are: "
+        f"ex.open({str(path)!r}, weights={str(beside)!r}), and save that net to make them one",
+    )
+
+
+def _open(path: Path) -> Archive | None:
+    try:
+        return Archive(path, "")
+    except UNREADABLE:  # whoever needs its weights opens it again, and tells what is wrong
+        return None
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return content(path)
+    except FileError:  # it has taken the text's place by now
+        return None
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _digest(text: bytes) -> bytes:
+    """The text's digest, whatever ends of lines a version control system gives it."""
+    return hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest().encode("ascii")

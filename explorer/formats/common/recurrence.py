@@ -1,0 +1,75 @@
+"""Recurrence: cells, and the calls of one cell for each step of a sequence, as all formats' layers use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_steps
+from explorer.ops.elementwise.unary import relu, sigmoid, tanh
+from explorer.ops.manipulation.concat import stack
+
+Cell: TypeAlias = Callable[..., tuple[Expr, ...]]
+"""(the input's part of the gates (N, gates · H), the state's weights (H, gates · H), their bias, state…) → new state"""
+
+
+_NODES = 4
+"""nodes of a step: its part of the input, its call, and the parts of what that gives"""
+
+
+def lstm_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr, c: Expr) -> tuple[Expr, ...]:
+    """Long short-term memory: gates are entry, forget, candidate, exit; the state is h, c."""
+    entry, forget, candidate, exit = gates(affine(h, weights, bias) + x, 4)
+    memory = sigmoid(forget) * c + sigmoid(entry) * tanh(candidate)
+    return sigmoid(exit) * tanh(memory), memory
+
+
+def gru_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """Gated recurrent unit: gates are reset, update, candidate; reset acts on the product with h."""
+    reset, update, candidate = gates(x, 3)
+    reset_h, update_h, candidate_h = gates(affine(h, weights, bias), 3)
+    kept = sigmoid(update + update_h)
+    fresh = tanh(candidate + sigmoid(reset + reset_h) * candidate_h)
+    return (fresh + kept * (h - fresh),)
+
+
+def rnn_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """A plain cell with tanh."""
+    return (tanh(affine(h, weights, bias) + x),)
+
+
+def relu_cell(x: Expr, weights: Expr, bias: Expr | None, h: Expr) -> tuple[Expr, ...]:
+    """A plain cell with relu."""
+    return (relu(affine(h, weights, bias) + x),)
+
+
+def affine(x: Expr, weights: Expr, bias: Expr | None) -> Expr:
+    """x · W + b."""
+    product = x @ weights
+    return product if bias is None else product + bias
+
+
+def gates(x: Expr, count: int) -> list[Expr]:
+    """Equal parts of the last axis."""
+    size = x.shape[-1] // count
+    return [x[..., i * size : (i + 1) * size] for i in range(count)]
+
+
+def unroll(
+    step: Callable[..., Any],
+    entering: Expr,
+    weights: Expr,
+    bias: Expr | None,
+    state: tuple[Expr, ...],
+    time_axis: int,
+    backwards: bool,
+) -> tuple[Expr, tuple[Expr, ...]]:
+    """The sequence of first states that a step makes of the inputs' parts of the gates, and its last state."""
+    steps = range(entering.shape[time_axis])
+    claim_steps("a sequence", _NODES * len(steps))
+    made: list[Expr] = []
+    for index in reversed(steps) if backwards else steps:
+        state = tuple(step(entering[(*[slice(None)] * time_axis, index)], weights, bias, *state))
+        made.append(state[0])
+    return stack(made[::-1] if backwards else made, time_axis), state

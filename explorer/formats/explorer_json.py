@@ -1,0 +1,63 @@
+"""Nets in explorer's own form: a definition in ``x.json``, its weights in ``x.npz`` beside it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from explorer.core.errors import ExplorerError, FileError
+from explorer.core.files.open_untrusted import content
+from explorer.formats.common.npz import AbsentNpz, NpzWeights, write_weights
+from explorer.formats.common.paired_files import Pair, read_pair, save_pair
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.serialization import dumps, loads
+
+_FIX = "correct the path of the .json file"
+
+
+def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> NetDefinition:
+    """Read ``x.json`` and what ``weights`` holds, for None ``x.npz`` beside it.
+
+    Without the ``.npz`` file the definition still loads, and each weight says, when asked for, that the file is absent.
+    Raises FileError naming file, field, rule and fix.
+    """
+    given = Path(path)
+    stored = given.with_suffix(".npz") if weights is None else Path(weights)
+    with read_pair(given, stored) if weights is None else Pair(content(given, _FIX)) as pair:
+        definition = _parse(pair.text, str(given))
+        declared = [weight for operator in definition.operators for weight in operator.weights.values()]
+        if not declared:
+            return definition
+        archive = pair.weights()
+    if archive is None and not os.path.exists(stored):
+        return replace(definition, weights=AbsentNpz(stored, declared))
+    return replace(definition, weights=NpzWeights(stored, declared, archive))
+
+
+def _parse(data: bytes, path: str) -> NetDefinition:
+    try:
+        return loads(data.decode("utf-8"), source=path)
+    except UnicodeDecodeError as error:
+        raise FileError(f"this is no text: {error.reason}", path=path, rule="JSON is written in UTF-8") from None
+    except FileError:
+        raise
+    except ExplorerError as error:
+        raise FileError(error.given, path=path, rule=error.rule, fix=error.fix) from None
+
+
+def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
+    """Write ``x.json``, and ``x.npz`` where there are weights; reading them gives an equal definition.
+
+    Both are replaced as one, and nothing is replaced when a weight is missing or misfits.
+    """
+    given = Path(path)
+    text = dumps(definition).encode("ascii")
+    declared = [weight for operator in definition.operators for weight in operator.weights.values()]
+    beside = given.with_suffix(".npz")
+
+    def write(file: IO[bytes], comment: bytes) -> None:
+        write_weights(file, definition.weights, declared, str(beside), comment)
+
+    save_pair(text, given, beside, write if declared else None)

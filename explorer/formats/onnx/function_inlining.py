@@ -1,0 +1,234 @@
+"""Functions: calls of a model's own, and of the standard's, are expanded, each in a box of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from explorer.core.errors import FileError
+from explorer.core.memory_budget import CALLS, budget
+from explorer.record.reasons import bytes_text
+
+STANDARD = ("", "ai.onnx")
+
+
+_Key: TypeAlias = tuple[str, str, str]
+"""domain, name and overload of a function"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedNode:
+    """A node of the expanded graph: the calls that it stands in, outermost first, and the opsets that it means."""
+
+    node: NodeProto
+    calls: tuple[str, ...]
+    opsets: Mapping[str, int]
+
+
+def domain_of(domain: str) -> str:
+    """The domain by one name: "" for ONNX's own."""
+    return "" if domain in STANDARD else domain
+
+
+def expanded(
+    model: ModelProto, path: Path, standard: Callable[[NodeProto, Mapping[str, int]], FunctionProto | None]
+) -> Iterator[PlacedNode]:
+    """The nodes of a model in their order, with the bodies of functions for their calls.
+
+    ``standard`` gives the body of an operator that is a function too, though not of the model. Raises FileError for a
+    function that calls itself, for calls nested too deep, and for functions that expand to too many operators: those
+    are counted by multiplication before any function is expanded.
+    """
+    functions = {_key(function): function for function in model.functions}
+    Expansion(functions, path).check(model.graph.node)
+    opsets = _opsets(model)
+    made = inlined = characters = 0
+    waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
+    waiting = [(iter(model.graph.node), (), opsets)]
+    while waiting:
+        nodes, calls, known = waiting[-1]
+        node = next(nodes, None)
+        if node is None:
+            waiting.pop()
+            continue
+        function = functions.get(_called(node))
+        function = function or standard(node, known)
+        made += 1
+        inlined += bool(calls)
+        if inlined > budget.operators:  # the standard's own functions are not among those that were counted
+            raise _too_many(path, inlined)
+        if function is None:
+            yield PlacedNode(node, calls, known)
+            continue
+        name = node.name or f"{function.name}_{made}"
+        prefix = "/".join((*calls, name))
+        characters += len(prefix) * (1 + sum([len(inner.input) + len(inner.output) for inner in function.node]))
+        if characters > budget.text or len(calls) >= CALLS:
+            raise _too_long(path, prefix)
+        waiting.append((iter(_body(function, node, prefix)), (*calls, name), {**known, **_opsets(function)}))
+
+
+class Expansion:
+    """What calls of a model's functions expand to: how many operators, how many bytes, how deep; nothing is expanded.
+
+    Each function is counted once, whoever calls it.
+    """
+
+    def __init__(self, functions: Mapping[_Key, FunctionProto], path: Path) -> None:
+        self._functions, self._path = functions, path
+        self._counted: dict[_Key, tuple[int, int, int]] = {}
+        """of a call: operators, bytes of their attributes, and how many calls lie in each other"""
+
+    def check(self, nodes: Iterable[NodeProto]) -> None:
+        """Raise FileError where these nodes expand to more than the budget grants, or a function calls itself."""
+        operators = size = 0
+        for node in nodes:
+            key = _called(node)
+            if key in self._functions:
+                self._count(key)
+            own, attributes, _ = self._counted.get(key, (0, 0, 0))
+            operators, size = operators + own, size + attributes
+            if operators > budget.operators:
+                raise _too_many(self._path, operators)
+            if size > budget.text:
+                raise FileError(
+                    f"the attributes of the expanded functions take {bytes_text(min(size, 1 << 80))}",
+                    path=str(self._path),
+                    rule=f"what a file expands to must take at most {bytes_text(budget.text)}: budget.text",
+                    fix="export the model without local functions",
+                )
+
+    def _count(self, first: _Key) -> None:
+        waiting: list[tuple[_Key, Iterator[_Key]]] = []
+        active: set[_Key] = set()
+
+        def enter(key: _Key) -> None:
+            active.add(key)
+            called = dict.fromkeys(map(_called, self._functions[key].node))
+            waiting.append((key, iter([inner for inner in called if inner in self._functions])))
+
+        if first not in self._counted:
+            enter(first)
+        while waiting:
+            key, inner = waiting[-1]
+            following = next((other for other in inner if other not in self._counted), None)
+            if following in active:
+                raise FileError(
+                    f"function {following[1]!r} calls itself",
+                    path=str(self._path),
+                    rule="a function's body uses other functions only",
+                    fix="export the model without local functions",
+                )
+            if following is not None:
+                enter(following)
+                continue
+            waiting.pop()
+            active.remove(key)
+            self._counted[key] = self._sum(key)
+
+    def _sum(self, key: _Key) -> tuple[int, int, int]:
+        operators = size = depth = 0
+        for node in self._functions[key].node:
+            own, attributes, below = self._counted.get(_called(node), (0, 0, 0))
+            operators, size, depth = operators + 1 + own, size + node.ByteSize() + attributes, max(depth, below)
+        if depth >= CALLS:
+            raise FileError(
+                f"function {key[1]!r} calls others {depth} deep",
+                path=str(self._path),
+                rule=f"functions must call one another at most {CALLS} deep",
+                fix="export the model without local functions",
+            )
+        return operators, size, depth + 1
+
+
+def _too_many(path: Path, operators: int) -> FileError:
+    return FileError(
+        f"the functions expand to {min(operators, 10**30):,} operators or more",
+        path=str(path),
+        rule=f"the functions of a file must expand to at most {budget.operators:,} operators: budget.operators",
+        fix=f"export the model without local functions, or ex.budget.operators = {min(operators, 10**30)}",
+    )
+
+
+def _too_long(path: Path, prefix: str) -> FileError:
+    return FileError(
+        f"the names in the expanded functions are too long: {prefix[:80]!r}…",
+        path=str(path),
+        rule=f"they must take at most {bytes_text(budget.text)} in all, and name at most {CALLS} calls",
+        fix="export the model without local functions",
+    )
+
+
+def _called(node: NodeProto) -> _Key:
+    """The key of the function that a node calls, if it calls one."""
+    return domain_of(node.domain), node.op_type, node.overload
+
+
+def _key(function: FunctionProto) -> _Key:
+    return domain_of(function.domain), function.name, function.overload
+
+
+def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:
+    return {domain_of(opset.domain): opset.version for opset in owner.opset_import}
+
+
+def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodeProto]:
+    """The function's nodes over the call's operands; inner names are those of the function after ``prefix``."""
+    names = dict(zip(function.input, call.input, strict=False))
+    names.update(dict.fromkeys(function.input[len(call.input) :], ""))
+    names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
+    names[""] = ""
+    given = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
+    found = []
+    for node in function.node:
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        for slot in (copy.input, copy.output):
+            slot[:] = [names.setdefault(name, f"{prefix}/{name}") for name in slot]
+        del copy.attribute[:]
+        copy.attribute.extend(_bound(node, given))
+        for attribute in copy.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                _rename_captured(graph, names)
+        found.append(copy)
+    return found
+
+
+def _bound(node: NodeProto, given: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
+    """A node's attributes; one that stands for an attribute of the call has its value, or is left out without one."""
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            yield attribute
+        elif attribute.ref_attr_name in given:
+            bound = AttributeProto()
+            bound.CopyFrom(given[attribute.ref_attr_name])
+            bound.name = attribute.name
+            yield bound
+
+
+def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Give what an inner graph reads from outside its new name."""
+    waiting = [graph]
+    while waiting:
+        inner = waiting.pop()
+        for node in inner.node:
+            node.input[:] = [names.get(name, name) for name in node.input]
+            for attribute in node.attribute:
+                waiting += [attribute.g, *attribute.graphs]
+
+
+def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
+    """What the graphs among a node's attributes read of the values outside, in order."""
+    found: dict[str, None] = {}
+    waiting = [graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
+    while waiting:
+        graph = waiting.pop()
+        for inner in graph.node:
+            found.update(dict.fromkeys(name for name in inner.input if name in outside))
+            waiting += [g for attribute in inner.attribute for g in (attribute.g, *attribute.graphs)]
+        found.update(dict.fromkeys(output.name for output in graph.output if output.name in outside))
+    return [name for name in found if name not in node.input]

@@ -1,0 +1,108 @@
+"""Names of operators and the boxes that they stand in, from what exporters write."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from explorer.formats.onnx.function_inlining import PlacedNode
+from explorer.net.definition.definition import OperatorDefinition
+
+_MADE_UP = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
+"""names that say nothing: those of torch's exporter by export, and types with a number"""
+_SCOPES = "pkg.torch.onnx.name_scopes"
+_LONGEST = 4096
+_ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
+
+
+class Names:
+    """Gives every operator a name of its own: the node's, or one made of its type and number."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """name that was wanted before → the last number behind it"""
+        self._paths: set[tuple[str, ...]] = set()
+
+    def name(self, placed: PlacedNode, number: int) -> str:
+        """The operator's name; a name that is taken gets the first free number behind it."""
+        wanted = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
+        name, count = wanted, self._numbers.get(wanted, 1)
+        while name in self._taken:
+            count += 1
+            name = f"{wanted} ({count})"
+        self._numbers[wanted] = count
+        self._taken.add(name)
+        return name
+
+    def boxes(self, placed: PlacedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
+        """The boxes of an operator: of its path, of torch's notes, else of the names of weights that it alone reads.
+
+        () where its name was made up and nothing tells, None where its name itself does.
+        """
+        found = _boxes(placed, name, list(weights))
+        path = (*(found or ()), name.rpartition("/")[2])
+        if path in self._paths:
+            return None
+        self._paths.add(path)
+        return found
+
+
+def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
+    """The operators, where a product stands in the boxes of the bias that is added to it, and to nothing else.
+
+    torch's exporter writes a linear map as two nodes, of which the bias alone keeps its name.
+    """
+    readers: dict[str, list[OperatorDefinition]] = {}
+    for operator in operators:
+        for blob in operator.inputs:
+            readers.setdefault(blob, []).append(operator)
+    found = []
+    for operator in operators:
+        following = readers.get(operator.outputs[0], []) if len(operator.outputs) == 1 else []
+        if operator.boxes == () and operator.type == "MatMul" and operator.weights and len(following) == 1:
+            (bias,) = following
+            if bias.type == "Add" and bias.weights and bias.boxes:
+                operator = replace(operator, boxes=bias.boxes)
+        found.append(operator)
+    return found
+
+
+def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
+    scopes = next((entry.value for entry in placed.node.metadata_props if entry.key == _SCOPES), "")
+    if scopes and (told := _told(scopes)) is not None:
+        return (*placed.calls, *told)
+    if "/" in name:
+        return _merged(name.split("/")[:-1])
+    modules = {weight.rpartition(".")[0] for weight in weights if "." in weight}
+    if len(modules) == 1:
+        return tuple(part for part in modules.pop().split(".") if part)
+    return () if _MADE_UP.fullmatch(placed.node.name) else None
+
+
+def _told(scopes: str) -> tuple[str, ...] | None:
+    """The module in torch's list of scopes, whose last entry is the node's own name."""
+    if len(scopes) > _LONGEST:
+        return None
+    try:
+        entries = ast.literal_eval(scopes)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    if not isinstance(entries, list) or len(entries) < 2 or not all(isinstance(entry, str) for entry in entries):
+        return None
+    return tuple(part for part in entries[-2].split(".") if part)
+
+
+def _merged(parts: list[str]) -> tuple[str, ...]:
+    """Boxes of a path: ``/layer1/layer1.0/conv1`` says layer1 twice, and its dots are boxes too."""
+    found: list[str] = []
+    outer = ""
+    for part in parts:
+        if part in _ROOTS:
+            continue
+        inner = part.removeprefix(f"{outer}.") if outer else part
+        found += [word for word in inner.split(".") if word]
+        outer = part
+    return tuple(found)

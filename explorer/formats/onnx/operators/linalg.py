@@ -1,0 +1,33 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.operator_inputs import given, members, optional
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.linalg.einsum import einsum
+
+
+@operator("MatMul")
+def matmul(op: OperatorContext) -> Expr:
+    """The matrix product of two operands."""
+    return given(op, "A") @ given(op, "B")
+
+
+@operator("Gemm")
+def gemm(op: OperatorContext) -> Expr:
+    """alpha · A · B + beta · C; A and B may be transposed."""
+    a, b, c = given(op, "A"), given(op, "B"), optional(op, "C")
+    y = (a.T if op.integer("transA", 0) else a) @ (b.T if op.integer("transB", 0) else b)
+    alpha, beta = op.number("alpha", 1.0), op.number("beta", 1.0)
+    y = y if alpha == 1 else alpha * y
+    if c is None:
+        return y
+    return y + (c if beta == 1 else beta * c)
+
+
+@operator("Einsum")
+def einstein_sum(op: OperatorContext) -> Expr:
+    """Einstein's sum of the operands."""
+    return einsum(str(op.argument("equation")), *members(op, "Inputs"))

@@ -1,0 +1,179 @@
+"""What an ONNX operator is given: by the names of its inputs, whether they come from operators or from the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.types.tensor_type import Array, normalize_axis
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.creation.constants import Full, Zero, full
+from explorer.run import evaluate
+
+_KNOWN = 1024
+"""elements of a value that is computed when the net is built"""
+_KNOWN_REALS = 16
+"""elements of one that is no shape: scales, limits"""
+_ON_THE_WAY = 1 << 20
+"""bytes of what is computed on the way to a known value"""
+_FAR = 1 << 63
+_FIRST = ("X", "input", "data", "A", "x", "input 0")
+
+
+def is_given(op: OperatorContext, name: str) -> bool:
+    """Whether an input or attribute is given."""
+    return name in op.definition.weights or op.has(name)
+
+
+def given(op: OperatorContext, name: str) -> Expr:
+    """An input as an expression; raises OperandError where it is missing or no tensor."""
+    if name in op.definition.weights:
+        return op.weight(name)
+    value = op.argument(name)
+    if isinstance(value, Expr):
+        return value
+    array = _as_array(value)
+    if array is None:
+        raise OperandError(f"{name} is {value!r}", rule=f"{op.definition.type}: {name} is a tensor of numbers")
+    return full((), array.item(), array.dtype) if array.ndim == 0 else tensor(array)
+
+
+def first(op: OperatorContext) -> Expr:
+    """The first input, whatever ONNX calls it."""
+    return given(op, next((name for name in _FIRST if is_given(op, name)), "input"))
+
+
+def optional(op: OperatorContext, name: str) -> Expr | None:
+    """An input that may be left out."""
+    return given(op, name) if is_given(op, name) else None
+
+
+def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
+    """The members of an input that is a list: ``inputs.0``, ``inputs.1``, …"""
+    found: list[Expr] = []
+    while is_given(op, f"{name}.{len(found)}"):
+        found.append(given(op, f"{name}.{len(found)}"))
+    if not found:
+        raise OperandError("no operands are given", rule=f"{op.definition.type} takes one or more")
+    return tuple(found)
+
+
+def known(op: OperatorContext, name: str) -> Array:
+    """The value of an input or attribute that shapes depend on.
+
+    Raises OperandError where it is computed from the net's inputs, for then no shape is known before the net runs.
+    """
+    if name in op.definition.weights:
+        return op.weight(name).array
+    value = op.argument(name)
+    if isinstance(value, Expr):
+        if isinstance(value, Tensor) or isinstance(value.operation, (Full, Zero)):
+            return value_of(value)
+        raise OperandError(
+            f"{name} depends on the net's inputs",
+            rule=f"{op.definition.type}: {name} is known when the net is built, from constants and shapes",
+            fix="export the model with fixed sizes, or cut the net behind this operator",
+        )
+    array = _as_array(value)
+    if array is None:
+        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} is a number or a list of them")
+    return array
+
+
+def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
+    """A known input or attribute that is a list of whole numbers; one number is a list of one."""
+    found = known(op, name)
+    if found.dtype.kind not in "iu" or found.ndim > 1:
+        raise OperandError(
+            f"{name} is {found.dtype.name} of shape {found.shape}",
+            rule=f"{op.definition.type}: {name} is a list of whole numbers",
+        )
+    return tuple(found.reshape(-1).tolist())
+
+
+def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
+    """The same where it may be left out."""
+    return integers(op, name) if is_given(op, name) else None
+
+
+def number(op: OperatorContext, name: str) -> Any:
+    """A known input or attribute that is one number."""
+    found = known(op, name)
+    if found.size != 1:
+        raise OperandError(f"{name} has shape {found.shape}", rule=f"{op.definition.type}: {name} is one number")
+    return found.reshape(()).item()
+
+
+def whole(op: OperatorContext, name: str) -> int:
+    """A known input or attribute that is one whole number; one that is stored as a real number counts too."""
+    found = number(op, name)
+    if isinstance(found, complex) or found != found or int(min(max(found, -_FAR), _FAR)) != found:
+        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is a whole number")
+    return int(found)
+
+
+def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:
+    """An attribute that is one of some words."""
+    value = op.argument(name, default)
+    if value not in among:
+        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type} is read with {name} {' or '.join(among)}")
+    return str(value)
+
+
+def axis_of(op: OperatorContext, x: Expr, default: int, name: str = "axis") -> int:
+    """An attribute that names an axis of x, counted from the front."""
+    return normalize_axis(op.integer(name, default), x.ndim, op.definition.type)
+
+
+def is_known(value: Expr) -> bool:
+    """Whether a value is small and there already, so that what follows from it can be computed at once."""
+    if not isinstance(value.operation, (Full, Zero)) and not isinstance(value, Tensor):
+        return False
+    return value.size <= _KNOWN
+
+
+def value_of(value: Expr) -> Array:
+    """The elements of a known value."""
+    if isinstance(value, Tensor):
+        return value.array
+    found: Array = value.operation.kernel(None)
+    return found
+
+
+def settled(value: Any) -> Any:
+    """A value that follows from known ones alone, as a constant: shapes always, real numbers where they are few."""
+    if not isinstance(value, Expr) or is_known(value):
+        return value
+    few = value.size <= (_KNOWN if value.dtype.kind in "iub" else _KNOWN_REALS)
+    return tensor(evaluate(value)) if few and _is_small(value) else value
+
+
+def _is_small(value: Expr) -> bool:
+    """Whether nothing that is computed on the way to a value is large."""
+    for node in reachable([value]):
+        types = [operand.type for operand in node.operands]
+        if node.operands and max(node.type.nbytes, node.operation.workspace(*types)) > _ON_THE_WAY:
+            return False
+    return True
+
+
+def _as_array(value: Any) -> Array | None:
+    """A plain number or list as the array that it was: whole numbers int64, real ones float32."""
+    if not isinstance(value, (bool, int, float, tuple)) or any(isinstance(item, Expr) for item in _items(value)):
+        return None
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return None
+    if array.size == 0 and array.dtype.kind == "f":
+        return array.astype(np.int64)
+    return array.astype(np.float32) if array.dtype.kind == "f" else array if array.dtype.kind in "ib" else None
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()

@@ -1,0 +1,48 @@
+"""Reductions of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from explorer.core.ir.expr import Expr
+from explorer.formats.onnx.operators.operator_inputs import first, optional_integers
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
+from explorer.ops.elementwise.unary import absolute, log, sqrt, square
+from explorer.ops.nn.softmax_and_loss import logsumexp
+from explorer.ops.reduction.reduce import max, mean, min, prod, sum
+
+
+def _enter(type: str, reduce: Callable[..., Expr], before: Callable[[Expr], Expr] | None = None) -> None:
+    @operator(type)
+    def reduction(op: OperatorContext) -> Expr:
+        x, axes, keep = first(op), optional_integers(op, "axes"), bool(op.integer("keepdims", 1))
+        entering = x if before is None else before(x)
+        if not axes and op.integer("noop_with_empty_axes", 0):
+            return cast(reduce(entering, (), keep), x.dtype)
+        return cast(reduce(entering, axes or None, keep), x.dtype)
+
+    reduction.__doc__ = reduce.__doc__
+
+
+def _l2(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
+    """The square root of the sum of squares."""
+    return sqrt(sum(square(x), axes, keep))
+
+
+def _log_sum(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
+    """The logarithm of the sum."""
+    return log(sum(x, axes, keep))
+
+
+_enter("ReduceSum", sum)
+_enter("ReduceMean", mean)
+_enter("ReduceProd", prod)
+_enter("ReduceMax", max)
+_enter("ReduceMin", min)
+_enter("ReduceL1", sum, absolute)
+_enter("ReduceL2", _l2)
+_enter("ReduceSumSquare", sum, square)
+_enter("ReduceLogSum", _log_sum)
+_enter("ReduceLogSumExp", logsumexp)

@@ -1,0 +1,67 @@
+"""Images of another size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.onnx.operators.operator_inputs import first, integers, is_given, known, word
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.nn.resize import COORDINATES, NEAREST, resize
+
+_POLICIES = ("stretch", "not_larger", "not_smaller")
+
+
+@operator("Resize")
+def resize_(op: OperatorContext) -> Expr:
+    """Axes resampled to sizes or by scales: nearest, linear or cubic."""
+    op.only("antialias", 0)
+    op.only("exclude_outside", 0)
+    x = first(op)
+    axes = [normalize_axis(axis, x.ndim, "Resize") for axis in op.integers("axes", tuple(range(x.ndim)))]
+    mode = word(op, "mode", "nearest", ("nearest", "linear", "cubic"))
+    method = word(op, "nearest_mode", "round_prefer_floor", NEAREST) if mode == "nearest" else mode
+    coordinates = word(op, "coordinate_transformation_mode", "half_pixel", COORDINATES)
+    lengths, steps = _target(op, x, axes)
+    changed = [i for i, axis in enumerate(axes) if lengths[i] != x.shape[axis] or steps[i] != 1]
+    return resize(
+        x,
+        tuple([lengths[i] for i in changed]),
+        tuple([axes[i] for i in changed]),
+        method=method,
+        coordinates=coordinates,
+        steps=tuple([steps[i] for i in changed]),
+        coefficient=op.number("cubic_coeff_a", -0.75),
+    )
+
+
+def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], list[float]]:
+    """The new lengths of some axes, and the distances of new elements in old ones; scales are of single precision."""
+    old = [x.shape[axis] for axis in axes]
+    if is_given(op, "scales") and known(op, "scales").size:
+        scales = known(op, "scales").reshape(-1).astype(np.float32)
+        _check(op, scales.tolist(), axes, old)
+        lengths = [math.floor(np.float32(length) * scale) for length, scale in zip(old, scales, strict=True)]
+        return lengths, [1 / float(scale) for scale in scales]
+    sizes = list(integers(op, "sizes"))
+    _check(op, sizes, axes, old)
+    policy = word(op, "keep_aspect_ratio_policy", "stretch", _POLICIES)
+    ratios = [size / length for size, length in zip(sizes, old, strict=True)]
+    if policy != "stretch":
+        ratios = [min(ratios) if policy == "not_larger" else max(ratios)] * len(old)
+        sizes = [math.floor(length * ratio + 0.5) for length, ratio in zip(old, ratios, strict=True)]
+    return sizes, [1 / float(np.float32(ratio)) for ratio in ratios]
+
+
+def _check(op: OperatorContext, given: list[int] | list[float], axes: list[int], old: list[int]) -> None:
+    if len(given) != len(axes) or not all(0 < value < 2**31 for value in given):
+        raise OperandError(
+            f"{given} for {len(axes)} axes", rule=f"{op.definition.type}: there is a positive scale or size for each"
+        )
+    if 0 in old:
+        raise OperandError(f"axes of lengths {old}", rule=f"{op.definition.type}: a resized axis has an element")

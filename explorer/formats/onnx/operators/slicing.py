@@ -1,0 +1,162 @@
+"""Parts of tensors: slices, rows, pieces; and tensors joined or surrounded."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import tensor
+from explorer.core.memory_budget import claim_constant, claim_steps
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.onnx.operators.operator_inputs import (
+    axis_of,
+    first,
+    given,
+    integers,
+    is_given,
+    is_known,
+    members,
+    number,
+    optional_integers,
+    settled,
+    value_of,
+    whole,
+    word,
+)
+from explorer.formats.onnx.operators.table import operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.gather import take, take_along_axis
+from explorer.ops.manipulation.padding import pad
+from explorer.ops.manipulation.reshape import expand_dims, reshape
+
+
+@operator("Concat")
+def concat(op: OperatorContext) -> Expr:
+    """Tensors joined along an axis."""
+    return concatenate(members(op, "inputs"), op.integer("axis"))
+
+
+@operator("Split")
+def split(op: OperatorContext) -> tuple[Expr, ...]:
+    """Parts along an axis: of given sizes, else as many as there are outputs, the last one smaller."""
+    x = first(op)
+    axis = axis_of(op, x, 0)
+    sizes = optional_integers(op, "split")
+    if sizes is None:
+        count = op.integer("num_outputs", len(op.definition.outputs))
+        if count < 1:
+            raise OperandError(f"num_outputs={count}", rule="Split makes one part at least")
+        claim_steps("Split", count)
+        each = -(-x.shape[axis] // count)
+        sizes = tuple([min(each, x.shape[axis] - start * each) for start in range(count)])
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+        raise OperandError(f"split={sizes} of {x.type}", rule=f"Split: the sizes add up to {x.shape[axis]}")
+    ends = np.cumsum(sizes).tolist()
+    return tuple([x[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, sizes, strict=True)])
+
+
+@operator("Slice")
+def slice_(op: OperatorContext) -> Expr:
+    """Ranges of some axes; bounds beyond an axis are its ends, steps may be negative."""
+    x, starts, ends = first(op), integers(op, "starts"), integers(op, "ends")
+    axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(len(starts)))
+    steps = optional_integers(op, "steps") or (1,) * len(starts)
+    if not len(starts) == len(ends) == len(axes or ()) == len(steps):
+        raise OperandError(
+            f"starts={starts}, ends={ends}, axes={axes}, steps={steps}", rule="Slice: there is one of each for an axis"
+        )
+    index = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, axes or (), steps, strict=True):
+        if step == 0:
+            raise OperandError(f"steps={steps}", rule="Slice: a step is not 0")
+        place = normalize_axis(axis, x.ndim, "Slice")
+        index[place] = slice(start, end, step)
+    return x[tuple(index)]
+
+
+@operator("Gather")
+def gather(op: OperatorContext) -> Expr:
+    """The parts of an axis at some indices; a negative index counts from the end."""
+    x, indices = given(op, "data"), given(op, "indices")
+    axis = axis_of(op, x, 0)
+    if is_known(indices) and indices.ndim == 0:
+        return x[(*[slice(None)] * axis, int(value_of(indices)))]
+    return take(x, _from_front(op, indices, x.shape[axis]), axis)
+
+
+@operator("GatherElements")
+def gather_elements(op: OperatorContext) -> Expr:
+    """For each index the element of its row at that place of an axis."""
+    x, indices = given(op, "data"), given(op, "indices")
+    axis = axis_of(op, x, 0)
+    return take_along_axis(x, _from_front(op, indices, x.shape[axis]), axis)
+
+
+def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
+    """Indices into an axis of a size, counted from its front; known ones are checked."""
+    if indices.dtype.kind == "u":
+        return indices
+    if not is_known(indices):
+        return where(indices < 0, indices + size, indices)
+    chosen = value_of(indices)
+    if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
+        raise OperandError(
+            f"indices from {chosen.min()} to {chosen.max()} into an axis of size {size}",
+            rule=f"{op.definition.type}: an index lies in {-size} … {size - 1}",
+        )
+    return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
+
+
+@operator("GatherND")
+def gather_parts(op: OperatorContext) -> Expr:
+    """Parts at rows of indices into the first axes."""
+    op.only("batch_dims", 0)
+    x, indices = given(op, "data"), given(op, "indices")
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 < depth <= x.ndim:
+        raise OperandError(f"indices {indices.type} into {x.type}", rule="GatherND: rows of indices name first axes")
+    parts = [indices[..., axis] for axis in range(depth)]
+    if is_known(indices):
+        parts = [settled(part) for part in parts]
+    places = [_from_front(op, part, x.shape[axis]) for axis, part in enumerate(parts)]
+    flat = places[0]
+    for axis in range(1, depth):
+        flat = flat * x.shape[axis] + places[axis]
+    return take(reshape(x, (prod(x.shape[:depth]), *x.shape[depth:])), flat, 0)
+
+
+@operator("Pad")
+def pad_(op: OperatorContext) -> Expr:
+    """Elements before and after those of each axis, or of some axes; negative widths take elements away."""
+    x, widths = first(op), integers(op, "pads")
+    axes = optional_integers(op, "axes") if is_given(op, "axes") else tuple(range(x.ndim))
+    places = [normalize_axis(axis, x.ndim, "Pad") for axis in axes or ()]
+    if len(widths) != 2 * len(places):
+        raise OperandError(f"pads={widths} for {len(places)} axes", rule="Pad: there are two widths for each axis")
+    sides = [(0, 0)] * x.ndim
+    for index, place in enumerate(places):
+        sides[place] = widths[index], widths[index + len(places)]
+    mode = word(op, "mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    fill = next((number(op, name) for name in ("constant_value", "value") if is_given(op, name)), 0)
+    return pad(x, tuple(sides), mode, fill)
+
+
+@operator("OneHot")
+def one_hot(op: OperatorContext) -> Expr:
+    """Rows with one value at an index and another elsewhere; an index outside the row chooses nothing."""
+    indices, depth, values = given(op, "indices"), whole(op, "depth"), given(op, "values")
+    axis = normalize_axis(op.integer("axis", -1), indices.ndim + 1, "OneHot")
+    if depth < 1:
+        raise OperandError(f"depth={depth}", rule="OneHot: depth is 1 or more")
+    claim_constant("OneHot", depth)
+    steps = np.arange(depth).astype(indices.dtype).reshape(depth, *[1] * (indices.ndim - axis))
+    places = expand_dims(indices, axis)
+    chosen = places == steps
+    if indices.dtype.kind != "u":
+        chosen = chosen | (places == steps - np.asarray(depth, steps.dtype))
+    return where(chosen, values[1], values[0])

@@ -1,0 +1,254 @@
+"""From a parsed model to a definition: operators over named values, constants as arguments and weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, helper
+
+from explorer.core.errors import FileError
+from explorer.formats.onnx.attributes import arguments
+from explorer.formats.onnx.function_inlining import PlacedNode, captured, domain_of, expanded
+from explorer.formats.onnx.operator_names import Names, beside_bias
+from explorer.formats.onnx.signatures import input_names, output_names, type_of, upgraded
+from explorer.formats.onnx.standard_functions import body_of
+from explorer.formats.onnx.stored_tensors import StoredTensor, StoredWeights, dtype_name, is_supported, stored
+from explorer.net.definition.definition import (
+    BlobType,
+    Dimension,
+    NetDefinition,
+    OperatorDefinition,
+    Plain,
+    WeightReference,
+)
+from explorer.net.operators.table import OperatorTable
+
+_TEXT = 400
+"""characters of a node that are kept to show where an operator was written"""
+
+
+def definition(model: ModelProto, path: Path, known: OperatorTable) -> NetDefinition:
+    """The definition of a model; raises FileError where the graph is no graph or a tensor is not what it says.
+
+    An operator that is not in the table of ``known`` ones is expanded where the standard defines it by others.
+    """
+    return _Reader(model, path, known).read()
+
+
+class _Reader:
+    def __init__(self, model: ModelProto, path: Path, known: OperatorTable) -> None:
+        self.graph, self.path, self.known = model.graph, path, known
+        self.model = model
+        self.tensors: dict[str, StoredTensor] = {}
+        self.weights: dict[str, StoredTensor] = {}
+        self.names = Names()
+        self.readers = Counter[str]()
+        self.kinds = {
+            value.name: kind
+            for value in (*model.graph.input, *model.graph.value_info)
+            if (kind := value.type.WhichOneof("value")) not in ("tensor_type", None)
+        }
+
+    def read(self) -> NetDefinition:
+        for tensor in self.graph.initializer:
+            self._enter(stored(tensor, tensor.name, self.path), tensor.name)
+        for sparse in self.graph.sparse_initializer:
+            name = sparse.values.name
+            self._enter(StoredTensor(name, tuple(sparse.dims), "sparse", None), name)
+        inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
+        outputs = [value.name for value in self.graph.output]
+        found = expanded(self.model, self.path, self._standard)
+        nodes = [placed for placed in found if not self._is_constant(placed, outputs)]
+        made = [name for placed in nodes for name in placed.node.output if name]
+        twice = next((name for name in made if name in self.tensors), None)
+        if twice is not None:
+            raise FileError(
+                f"{twice!r} is an initializer and the output of a node",
+                path=str(self.path),
+                rule="a value has one producer",
+                fix="give one of the two another name",
+            )
+        values = dict.fromkeys([*inputs, *made])
+        self.readers.update(
+            self.tensors[blob].name for placed in nodes for blob in placed.node.input if blob in self.tensors
+        )
+        operators = beside_bias([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
+        operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
+        name = self.path.name.removesuffix(".onnx")
+        return NetDefinition.of(
+            name,
+            operators,
+            inputs,
+            outputs,
+            self._types(),
+            source=str(self.path),
+            weights=StoredWeights(self.weights),
+            dialect="onnx",
+            doc=_about(self.model),
+        )
+
+    def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
+        """The standard's definition of an operator that is not known."""
+        if type_of(node.domain, node.op_type, opsets) in self.known:
+            return None
+        return body_of(node, opsets, self.noted)
+
+    @cached_property
+    def noted(self) -> dict[str, TypeProto]:
+        """The types that the file notes."""
+        values = (*self.graph.value_info, *self.graph.output, *self.graph.input)
+        constants = {
+            tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+            for tensor in self.graph.initializer
+        }
+        return {**constants, **{value.name: value.type for value in values}}
+
+    def _enter(self, tensor: StoredTensor, name: str) -> None:
+        if name in self.tensors or not name:
+            raise FileError(
+                f"initializer {name!r} is there twice" if name else "an initializer has no name",
+                path=str(self.path),
+                rule="an initializer has a name of its own",
+                fix="export the model again",
+            )
+        self.tensors[name] = tensor
+
+    def _is_constant(self, placed: PlacedNode, outputs: list[str]) -> bool:
+        """Whether a node is a constant, or another name of one; it is a tensor from now on, and no operator."""
+        node = placed.node
+        if domain_of(node.domain) or len(node.output) != 1:
+            return False
+        if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in self.tensors:
+            if node.output[0] in outputs:
+                return False
+            self._enter(self.tensors[node.input[0]], node.output[0])
+            return True
+        if node.op_type != "Constant":
+            return False
+        tensor = constant(node, self.path)
+        if tensor is None:
+            return False
+        self._enter(tensor, tensor.name)
+        return True
+
+    def _constant(self, name: str) -> OperatorDefinition:
+        """An operator that hands out a stored tensor: outputs of a net are made by operators."""
+        node = NodeProto(op_type="Constant", output=[name])
+        own = self.names.name(PlacedNode(node, (), {}), len(self.graph.node) + 1)
+        arguments, weights = self._given({}, {"value": self.tensors[name]}, as_plain=False)
+        return OperatorDefinition("Constant", own, (), (name,), arguments, {}, weights)
+
+    def _operator(self, number: int, placed: PlacedNode, values: Mapping[str, None]) -> OperatorDefinition:
+        node = placed.node
+        name = self.names.name(placed, number)
+        plain, tensors = arguments(node, name, self.path)
+        passed: dict[str, str] = {}
+        read: dict[str, StoredTensor] = {}
+        for formal, blob in zip(input_names(node.domain, node.op_type, len(node.input)), node.input, strict=True):
+            if blob in self.tensors:
+                read[formal] = self.tensors[blob]
+            elif blob:
+                passed[formal] = blob
+        for index, blob in enumerate(captured(node, values)):
+            passed[f"captured {index}"] = blob
+        given, weights = self._given(plain, tensors, as_plain=False)
+        more, others = self._given({}, read, as_plain=True)
+        return OperatorDefinition(
+            self._type(placed, passed.values()),
+            name,
+            tuple(passed.values()),
+            self._outputs(node, name),
+            upgraded(placed, {**given, **more}),
+            passed,
+            {**weights, **others},
+            boxes=self.names.boxes(placed, name, [t.name for t in read.values() if self.readers[t.name] == 1]),
+            line=number,
+            text=_shown(node),
+        )
+
+    def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
+        kind = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
+        strange = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
+        return f"{kind} (of a {strange.removesuffix('_type')})" if strange else kind
+
+    def _given(
+        self, plain: Mapping[str, Plain], tensors: Mapping[str, StoredTensor], *, as_plain: bool
+    ) -> tuple[dict[str, Plain], dict[str, WeightReference]]:
+        """Arguments and weights of an operator: numbers and shapes are arguments, other tensors are weights."""
+        found, weights = dict(plain), dict[str, WeightReference]()
+        for name, tensor in tensors.items():
+            value = tensor.plain if as_plain else None
+            if tensor.data is None:
+                found[name] = f"a tensor of {tensor.dtype}, which explorer has not"
+            elif value is not None:
+                found[name] = value
+            else:
+                weights[name] = tensor.reference
+                self.weights[tensor.name] = tensor
+        return found, weights
+
+    def _outputs(self, node: NodeProto, name: str) -> tuple[str, ...]:
+        """Names of all outputs up to the last that is used; one that the file leaves out gets a name."""
+        used = [index for index, blob in enumerate(node.output) if blob]
+        count = used[-1] + 1 if used else 0
+        formal = output_names(node.domain, node.op_type, count)
+        return tuple(node.output[index] or f"{name}:{formal[index]}" for index in range(count))
+
+    def _types(self) -> dict[str, BlobType]:
+        found = {}
+        for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
+            if value.type.HasField("tensor_type"):
+                found[value.name] = _blob_type(value.type.tensor_type)
+        return found
+
+
+def _blob_type(kind: TypeProto.Tensor) -> BlobType:
+    name = dtype_name(kind.elem_type)
+    dtype = name if is_supported(name) else None
+    if not kind.HasField("shape"):
+        return BlobType(None, dtype)
+    shape: list[Dimension] = []
+    for dimension in kind.shape.dim:
+        if dimension.HasField("dim_value") and dimension.dim_value >= 0:
+            shape.append(dimension.dim_value)
+        else:
+            shape.append(dimension.dim_param or None)
+    return BlobType(tuple(shape), dtype)
+
+
+def constant(node: NodeProto, path: Path) -> StoredTensor | None:
+    """The tensor of a Constant node, None where it holds texts or is sparse."""
+    name = node.output[0]
+    for attribute in node.attribute:
+        match attribute.name:
+            case "value":
+                return stored(attribute.t, name, path)
+            case "value_int" | "value_ints":
+                whole = np.array(attribute.i if attribute.name == "value_int" else attribute.ints, np.int64)
+                return StoredTensor(name, whole.shape, "int64", whole)
+            case "value_float" | "value_floats":
+                real = np.array(attribute.f if attribute.name == "value_float" else attribute.floats, np.float32)
+                return StoredTensor(name, real.shape, "float32", real)
+    return None
+
+
+def _about(model: ModelProto) -> str:
+    """What a file says of itself: its description, who made it, its opsets and notes, a line each."""
+    producer = f"{model.producer_name} {model.producer_version}".strip()
+    opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
+    lines = [
+        model.doc_string or model.graph.doc_string,
+        f"producer: {producer}" if producer else "",
+        f"opsets: {opsets}" if opsets else "",
+        *[f"{entry.key}: {entry.value}" for entry in model.metadata_props],
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _shown(node: NodeProto) -> str:
+    shown = f"{', '.join(node.output)} = {node.op_type}({', '.join(node.input)})"
+    return shown if len(shown) <= _TEXT else shown[:_TEXT] + "…"

@@ -1,0 +1,253 @@
+"""Stored tensors: initializers and constants of a file, checked when it is opened, read when they are asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
+
+from explorer.core.errors import FileError, UnknownNameError
+from explorer.core.files.open_untrusted import opened
+from explorer.core.memory_budget import AXES
+from explorer.core.types.tensor_type import is_addressable
+from explorer.formats.common.stored_dtypes import decode
+from explorer.net.definition.definition import Plain, WeightReference
+from explorer.net.definition.operator_definition import FileWeights, memory_dtype
+
+_FIELDS = {
+    "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
+    "uint64": "uint64_data", "complex64": "float_data", "complex128": "double_data",
+}  # fmt: skip
+"""where elements stand that are not raw bytes; those of other dtypes in int32_data"""
+_NAMES = {"float": "float32", "double": "float64"}
+_SUPPORTED = frozenset((
+    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "bool", "complex64", "complex128",
+))  # fmt: skip
+_AGAIN = "export the model again, or give the file that the exporter wrote"
+_DIGITS = 30
+"""digits of an offset or a length that are read"""
+_SHOWN = 64
+"""elements of a whole-number constant that are written among an operator's arguments"""
+
+
+def dtype_name(kind: int) -> str:
+    """The dtype of ONNX's number for it: NumPy's name, or ONNX's where NumPy has none (``int4``, ``string``)."""
+    try:
+        name = str(TensorProto.DataType.Name(kind)).lower()
+    except ValueError:
+        return f"data type {kind}"
+    return _NAMES.get(name, name)
+
+
+def is_supported(dtype: str) -> bool:
+    """Whether tensors may have this dtype."""
+    return dtype in _SUPPORTED
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    """A tensor of a file: bytes or elements as they are stored, or where they are found in a file beside it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: bytes | NDArray[Any] | External | None
+    """None for a dtype that is not supported"""
+
+    @property
+    def reference(self) -> WeightReference:
+        """What a definition says of it."""
+        return WeightReference(self.name, self.shape, self.dtype)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def array(self) -> NDArray[Any]:
+        """The elements, read-only; bfloat16 is widened to float32."""
+        data = self.data.read() if isinstance(self.data, External) else self.data
+        assert data is not None, f"{self.dtype} has no arrays"
+        array = decode(np.frombuffer(data, np.uint8), self.dtype) if isinstance(data, bytes) else data
+        array = array.reshape(self.shape)
+        array.setflags(write=False)
+        return array
+
+    @property
+    def plain(self) -> Plain:
+        """A number, or a few whole ones, as an operator's arguments hold them; None for other tensors."""
+        if isinstance(self.data, External) or self.data is None:
+            return None
+        if (self.dtype == "int64" and self.size <= _SHOWN) or (self.dtype in ("float32", "bool") and not self.shape):
+            return _tuples(self.array().tolist())
+        return None
+
+
+def _tuples(value: Any) -> Plain:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class External:
+    """Bytes in a file beside the model's: ``length`` of them from ``offset``."""
+
+    tensor: str
+    file: Path
+    offset: int
+    length: int
+    folder: Path
+    """the model's, in which the file lies"""
+
+    def opened(self) -> IO[bytes]:
+        """The file, open where the bytes begin; raises FileError where it has not so many, or lies elsewhere by now."""
+        fix = "put the file of the same export beside the model"
+        file = opened(self.file, fix, what=f"weight {self.tensor!r}", within=self.folder)
+        size = os.fstat(file.fileno()).st_size
+        if self.offset + self.length > size:
+            file.close()
+            raise self._short(size)
+        file.seek(self.offset)
+        return file
+
+    def read(self) -> bytes:
+        """The bytes; raises FileError where the file has not so many."""
+        with self.opened() as file:
+            data = file.read(self.length)
+        if len(data) != self.length:  # it became shorter
+            raise self._short(self.offset + len(data))
+        return data
+
+    def _short(self, size: int) -> FileError:
+        there = max(0, size - self.offset)
+        return FileError(
+            f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {there} there",
+            path=str(self.file),
+            rule="a file of weights is whole, and of the same export as its model",
+            fix=_AGAIN,
+        )
+
+
+class StoredWeights(FileWeights):
+    """The weights of a file by key; every look-up gives a read-only array."""
+
+    def __init__(self, tensors: Mapping[str, StoredTensor]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        if key not in self._tensors:
+            raise UnknownNameError(key, kind="weight", known=self._tensors)
+        return self._tensors[key].array()
+
+    def verify(self, key: str) -> None:
+        """Find a weight that is stored in another file there; what the model itself holds was found before."""
+        data = self._tensors[key].data
+        if isinstance(data, External):
+            data.opened().close()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._tensors
+
+
+def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
+    """A tensor of a file, checked: dimensions, how many bytes or elements it has, and where those are."""
+    shape, dtype = tuple(tensor.dims), dtype_name(tensor.data_type)
+    if any(size < 0 for size in shape):
+        raise FileError(f"tensor {name!r} has shape {shape}", path=str(path), rule="sizes are not negative", fix=_AGAIN)
+    if not is_supported(dtype):
+        return StoredTensor(name, shape, dtype, None)
+    count = math.prod(shape)
+    itemsize = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+    if not is_addressable(shape, memory_dtype(dtype)):
+        raise FileError(
+            f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
+            path=str(path),
+            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+            fix=_AGAIN,
+        )
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return StoredTensor(name, shape, dtype, _external(tensor, name, count * itemsize, path))
+    if tensor.HasField("segment"):
+        raise FileError(
+            f"tensor {name!r} is stored in segments", path=str(path), rule="a tensor must be stored whole", fix=_AGAIN
+        )
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        _check_length(name, shape, dtype, len(raw), count * itemsize, "bytes", path)
+        return StoredTensor(name, shape, dtype, raw)
+    each = 2 if dtype.startswith("complex") else 1
+    found = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
+    _check_length(name, shape, dtype, found, count * each, "numbers", path)
+    _check_range(tensor, name, dtype, path)
+    array = numpy_helper.to_array(tensor)
+    return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
+
+
+def _check_length(
+    name: str, shape: tuple[int, ...], dtype: str, found: int, expected: int, unit: str, path: Path
+) -> None:
+    if found != expected:
+        raise FileError(
+            f"tensor {name!r} has {found} {unit}, {shape} of {dtype} takes {expected}",
+            path=str(path),
+            rule="a tensor holds as many elements as its shape says",
+            fix=_AGAIN,
+        )
+
+
+def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None:
+    """Refuse numbers that are stored wider than their dtype and do not fit it."""
+    wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
+    if not wide or dtype in ("int32", "uint64", "float32"):
+        return
+    bits = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
+    low, high = int(np.iinfo(bits).min), int(np.iinfo(bits).max)
+    if min(wide) < low or max(wide) > high:
+        raise FileError(
+            f"tensor {name!r} of {dtype} holds {min(wide)} to {max(wide)}",
+            path=str(path),
+            rule=f"its elements lie in {low} … {high}",
+            fix=_AGAIN,
+        )
+
+
+def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> External:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    folder = Path(os.path.realpath(path)).parent
+    file = Path(os.path.realpath(folder / location)) if "\0" not in location else folder
+    if not location or file == folder or not file.is_relative_to(folder):
+        raise FileError(
+            f"tensor {name!r} is stored in {location!r}",
+            path=str(path),
+            rule="weights outside the model's file are in files below its folder; others are not read",
+            fix="put the file of weights beside the model, and name it so in the model",
+        )
+    try:
+        offset, length = (
+            int(entries.get(key, "")[:_DIGITS] or default) for key, default in (("offset", 0), ("length", expected))
+        )
+    except ValueError:
+        offset = length = -1
+    if offset < 0 or length != expected:
+        said = ", ".join(f"{key}={value[:_DIGITS]}" for key, value in entries.items() if key in ("offset", "length"))
+        raise FileError(
+            f"tensor {name!r} is stored with {said}",
+            path=str(path),
+            rule=f"an offset is not negative, and {tuple(tensor.dims)} of this dtype takes {expected} bytes",
+            fix=_AGAIN,
+        )
+    return External(name, file, offset, length, folder)

@@ -1,0 +1,219 @@
+"""Reader of a ``.bin`` file: a zip, usually stored, of raw row-major arrays named ``operator.attribute``.
+
+The directory is checked against what the ``.param`` file declares when the file is opened; an array is read, and its
+checksum verified, when it is asked for. NumPy has no bfloat16, so that such weights are widened to float32, exactly.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.core.errors import ExplorerError, FileError, UnknownNameError
+from explorer.formats.common.stored_dtypes import decode
+from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
+from explorer.formats.pnnx.param_values import ITEMSIZE
+from explorer.net.definition.definition import WeightReference
+from explorer.net.definition.operator_definition import FileWeights
+
+_AGAIN = "export the model again with pnnx and keep the .param and .bin files of one export together"
+
+
+class StoredWeights(FileWeights):
+    """The weights of one ``.bin`` file by key; every look-up reads a fresh, read-only array."""
+
+    def __init__(self, path: Path, declared: Iterable[WeightReference], archive: Archive | None = None) -> None:
+        """Open the file and check its directory; raises one FileError that lists every missing or misfit weight.
+
+        ``archive`` is the file where it is open already.
+        """
+        self._path = path
+        self._declared = {reference.key: reference for reference in declared}
+        try:
+            self._archive = Archive(path, _AGAIN) if archive is None else archive
+        except FileError:
+            raise
+        except UNREADABLE as error:
+            raise FileError(
+                f"this is no readable zip: {error}", path=str(path), rule="a .bin file is a zip of weights", fix=_AGAIN
+            ) from None
+        try:
+            self._check_directory()
+        except FileError:
+            self._archive.close()
+            raise
+
+    def _check_directory(self) -> None:
+        entries = {info.filename: info for info in self._archive.infolist()}
+        missing = [key for key in self._declared if key not in entries]
+        problems = [f"{len(missing)} declared weights are missing: {', '.join(missing)}"] if missing else []
+        file_bytes = self._archive.size
+        claimed = overclaimed(entries[key] for key in self._declared if key in entries)
+        problems += [claimed] if claimed else []
+        for key, reference in self._declared.items():
+            if key in entries and (problem := _misfit(entries[key], reference, file_bytes)):
+                problems.append(f"weight {key!r} {problem}")
+        if problems:
+            raise FileError(
+                "\n    ".join(problems),
+                path=str(self._path),
+                rule="every weight that the .param file declares is an entry operator.attribute of its size",
+                fix=_AGAIN,
+            )
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the weights."""
+        return self._path
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        reference = self._reference(key)
+        if reference.dtype == "complex32":
+            raise FileError(
+                f"weight {key!r} is complex32",
+                path=str(self._path),
+                rule="NumPy has no complex numbers of two 16-bit floats",
+                fix="export the model with complex64 weights",
+            )
+        raw = np.empty(_size(reference), np.uint8)
+        filled = 0
+        for block in self._blocks(reference):
+            raw[filled : filled + len(block)] = np.frombuffer(block, np.uint8)
+            filled += len(block)
+        array = decode(raw, reference.dtype).reshape(reference.shape)
+        array.setflags(write=False)
+        return array
+
+    def verify(self, key: str) -> None:
+        """Read a weight to its end, where its checksum is compared, and keep nothing of it."""
+        for _ in self._blocks(self._reference(key)):
+            pass
+
+    def _blocks(self, reference: WeightReference) -> Iterator[bytes]:
+        """The bytes of a weight, some at a time; raises FileError where it is cut off or damaged."""
+        size, filled = _size(reference), 0
+        try:
+            for block in blocks(self._archive, reference.key):
+                filled += len(block)
+                yield block
+        except UNREADABLE as error:
+            raise FileError(
+                f"weight {reference.key!r} cannot be read: {error}",
+                path=str(self._path),
+                rule="an entry is whole and has the checksum that the directory states",
+                fix=_AGAIN,
+            ) from None
+        if filled < size:
+            raise FileError(
+                f"weight {reference.key!r} has {filled} of {size} bytes",
+                path=str(self._path),
+                rule="an entry holds as many bytes as its directory states",
+                fix=_AGAIN,
+            )
+
+    def _reference(self, key: str) -> WeightReference:
+        try:
+            return self._declared[key]
+        except KeyError:
+            raise UnknownNameError(key, kind="weight", known=self._declared) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._declared
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredWeights, (self._path, tuple(self._declared.values()))
+
+    def close(self) -> None:
+        """Close the file; no weight can be read afterwards."""
+        self._archive.close()
+
+
+class AbsentWeights(FileWeights):
+    """The weights of a model whose ``.bin`` file is not there: named, but every look-up says what is missing."""
+
+    def __init__(self, path: Path, declared: Iterable[WeightReference]) -> None:
+        self._path = path
+        self._declared = {reference.key: reference for reference in declared}
+
+    @property
+    def path(self) -> Path:
+        """The file that should hold the weights."""
+        return self._path
+
+    def __getitem__(self, key: str) -> NDArray[Any]:
+        if key not in self._declared:
+            raise UnknownNameError(key, kind="weight", known=self._declared)
+        raise self.error()
+
+    def verify(self, key: str) -> None:
+        """Raise the error that names the absent file."""
+        self[key]
+
+    def error(self) -> ExplorerError:
+        """The error that names the absent file and all weights that it should hold."""
+        few = shorten(", ".join(self._declared), 100, placeholder=" …")
+        return FileError(
+            f"the file is absent, and with it {len(self._declared)} weights: {few}",
+            path=str(self._path),
+            rule="the weights of x.param are in x.bin beside it",
+            fix="put the .bin file of the same export beside the .param file and open it again",
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._declared
+
+
+def _size(reference: WeightReference) -> int:
+    return math.prod(reference.shape) * ITEMSIZE[reference.dtype]
+
+
+def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int) -> str:
+    """Say why an entry cannot hold its weight, "" where it can; nothing is allocated or read for it."""
+    expected = _size(reference)
+    wrong = unsound(entry, file_bytes)
+    if entry.file_size == expected or entry.flag_bits & 1:
+        return wrong
+    return f"has {entry.file_size} bytes, {reference.shape} of {reference.dtype} takes {expected}"
+
+
+def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:
+    """The little-endian, row-major array of bytes of a weight; refuses what the declaration does not describe."""
+    wanted = "float32" if reference.dtype == "bfloat16" else reference.dtype
+    if array.shape != reference.shape or array.dtype.name != wanted:
+        raise FileError(
+            f"weight {reference.key!r} is {array.shape} of {array.dtype.name}",
+            path=path,
+            rule=f"the definition declares {reference.shape} of {reference.dtype}",
+            fix="declare the weight as it is, or convert the array",
+        )
+    dense = np.ascontiguousarray(array, np.dtype(wanted))
+    if reference.dtype == "bfloat16":
+        bits = dense.view(np.uint32)
+        if np.any(bits & 0xFFFF):
+            raise FileError(
+                f"weight {reference.key!r} holds numbers that bfloat16 cannot",
+                path=path,
+                rule="writing a file loses nothing",
+                fix="declare the weight float32, or round it first",
+            )
+        return (bits >> 16).astype("<u2")
+    return dense.astype(dense.dtype.newbyteorder("<"), copy=False)

@@ -1,0 +1,221 @@
+"""Parser of ``pnnx.Expression``: calls of known arity on operands ``@n``, literals and lists.
+
+pnnx writes some expressions with misplaced brackets, ``add(add(@1,log10(@0)),log1p),@0)``, but always keeps the tokens
+in prefix order. So a text is read as nested calls first, and else as prefix notation in which round brackets and
+commas are noise. Nothing here is recursive: a text may be nested 100,000 deep.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+
+from explorer.core.errors import ExplorerError, UnknownNameError
+from explorer.formats.pnnx.expression_tree import ARITY, CONSTANTS, Call, ListOf, Literal, Node, Operand
+from explorer.formats.pnnx.param_values import GrammarError, read_number, read_string, shorten
+
+_TOKEN = re.compile(r"\s*([(),\[\]]|[^\s(),\[\]]+)")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_FIX = "correct the expression in its file, or export the model again"
+_OPERAND = re.compile(r"@([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A tree and how its text was read: "prefix" where the brackets were misplaced."""
+
+    tree: Node
+    form: OneOf["nested", "prefix"]
+
+
+class ExpressionError(ExplorerError, ValueError):
+    """An expression that cannot be read; ``column`` counts from 1."""
+
+    def __init__(self, text: str, column: int, found: str, *, rule: str, fix: str = _FIX) -> None:
+        self.text, self.column = text, column
+        near = shorten(text[max(column - 20, 0) : column + 40], 60)
+        where = f"expression {shorten(text, 120)}, column {column}" + (f" (near {near})" if len(text) > 120 else "")
+        super().__init__(f"{where}: {found}", rule=rule, fix=fix)
+
+
+class UnknownFunctionError(ExpressionError):
+    """A call of a name that is no function: reading it as prefix notation would make a string of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    column: int
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A call or list whose members are still being read; ``token`` is the function's name or the "["."""
+
+    token: _Token
+    members: list[Node] = field(default_factory=list)
+
+    @property
+    def is_list(self) -> bool:
+        return self.token.text == "["
+
+    def close(self) -> Node:
+        return ListOf(tuple(self.members)) if self.is_list else Call(self.token.text, tuple(self.members))
+
+
+def parse(text: str, operands: int | None = None) -> Parsed:
+    """Read an expression; ``operands`` is how many inputs its operator has, where that is known.
+
+    Raises ExpressionError naming text, column and rule; an unknown function is named with the nearest known ones.
+    """
+    tokens = _tokens(text)
+    parsed: Parsed
+    try:
+        parsed = Parsed(_parse_nested(text, tokens), "nested")
+    except UnknownFunctionError:
+        raise
+    except ExpressionError as nested:
+        try:
+            parsed = Parsed(_parse_prefix(text, tokens), "prefix")
+        except ExpressionError as prefix:
+            nested.add_note(f"read as prefix notation: {prefix.given}")
+            raise nested from None
+    for token in tokens if operands is not None else ():
+        found = _OPERAND.fullmatch(token.text)
+        if found and operands is not None and int(found[1]) >= operands:
+            raise ExpressionError(
+                text, token.column, f"{token.text} of {operands} inputs", rule="@n is an input, counted from 0"
+            )
+    return parsed
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens, start = [], 0
+    end = len(text.rstrip().removesuffix(";").rstrip())
+    while start < end:
+        found = _TOKEN.match(text, start)
+        assert found is not None
+        tokens.append(_Token(found[1], found.start(1) + 1))
+        start = found.end()
+    return tokens
+
+
+def _leaf(text: str, token: _Token) -> Node:
+    word = token.text
+    if word[0] == "@":
+        found = _OPERAND.fullmatch(word)
+        if found is None:
+            raise ExpressionError(text, token.column, f"the operand {shorten(word)}", rule="an operand is written @n")
+        return Operand(int(found[1]))
+    if word in CONSTANTS:
+        return Literal(CONSTANTS[word])
+    try:
+        number = read_number(word)
+    except GrammarError as error:
+        raise ExpressionError(text, token.column, error.given, rule=error.rule) from None
+    return Literal(read_string(word) if number is None else number)
+
+
+def _parse_nested(text: str, tokens: list[_Token]) -> Node:
+    """Read calls as they are bracketed."""
+    frames: list[_Frame] = []
+    value: Node | None = None
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        following = tokens[index + 1].text if index + 1 < len(tokens) else ""
+        index += 1
+        if token.text in (",", ")", "]"):
+            closes = bool(frames) and token.text == ("]" if frames[-1].is_list else ")")
+            empty_list = token.text == "]" and tokens[index - 2].text == "["
+            if not frames or not (closes or token.text == ",") or (value is None and not empty_list):
+                raise ExpressionError(
+                    text, token.column, f"{token.text!r}", rule="brackets are balanced, commas stand between values"
+                )
+            if value is not None:
+                frames[-1].members.append(value)
+            value = None
+            if closes:
+                frame = frames.pop()
+                _check_arity(text, frame)
+                value = frame.close()
+        elif value is not None:
+            raise ExpressionError(
+                text, token.column, f"{shorten(token.text)} after a whole value", rule="an expression is one value"
+            )
+        elif token.text == "[":
+            frames.append(_Frame(token))
+        elif following == "(" and token.text != "(":
+            if token.text not in ARITY:
+                known = UnknownNameError(token.text, kind="function", known=ARITY)
+                raise UnknownFunctionError(text, token.column, known.given, rule=known.rule)
+            frames.append(_Frame(token))
+            index += 1
+        elif token.text == "(" or token.text in ARITY:
+            raise ExpressionError(
+                text, token.column, f"{shorten(token.text)}", rule="a function's name is followed by its bracket"
+            )
+        else:
+            value = _leaf(text, token)
+    if value is None or frames:
+        opened = frames[-1].token if frames else None
+        missing = f"{shorten(opened.text)} of column {opened.column} is not closed" if opened else "nothing"
+        raise ExpressionError(
+            text, len(text) + 1, missing, rule="an expression is one value, all its brackets are closed"
+        )
+    return value
+
+
+def _check_arity(text: str, frame: _Frame) -> None:
+    if frame.is_list:
+        return
+    least, most = ARITY[frame.token.text]
+    if not least <= len(frame.members) <= most:
+        wanted = f"{least}" if least == most else f"{least} or {most}"
+        raise ExpressionError(
+            text,
+            frame.token.column,
+            f"{frame.token.text} of {len(frame.members)} arguments",
+            rule=f"{frame.token.text} takes {wanted}",
+        )
+
+
+def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
+    """Read the tokens in prefix order; ``size`` takes an integer that follows its first argument."""
+    kept = [token for token in tokens if token.text not in ("(", ")", ",")]
+    frames: list[_Frame] = []
+    for index, token in enumerate(kept):
+        value: Node
+        if token.text == "[" or token.text in ARITY:
+            frames.append(_Frame(token))
+            continue
+        if token.text == "]":
+            if not frames or not frames[-1].is_list:
+                raise ExpressionError(text, token.column, "']'", rule="a list is closed after whole values")
+            value = frames.pop().close()
+        else:
+            value = _leaf(text, token)
+        following = kept[index + 1] if index + 1 < len(kept) else None
+        while frames and not frames[-1].is_list:
+            frame = frames[-1]
+            frame.members.append(value)
+            least, most = ARITY[frame.token.text]
+            takes_more = len(frame.members) < most and following is not None and _INTEGER.fullmatch(following.text)
+            if len(frame.members) < least or takes_more:
+                break
+            value = frames.pop().close()
+        else:
+            if frames:
+                frames[-1].members.append(value)
+            elif following is not None:
+                raise ExpressionError(
+                    text,
+                    following.column,
+                    f"{shorten(following.text)} is left over",
+                    rule="the functions' arities decide where an expression ends",
+                )
+            else:
+                return value
+    missing = f"{shorten(frames[-1].token.text)} lacks arguments" if frames else "nothing"
+    raise ExpressionError(text, len(text) + 1, missing, rule="every function has all its arguments")

@@ -1,0 +1,109 @@
+"""Convolutions: modules with their weights, and functions that are given them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.formats.pnnx.operators.arguments import sizes, tensor_or_none
+from explorer.formats.pnnx.operators.padding import MODES, padded
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.nn.conv import conv2d
+from explorer.ops.nn.conv_transpose import conv1d, conv3d, conv_transpose1d, conv_transpose2d
+
+
+def _filters(op: OperatorContext, axes: int) -> tuple[Expr, Expr | None]:
+    """The filters and the bias of a module, or of a function, which is given them as operands."""
+    filters: Expr
+    bias: Expr | None
+    if op.definition.type.startswith("nn."):
+        size = sizes(op, "kernel_size", axes) if op.has("kernel_size") else None
+        filters, bias = op.weight("weight"), op.weight("bias") if op.flag("bias", True) else None
+    else:
+        size = None
+        filters, bias = op.tensor(1, "weight"), tensor_or_none(op, 2, "bias")
+    if filters.ndim != axes + 2 or (size is not None and filters.shape[2:] != size):
+        raise OperandError(
+            f"filters {filters.type}" + (f" with kernel_size={size}" if size else ""),
+            rule=f"{op.definition.type} has filters with {axes + 2} axes, the last ones of its kernel_size",
+        )
+    return filters, bias
+
+
+def _sides(op: OperatorContext, filters: Expr, dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Padding as (before, after) for each axis; "same" pads an even filter more at the end."""
+    axes, given = len(dilation), op.argument("padding", 0)
+    if given == "valid":
+        return ((0, 0),) * axes
+    if given == "same":
+        reach = [step * (size - 1) for step, size in zip(dilation, filters.shape[2:], strict=True)]
+        return tuple([(length // 2, length - length // 2) for length in reach])
+    return tuple([(size, size) for size in sizes(op, "padding", axes, 0)])
+
+
+def _convolve(op: OperatorContext, axes: int) -> Expr:
+    strides, dilation = sizes(op, "stride", axes, 1), sizes(op, "dilation", axes, 1)
+    mode = op.argument("padding_mode", "zeros")
+    if mode not in MODES:
+        raise OperandError(
+            f"padding_mode={mode!r}", rule=f"{op.definition.type}: padding_mode is one of {', '.join(MODES)}"
+        )
+    filters, bias = _filters(op, axes)
+    sides, x = _sides(op, filters, dilation), op.x
+    if mode != "zeros" and any(map(any, sides)):
+        x = padded(op, mode, tuple([width for pair in reversed(sides) for width in pair]))
+        sides = ((0, 0),) * axes
+    groups = op.integer("groups", 1)
+    if axes == 1:
+        return conv1d(x, filters, bias, strides=strides[0], padding=sides[0], dilation=dilation[0], groups=groups)
+    if axes == 2:
+        return conv2d(
+            x,
+            filters,
+            bias,
+            strides=(strides[0], strides[1]),
+            padding=(sides[0], sides[1]),
+            dilation=(dilation[0], dilation[1]),
+            groups=groups,
+        )
+    return conv3d(x, filters, bias, strides=_three(strides), padding=sides, dilation=_three(dilation), groups=groups)
+
+
+def _three(given: tuple[int, ...]) -> tuple[int, int, int]:
+    return given[0], given[1], given[2]
+
+
+def _convolve_back(op: OperatorContext, axes: int) -> Expr:
+    op.only("padding_mode", "zeros")
+    filters, bias = _filters(op, axes)
+    names = ("stride", "padding", "output_padding", "dilation")
+    stride, padding, extra, dilation = (sizes(op, name, axes, int(name in ("stride", "dilation"))) for name in names)
+    options: dict[str, Any] = dict(
+        zip(("strides", "padding", "output_padding", "dilation"), (stride, padding, extra, dilation), strict=True)
+    )
+    if axes == 1:
+        options = {name: given[0] for name, given in options.items()}
+        return conv_transpose1d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
+    return conv_transpose2d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
+
+
+def _enter(axes: int) -> None:
+    @file_operator(f"nn.Conv{axes}d", f"F.conv{axes}d")
+    def convolution(op: OperatorContext) -> Expr:
+        return _convolve(op, axes)
+
+    convolution.__doc__ = 'Cross-correlation; padding is a number an axis, "same" or "valid".'
+    if axes == 3:
+        return
+
+    @file_operator(f"nn.ConvTranspose{axes}d", f"F.conv_transpose{axes}d")
+    def transposed(op: OperatorContext) -> Expr:
+        return _convolve_back(op, axes)
+
+    transposed.__doc__ = "The adjoint of a convolution."
+
+
+for _axes in (1, 2, 3):
+    _enter(_axes)

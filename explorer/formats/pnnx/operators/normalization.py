@@ -1,0 +1,121 @@
+"""Normalizations: modules with their weights, and functions that are given them."""
+
+from __future__ import annotations
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.formats.pnnx.operators.arguments import tensor_or_none
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.nn.normalization import batch_norm
+from explorer.ops.reduction.statistics import (
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    normalize,
+    rms_norm,
+)
+
+
+def _epsilon(op: OperatorContext) -> float:
+    return op.number("eps", 1e-5)
+
+
+@file_operator("nn.BatchNorm1d", "nn.BatchNorm2d", "nn.BatchNorm3d")
+def batch_normalization(op: OperatorContext) -> Expr:
+    """Normalization with the stored statistics."""
+    scaled = op.flag("affine", True)
+    return batch_norm(
+        op.x,
+        op.weight("running_mean"),
+        op.weight("running_var"),
+        op.weight("weight") if scaled else None,
+        op.weight("bias") if scaled else None,
+        _epsilon(op),
+    )
+
+
+@file_operator("F.batch_norm")
+def batch_normalization_(op: OperatorContext) -> Expr:
+    """Normalization with given statistics."""
+    op.only("training", False)
+    mean, variance = op.tensor(1, "running_mean"), op.tensor(2, "running_var")
+    scale, shift = tensor_or_none(op, 3, "weight"), tensor_or_none(op, 4, "bias")
+    return batch_norm(op.x, mean, variance, scale, shift, _epsilon(op))
+
+
+@file_operator("nn.LayerNorm")
+def layer_normalization(op: OperatorContext) -> Expr:
+    """Normalization over the last axes, those of ``normalized_shape``."""
+    axes = len(op.integers("normalized_shape"))
+    return layer_norm(op.x, op.optional_weight("weight"), op.optional_weight("bias"), axes=axes, epsilon=_epsilon(op))
+
+
+@file_operator("F.layer_norm")
+def layer_normalization_(op: OperatorContext) -> Expr:
+    """Normalization over the last axes, those of ``normalized_shape``."""
+    axes = len(op.integers("normalized_shape"))
+    scale, shift = tensor_or_none(op, 1, "weight"), tensor_or_none(op, 2, "bias")
+    return layer_norm(op.x, scale, shift, axes=axes, epsilon=_epsilon(op))
+
+
+@file_operator("nn.RMSNorm", "F.rms_norm")
+def rms_normalization(op: OperatorContext) -> Expr:
+    """Division by the root of the mean square over the last axes; without ε it is the dtype's own."""
+    axes = len(op.integers("normalized_shape"))
+    module = op.definition.type.startswith("nn.")
+    scale = op.optional_weight("weight") if module else tensor_or_none(op, 1, "weight")
+    return rms_norm(op.x, scale, axes=axes, epsilon=None if op.argument("eps", None) is None else op.number("eps"))
+
+
+@file_operator("nn.GroupNorm")
+def group_normalization(op: OperatorContext) -> Expr:
+    """Normalization over groups of channels."""
+    scale, shift = op.optional_weight("weight"), op.optional_weight("bias")
+    return group_norm(op.x, op.integer("num_groups"), scale, shift, epsilon=_epsilon(op))
+
+
+@file_operator("F.group_norm")
+def group_normalization_(op: OperatorContext) -> Expr:
+    """Normalization over groups of channels."""
+    scale, shift = tensor_or_none(op, 1, "weight"), tensor_or_none(op, 2, "bias")
+    return group_norm(op.x, op.integer("num_groups"), scale, shift, epsilon=_epsilon(op))
+
+
+@file_operator("nn.InstanceNorm1d", "nn.InstanceNorm2d", "nn.InstanceNorm3d")
+def instance_normalization(op: OperatorContext) -> Expr:
+    """Normalization over each channel of each member, or with the stored statistics where they were tracked."""
+    scale, shift = op.optional_weight("weight"), op.optional_weight("bias")
+    if op.flag("track_running_stats", False):
+        return batch_norm(op.x, op.weight("running_mean"), op.weight("running_var"), scale, shift, _epsilon(op))
+    return instance_norm(_channels(op), scale, shift, epsilon=_epsilon(op))
+
+
+@file_operator("F.instance_norm")
+def instance_normalization_(op: OperatorContext) -> Expr:
+    """Normalization over each channel of each member."""
+    op.only("use_input_stats", True)
+    scale, shift = tensor_or_none(op, 3, "weight"), tensor_or_none(op, 4, "bias")
+    return instance_norm(_channels(op), scale, shift, epsilon=_epsilon(op))
+
+
+def _channels(op: OperatorContext) -> Expr:
+    if op.x.ndim < 3:
+        raise OperandError(
+            f"given {op.x.type}", rule=f"{op.definition.type} takes (N, C, …) with one axis more at least"
+        )
+    return op.x
+
+
+@file_operator("nn.LocalResponseNorm", "F.local_response_norm")
+def local_response_normalization(op: OperatorContext) -> Expr:
+    """Division by the size of neighbouring channels."""
+    alpha, beta, k = (op.number(name, default) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("k", 1.0)))
+    return local_response_norm(op.x, op.integer("size"), alpha, beta, k)
+
+
+@file_operator("F.normalize")
+def normalize_(op: OperatorContext) -> Expr:
+    """Division by the norm along an axis."""
+    return normalize(op.x, op.number("p", 2.0), op.integer("dim", 1), op.number("eps", 1e-12))

@@ -1,0 +1,127 @@
+"""Elements in another order, repeated, or dealt out to several outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_constant, claim_steps
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.pnnx.operators.arguments import integer, integers, value
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import broadcast_to
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.rearrange import flip, moveaxis, repeat, roll, tile
+from explorer.ops.manipulation.reshape import expand_dims
+
+
+@file_operator("torch.flip", "Tensor.flip", "aten::flip")
+def flip_(op: OperatorContext) -> Expr:
+    """Elements in reverse order along axes."""
+    return flip(op.x, integers(op, 1, "dims"))
+
+
+@file_operator("torch.roll", "Tensor.roll", "aten::roll")
+def roll_(op: OperatorContext) -> Expr:
+    """Elements moved along axes, the last ones to the front."""
+    axes = value(op, 2, "dims", None)
+    shifts = integers(op, 1, "shifts")
+    if axes is None or axes == ():
+        return roll(op.x, shifts)
+    return roll(op.x, shifts, integers(op, 2, "dims"))
+
+
+@file_operator("Tensor.repeat", "torch.tile", "Tensor.tile", "aten::repeat")
+def repeat_(op: OperatorContext) -> Expr:
+    """The whole repeated along axes."""
+    return tile(op.x, integers(op, 1, "sizes" if op.has("sizes") else "dims"))
+
+
+@file_operator("torch.repeat_interleave", "Tensor.repeat_interleave")
+def repeat_interleave(op: OperatorContext) -> Expr:
+    """Each element repeated along an axis."""
+    axis = None if op.argument("dim", None) is None else op.integer("dim")
+    return repeat(op.x, op.integer("repeats"), axis)
+
+
+@file_operator("torch.movedim", "Tensor.movedim", "aten::movedim", "torch.moveaxis")
+def movedim(op: OperatorContext) -> Expr:
+    """Axes at other places."""
+    return moveaxis(op.x, integers(op, 1, "source"), integers(op, 2, "destination"))
+
+
+@file_operator("torch.unbind", "Tensor.unbind", "aten::unbind")
+def unbind(op: OperatorContext) -> tuple[Expr, ...]:
+    """The parts at each index of an axis."""
+    x = op.x
+    axis = normalize_axis(integer(op, 1, "dim", 0), x.ndim, "unbind")
+    claim_steps("unbind", x.shape[axis])
+    return tuple([x[(*[slice(None)] * axis, index)] for index in range(x.shape[axis])])
+
+
+@file_operator("torch.tensor_split", "Tensor.tensor_split")
+def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
+    """Parts of an axis: so many, the first ones one longer where it does not divide, or between given places."""
+    x = op.x
+    axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "tensor_split")
+    given = value(op, 1, "sections" if op.has("sections") else "indices")
+    length = x.shape[axis]
+    if isinstance(given, tuple):
+        ends = [*integers(op, 1, "indices"), length]
+    else:
+        count = integer(op, 1, "sections")
+        if count < 1:
+            raise OperandError(f"sections={count}", rule="there is one part at least")
+        claim_steps("tensor_split", count)
+        size, longer = divmod(length, count)
+        ends = [size * (index + 1) + min(index + 1, longer) for index in range(count)]
+    starts = [0, *ends[:-1]]
+    return tuple([x[(*[slice(None)] * axis, slice(a, b))] for a, b in zip(starts, ends, strict=True)])
+
+
+@file_operator("Tensor.expand_as", "aten::expand_as")
+def expand_as(op: OperatorContext) -> Expr:
+    """Axes of size 1 repeated to the shape of another tensor."""
+    return broadcast_to(op.x, op.tensor(1, "other").shape)
+
+
+@file_operator("torch.slice_scatter", "Tensor.slice_scatter", "aten::slice_scatter")
+def slice_scatter(op: OperatorContext) -> Expr:
+    """A tensor with a range of one axis replaced by another."""
+    x, source = op.x, op.tensor(1, "src")
+    axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "slice_scatter")
+    start, end = (
+        None if value(op, 3 + i, name, None) is None else integer(op, 3 + i, name)
+        for i, name in enumerate(("start", "end"))
+    )
+    step = integer(op, 5, "step", 1)
+    if step < 1:
+        raise OperandError(f"step={step}", rule="a range goes on by a step of 1 or more")
+    first, last, step = slice(start, end, step).indices(x.shape[axis])
+    return _replaced(x, source, axis, range(first, last, step))
+
+
+@file_operator("torch.select_scatter", "Tensor.select_scatter", "aten::select_scatter")
+def select_scatter(op: OperatorContext) -> Expr:
+    """A tensor with the part at one index of an axis replaced by another."""
+    x, source = op.x, op.tensor(1, "src")
+    axis = normalize_axis(integer(op, 2, "dim"), x.ndim, "select_scatter")
+    index = normalize_axis(integer(op, 3, "index"), x.shape[axis], "select_scatter: index")
+    return _replaced(x, expand_dims(source, axis), axis, range(index, index + 1))
+
+
+def _replaced(x: Expr, source: Expr, axis: int, places: range) -> Expr:
+    """``x`` with the parts at places of an axis taken from ``source``."""
+    if source.shape != (*x.shape[:axis], len(places), *x.shape[axis + 1 :]):
+        raise OperandError(
+            f"{source.type} into {x.type}, {len(places)} places of axis {axis}",
+            rule="the part has the shape it replaces",
+        )
+    length = x.shape[axis]
+    claim_constant("the order of the places", length)
+    order = np.arange(length)
+    order[places.start : places.stop : places.step] = np.arange(length, length + len(places))
+    return take(concatenate((x, source), axis), order, axis)

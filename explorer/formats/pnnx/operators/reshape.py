@@ -1,0 +1,177 @@
+"""Functions and methods of tensors: shapes, axes, parts, comparisons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.memory_budget import claim_steps
+from explorer.core.registry import function
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import broadcast_to
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.manipulation.concat import concatenate, stack
+from explorer.ops.manipulation.reshape import expand_dims, reshape, squeeze, transpose
+from explorer.ops.nn.activation import clip
+
+
+@file_operator("Tensor.reshape", "Tensor.view", "torch.reshape")
+def reshape_(op: OperatorContext) -> Expr:
+    """The same elements in another shape."""
+    return reshape(op.x, op.integers("shape"))
+
+
+@file_operator("Tensor.expand", "torch.expand")
+def expand(op: OperatorContext) -> Expr:
+    """Axes of size 1 repeated; −1 keeps a size."""
+    x, sizes = op.x, op.integers("sizes" if op.has("sizes") else "shape")
+    extra = len(sizes) - x.ndim
+    kept = [x.shape[axis - extra] if size == -1 and axis >= extra else size for axis, size in enumerate(sizes)]
+    return broadcast_to(x, tuple(kept))
+
+
+@file_operator("Tensor.permute", "torch.permute")
+def permute(op: OperatorContext) -> Expr:
+    """The axes in another order."""
+    return transpose(op.x, op.integers("dims"))
+
+
+@file_operator("torch.transpose", "Tensor.transpose")
+def transpose_(op: OperatorContext) -> Expr:
+    """Two axes exchanged."""
+    x = op.x
+    first, second = (normalize_axis(op.integer(name), x.ndim, "transpose") for name in ("dim0", "dim1"))
+    axes = [*range(x.ndim)]
+    axes[first], axes[second] = second, first
+    return transpose(x, tuple(axes))
+
+
+@file_operator("torch.t", "Tensor.t")
+def matrix_transpose(op: OperatorContext) -> Expr:
+    """A matrix with rows for columns."""
+    return op.x.T
+
+
+@file_operator("torch.unsqueeze", "Tensor.unsqueeze")
+def unsqueeze(op: OperatorContext) -> Expr:
+    """A new axis of size 1."""
+    return expand_dims(op.x, op.integer("dim"))
+
+
+@file_operator("torch.squeeze", "Tensor.squeeze")
+def squeeze_(op: OperatorContext) -> Expr:
+    """An axis of size 1 dropped; as torch has it, one of another size is kept."""
+    x = op.x
+    if op.argument("dim", None) is None:
+        return squeeze(x)
+    axis = normalize_axis(op.integer("dim"), x.ndim, "squeeze")
+    return squeeze(x, axis) if x.shape[axis] == 1 else x
+
+
+@file_operator("Tensor.select", "torch.select")
+def select(op: OperatorContext) -> Expr:
+    """The part at one index of an axis."""
+    x = op.x
+    axis = normalize_axis(op.integer("dim"), x.ndim, "select")
+    return x[(*[slice(None)] * axis, op.integer("index"))]
+
+
+@file_operator("Tensor.slice", "torch.slice")
+def slice_(op: OperatorContext) -> Expr:
+    """A range of one axis; an end beyond the axis is its end."""
+    x = op.x
+    axis = normalize_axis(op.integer("dim", 0), x.ndim, "slice")
+    start, end = (None if op.argument(name, None) is None else op.integer(name) for name in ("start", "end"))
+    return x[(*[slice(None)] * axis, slice(start, end, op.integer("step", 1)))]
+
+
+@file_operator("torch.cat", "torch.concat")
+def cat(op: OperatorContext) -> Expr:
+    """Tensors joined along an axis."""
+    return concatenate(op.tensors(), op.integer("dim", 0))
+
+
+@file_operator("torch.stack")
+def stack_(op: OperatorContext) -> Expr:
+    """Tensors as the members of a new axis."""
+    return stack(op.tensors(), op.integer("dim", 0))
+
+
+@file_operator("torch.split", "Tensor.split")
+def split(op: OperatorContext) -> tuple[Expr, ...]:
+    """Parts of given sizes along an axis; one number is the size of all but the last."""
+    x = op.x
+    axis = normalize_axis(op.integer("dim", 0), x.ndim, "split")
+    name = "split_size_or_sections" if op.has("split_size_or_sections") else "split_size"
+    given = op.argument(name)
+    several = isinstance(given, tuple)
+    sizes = [*op.integers(name)] if several else _steps(x.shape[axis], op.integer(name))
+    return _parts(x, axis, sizes)
+
+
+@file_operator("torch.chunk", "Tensor.chunk")
+def chunk(op: OperatorContext) -> tuple[Expr, ...]:
+    """An axis in so many parts of equal size, the last one smaller."""
+    x = op.x
+    axis = normalize_axis(op.integer("dim", 0), x.ndim, "chunk")
+    count = op.integer("chunks")
+    if count < 1:
+        raise OperandError(f"chunks={count}", rule="torch.chunk makes one part at least")
+    return _parts(x, axis, _steps(x.shape[axis], max(1, -(-x.shape[axis] // count))))
+
+
+def _steps(length: int, step: int) -> list[int]:
+    if step < 1:
+        raise OperandError(f"parts of size {step}", rule="a part has a size of 1 or more")
+    claim_steps("split", -(-length // step))
+    return [length - start if start + step > length else step for start in range(0, length, step)]
+
+
+def _parts(x: Expr, axis: int, sizes: list[int]) -> tuple[Expr, ...]:
+    parts, start = [], 0
+    if min(sizes, default=0) < 0:
+        raise OperandError(f"parts of sizes {sizes[:8]}", rule="a part has a size of 0 or more")
+    for size in sizes:
+        parts.append(x[(*[slice(None)] * axis, slice(start, start + size))])
+        start += size
+    if start != x.shape[axis]:
+        raise OperandError(f"parts of sizes {sizes} of {x.type}", rule=f"the sizes add up to {x.shape[axis]}")
+    return tuple(parts)
+
+
+@file_operator("torch.clamp", "Tensor.clamp", "F.hardtanh", "nn.Hardtanh")
+def clamp(op: OperatorContext) -> Expr:
+    """Elements kept between two numbers, of which one may be absent."""
+    hard = op.definition.type.endswith(("Hardtanh", "hardtanh"))
+    low, high = (
+        op.argument(name + "_val" * hard, (-1.0, 1.0)[i] if hard else None) for i, name in enumerate(("min", "max"))
+    )
+    return clip(op.x, low, high)
+
+
+def _enter_comparison(name: str, records: str) -> None:
+    @file_operator(f"torch.{name}", f"aten::{name}")
+    def comparison(op: OperatorContext) -> Expr:
+        compared: Expr = function(records)(op.x, _value(op, 1, "other"))
+        return compared
+
+    comparison.__doc__ = f"{records}, element by element."
+
+
+for _torch, _ours in {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
+}.items():  # fmt: skip
+    _enter_comparison(_torch, _ours)
+
+
+@file_operator("torch.where")
+def where_(op: OperatorContext) -> Expr:
+    """One of two values by a condition."""
+    return where(op.tensor(0, "condition"), _value(op, 1, "input"), _value(op, 2, "other"))
+
+
+def _value(op: OperatorContext, position: int, name: str) -> Any:
+    return op.argument(name) if name in op.definition.arguments else op.operand(position, name)

@@ -1,0 +1,80 @@
+"""Recurrent modules: one call of a cell for each step, in a box for each layer and direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr, scope
+from explorer.core.tracing.decorator import Function
+from explorer.formats.common.operator_checks import with_rank, with_shape
+from explorer.formats.common.recurrence import Cell, gru_cell, lstm_cell, relu_cell, rnn_cell, unroll
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.creation.constants import zeros
+from explorer.ops.manipulation.concat import concatenate, stack
+
+
+@file_operator("nn.LSTM")
+def lstm(op: OperatorContext) -> Any:
+    """Long short-term memory; outputs are the sequence, then the last states of all layers."""
+    return _run(op, lstm_cell, "lstm", gates=4, states=2)
+
+
+@file_operator("nn.GRU")
+def gru(op: OperatorContext) -> Any:
+    """Gated recurrent units; outputs are the sequence, then the last states of all layers."""
+    return _run(op, gru_cell, "gru", gates=3, states=1)
+
+
+@file_operator("nn.RNN")
+def rnn(op: OperatorContext) -> Any:
+    """A plain recurrent network with tanh or relu."""
+    kind = op.argument("nonlinearity", "tanh")
+    if kind not in ("tanh", "relu"):
+        raise OperandError(f"nonlinearity={kind!r}", rule="nn.RNN: nonlinearity is tanh or relu")
+    return _run(op, rnn_cell if kind == "tanh" else relu_cell, "rnn", gates=1, states=1)
+
+
+def _run(op: OperatorContext, cell: Cell, name: str, gates: int, states: int) -> Any:
+    op.only("proj_size", 0)
+    x, hidden = op.x, op.integer("hidden_size")
+    time_axis = 1 if op.flag("batch_first", False) else 0
+    with_rank(op, "the sequence", x, *(("N", "steps") if time_axis else ("steps", "N")), "features")
+    directions = 2 if op.flag("bidirectional", False) else 1
+    layers = op.integer("num_layers", 1)
+    start_shape = (layers * directions, x.shape[1 - time_axis], hidden)
+    initial = [
+        with_shape(op, f"first state {i}", op.tensor(1 + i), start_shape)
+        for i in range(states if len(op.operands) > 1 else 0)
+    ]
+    absent = (zeros((x.shape[1 - time_axis], hidden), x.dtype),) * (0 if initial else states)
+    last: list[tuple[Expr, ...]] = []
+    for layer in range(layers):
+        sequences = []
+        for direction in range(directions):
+            suffix = f"_l{layer}" + "_reverse" * direction
+            start = tuple(whole[layer * directions + direction] for whole in initial) or absent
+            with scope(f"layer {layer}" + " reversed" * direction, "file"):
+                weights = _weights(op, suffix, gates, x, hidden)
+                sequence, state = unroll(Function(cell, f"{name} step"), *weights, start, time_axis, bool(direction))
+            sequences.append(sequence)
+            last.append(state)
+        x = sequences[0] if directions == 1 else concatenate(sequences, 2)
+    if len(op.definition.outputs) == 1:
+        return x
+    return (x, *[stack([state[i] for state in last]) for i in range(states)])
+
+
+def _weights(op: OperatorContext, suffix: str, gates: int, x: Expr, hidden: int) -> tuple[Expr, Expr, Expr | None]:
+    """The inputs' part of the gates, the state's weights and their bias, of one layer in one direction."""
+    has_bias = op.flag("bias", True)
+
+    def weight(name: str, *shape: int) -> Expr:
+        return with_shape(op, name + suffix, op.weight(name + suffix), shape)
+
+    entering = x @ weight("weight_ih", gates * hidden, x.shape[2]).T
+    if has_bias:
+        entering = entering + weight("bias_ih", gates * hidden)
+    bias = weight("bias_hh", gates * hidden) if has_bias else None
+    return entering, weight("weight_hh", gates * hidden, hidden).T, bias

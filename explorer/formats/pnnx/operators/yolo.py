@@ -1,0 +1,71 @@
+"""The head of YOLOv5 networks, kept whole by pnnx: ``moduleop=models.yolo.Detect``."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
+from explorer.formats.common.operator_checks import with_rank
+from explorer.formats.pnnx.operators.table import file_operator
+from explorer.net.operators.context import OperatorContext
+from explorer.ops.elementwise.unary import sigmoid, square
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.reshape import reshape, transpose
+from explorer.ops.nn.conv import conv2d
+
+
+class _Level(NamedTuple):
+    """What belongs to one feature map, both (1, anchors, rows, columns, 2)."""
+
+    grid: Tensor
+    anchors: Tensor
+
+
+@file_operator("models.yolo.Detect")
+def detect(op: OperatorContext) -> Expr:
+    """Boxes (N, pixels · anchors, 5 + classes) of feature maps: centre, size, and how sure each class is.
+
+    The constants that pnnx numbers are told apart by shape: strides one a map, and for each map a grid, which begins at
+    0 or, in newer files, at −0.5, and anchors, which are positive.
+    """
+    maps = op.tensors()
+    numbered = [op.weight(name) for name in op.definition.weights if name.startswith("pnnx_")]
+    strides = [constant for constant in numbered if constant.shape == (len(maps),)]
+    if len(strides) != 1:
+        raise OperandError(
+            f"{len(strides)} constants of shape ({len(maps)},)", rule=f"{op.definition.type} has one: strides"
+        )
+    found = []
+    for index, x in enumerate(maps):
+        level = _level(op, x, numbered)
+        name = f"m.{index}.weight"
+        filters = with_rank(op, name, op.weight(name), "outputs", "channels", "rows", "columns")
+        n, count, rows, columns = x.shape[0], level.grid.shape[1], *x.shape[2:]
+        numbers = filters.shape[0] // count
+        y = conv2d(x, filters, op.optional_weight(f"m.{index}.bias"))
+        y = sigmoid(transpose(reshape(y, (n, count, numbers, rows, columns)), (0, 1, 3, 4, 2)))
+        shift = 0.0 if float(level.grid.array[0, 0, 0, 0, 0]) < 0 else -0.5
+        centre = (y[..., :2] * 2 + (level.grid + shift if shift else level.grid)) * strides[0][index]
+        size = square(y[..., 2:4] * 2) * level.anchors
+        boxes = concatenate((centre, size, y[..., 4:]), 4)
+        found.append(reshape(boxes, (n, count * rows * columns, numbers)))
+    return concatenate(found, 1)
+
+
+def _level(op: OperatorContext, x: Expr, numbered: list[Tensor]) -> _Level:
+    """The constants of a feature map."""
+    if x.ndim != 4:
+        raise OperandError(f"given {x.type}", rule=f"{op.definition.type} takes feature maps (N, C, H, W)")
+    own = [constant for constant in numbered if constant.ndim == 5 and constant.shape[2:] == (*x.shape[2:], 2)]
+    grids = [constant for constant in own if (constant.array[0, 0, 0, 0] <= 0).all()]
+    anchors = [constant for constant in own if (constant.array > 0).all()]
+    if len(grids) != 1 or len(anchors) != 1 or grids[0].shape != anchors[0].shape:
+        sizes = ", ".join(repr(constant.type) for constant in numbered) or "none"
+        raise OperandError(
+            f"a feature map {x.type} with the constants {sizes}",
+            rule=f"{op.definition.type} has a grid and anchors of each map's size",
+            fix="run it on images of the size that it was exported with",
+        )
+    return _Level(grids[0], anchors[0])

@@ -1,0 +1,238 @@
+"""Reader of the ``.param`` grammar: one operator a line, every operand by name.
+
+Line 1 is the magic number, line 2 the counts of operators and operands, then for each operator
+``type name n_in n_out inputs… outputs… key=value…``; a key that begins with ``@`` is a weight, with ``$`` a named
+input, with ``#`` what is known of an operand's type. ``pnnx.Input`` and ``pnnx.Output`` become the net's
+inputs and outputs; each member of a tuple that a model returns is an output of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from explorer.core.errors import FileError
+from explorer.core.progress import Progress, follower
+from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
+
+MAGIC = "7767517"
+INPUT, OUTPUT, EXPRESSION = "pnnx.Input", "pnnx.Output", "pnnx.Expression"
+TUPLE = "prim::TupleConstruct"
+_AGAIN = "export the model again with pnnx; the file seems damaged or edited by hand"
+_WORD = re.compile(rf"[^{BLANK}]+")
+_PAIR = re.compile(r"([@#$]?+)([^=]+)=(.*)", re.DOTALL)
+_COUNT = re.compile(r"[0-9]{1,18}")
+
+
+def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
+    """Read the bytes of a ``.param`` file; weights are left out. Raises FileError naming file, line, rule and fix."""
+    lines = _text(data, path).split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    operators, operands = _read_counts(lines, path)
+    reader = _Reader(path)
+    follow = follower()
+    for number, line in enumerate(lines[2:], 3):
+        if follow is not None:
+            follow(Progress("reading", name, number - 3, operators))
+        if number - 2 > operators:
+            _fail(
+                path,
+                number,
+                f"an operator more than the {operators} that line 2 counts",
+                rule="line 2 holds the number of operators and of operands",
+            )
+        try:
+            reader.read(line, number)
+        except GrammarError as error:
+            raise FileError(error.given, path=path, line=number, rule=error.rule, fix=error.fix or _AGAIN) from None
+    if len(lines) - 2 < operators:
+        _fail(
+            path,
+            len(lines),
+            f"the file ends after {len(lines) - 2} of {operators} operators",
+            rule="line 2 holds the number of operators and of operands",
+        )
+    definition = NetDefinition.of(
+        name, reader.operators, reader.inputs, reader.outputs, reader.blob_types(), source=path
+    )
+    if len(definition.blobs) != operands:
+        _fail(
+            path,
+            2,
+            f"{operands} operands are counted, {len(definition.blobs)} are produced",
+            rule="line 2 holds the number of operators and of operands",
+        )
+    return definition
+
+
+def _fail(path: str, line: int, given: str, *, rule: str, fix: str = _AGAIN) -> NoReturn:
+    raise FileError(given, path=path, line=max(line, 1), rule=rule, fix=fix)
+
+
+def _text(data: bytes, path: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        _fail(
+            path,
+            data.count(b"\n", 0, error.start) + 1,
+            f"byte {data[error.start]:#04x} is no text",
+            rule="a .param file is UTF-8 text",
+            fix="open the .param file; the weights are in the .bin file beside it",
+        )
+
+
+def _read_counts(lines: list[str], path: str) -> tuple[int, int]:
+    if not lines or lines[0].strip() != MAGIC:
+        found = shorten(lines[0], 40) if lines else "an empty file"
+        _fail(
+            path,
+            1,
+            f"{found} where the magic number stands",
+            rule=f"a pnnx .param file begins with {MAGIC}",
+            fix="open a file that pnnx wrote, usually *.pnnx.param",
+        )
+    words = _WORD.findall(lines[1]) if len(lines) > 1 else []
+    if len(words) != 2 or not all(_COUNT.fullmatch(word) for word in words):
+        found = shorten(lines[1], 40) if len(lines) > 1 else "nothing"
+        _fail(path, 2, f"{found} where the counts stand", rule="line 2 holds the number of operators and of operands")
+    return int(words[0]), int(words[1])
+
+
+@dataclass
+class _Reader:
+    path: str
+    operators: list[OperatorDefinition] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+    types: dict[str, tuple[BlobType, int]] = field(default_factory=dict)
+    tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """operands that are tuples of others"""
+
+    def blob_types(self) -> dict[str, BlobType]:
+        return {name: kind for name, (kind, _) in self.types.items()}
+
+    def read(self, line: str, number: int) -> None:
+        """Read one operator's line."""
+        words = _WORD.finditer(line)
+        head = [found for _, found in zip(range(4), words, strict=False)]
+        if len(head) < 4:
+            raise GrammarError(
+                f"a line of {len(head)} words: {shorten(line)}",
+                rule="an operator is written: type name n_in n_out inputs… outputs… key=value…",
+            )
+        kind, name, *counted = (found[0] for found in head)
+        for what, count in zip(("inputs", "outputs"), counted, strict=True):
+            if not _COUNT.fullmatch(count):
+                raise GrammarError(
+                    f"operator {shorten(name)} has {shorten(count)} as its number of {what}",
+                    rule=f"the number of {what} is a whole number",
+                )
+        n_in, n_out = int(counted[0]), int(counted[1])
+        # Every operand takes two characters, so a count beyond the line's length is refused before it is used.
+        operands = [found for _, found in zip(range(min(n_in + n_out, len(line))), words, strict=False)]
+        if len(operands) < n_in + n_out:
+            raise GrammarError(
+                f"operator {shorten(name)} counts {n_in} inputs and {n_out} outputs, {len(operands)} words follow",
+                rule="the names of all inputs and outputs follow their counts",
+            )
+        blobs = tuple(found[0] for found in operands)
+        bare = OperatorDefinition(kind, name, blobs[:n_in], blobs[n_in:], line=number, text=line.rstrip("\r"))
+        self._keep(self._read_pairs(bare, [found[0] for found in words]))
+
+    def _read_pairs(self, operator: OperatorDefinition, pairs: list[str]) -> OperatorDefinition:
+        arguments: dict[str, Plain] = {}
+        input_names: dict[str, str] = {}
+        weights: dict[str, WeightReference] = {}
+        inputs = frozenset(operator.inputs)
+        operands = inputs.union(operator.outputs)
+        for pair in pairs:
+            found = _PAIR.fullmatch(pair)
+            if found is None:
+                raise GrammarError(
+                    f"{shorten(pair)} stands among the arguments of operator {shorten(operator.name)}",
+                    rule="after the operands stands name=value, without blanks inside",
+                    fix=r'write a string that holds blanks as a JSON string: name="a\u0020b"',
+                )
+            mark, key, value = found[1], found[2], found[3]
+            if mark == "#":
+                _check_operand(operator, pair, key, operands)
+                self._note_type(key, value, operator.line)
+                continue
+            if key in (weights if mark == "@" else input_names if mark == "$" else arguments):
+                raise GrammarError(
+                    f"operator {shorten(operator.name)} has {shorten(mark + key)} twice", rule="a name is given once"
+                )
+            if mark == "@":
+                weights[key] = _weight(operator, key, value)
+            elif mark == "$":
+                _check_operand(operator, pair, value, inputs)
+                input_names[key] = value
+            elif operator.type == EXPRESSION and key == "expr":
+                arguments[key] = read_string(value)
+            else:
+                arguments[key] = read_value(value)
+        return replace(operator, arguments=arguments, input_names=input_names, weights=weights)
+
+    def _note_type(self, blob: str, value: str, line: int) -> None:
+        noted = BlobType(*read_type(value))
+        earlier, first = self.types.setdefault(blob, (noted, line))
+        if earlier != noted:
+            raise GrammarError(
+                f"operand {shorten(blob)} has type {shorten(value)} here and another on line {first}",
+                rule="an operand has one type",
+            )
+
+    def _keep(self, operator: OperatorDefinition) -> None:
+        earlier = self.names.setdefault(operator.name, operator.line)
+        if earlier != operator.line:
+            raise GrammarError(
+                f"operator name {shorten(operator.name)} is used twice, first on line {earlier}",
+                rule="an operator's name stands for one operator; weights are found by it",
+            )
+        if operator.type not in (INPUT, OUTPUT):
+            self.operators.append(operator)
+            if operator.type == TUPLE and len(operator.outputs) == 1:
+                self.tuples[operator.outputs[0]] = operator.inputs
+            return
+        is_input = operator.type == INPUT
+        wrong = operator.inputs if is_input else operator.outputs
+        if wrong or operator.arguments or operator.weights:
+            raise GrammarError(
+                f"{operator.type} {shorten(operator.name)} has more than its {'outputs' if is_input else 'inputs'}",
+                rule="pnnx.Input only has outputs, pnnx.Output only inputs; neither has arguments or weights",
+            )
+        if is_input:
+            self.inputs.extend(operator.outputs)
+        else:
+            waiting = [*reversed(operator.inputs)]
+            while waiting:
+                blob = waiting.pop()
+                if blob in self.tuples:  # taken out: a file that nests tuples in each other ends all the same
+                    waiting.extend(reversed(self.tuples.pop(blob)))
+                else:
+                    self.outputs.append(blob)
+
+
+def _weight(operator: OperatorDefinition, name: str, value: str) -> WeightReference:
+    shape, dtype = read_type(value)
+    lengths = tuple(length for length in shape if isinstance(length, int))
+    if dtype is None or len(lengths) < len(shape):
+        raise GrammarError(
+            f"weight {shorten(name)} of operator {shorten(operator.name)} has type {shorten(value)}",
+            rule="a weight has a known shape and a dtype",
+        )
+    return WeightReference(f"{operator.name}.{name}", lengths, dtype)
+
+
+def _check_operand(operator: OperatorDefinition, pair: str, blob: str, known: frozenset[str]) -> None:
+    if blob not in known:
+        listed = ", ".join(sorted(known)[:8]) + (" …" if len(known) > 8 else "")
+        raise GrammarError(
+            f"{shorten(pair)} of operator {shorten(operator.name)} speaks of operand {shorten(blob)}",
+            rule=f"it must be an operand of the operator: {listed or 'it has none'}",
+        )

@@ -1,0 +1,254 @@
+"""How a ``.param`` file spells values, shapes and dtypes, and back.
+
+A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (it has a point or an exponent, or is inf or nan),
+a complex number (``1.0+2.0j``), a list of these, or of lists of these, in round or square brackets, or else a string,
+written bare. pnnx has no way to write a string that holds blanks or looks like another value; such a one is written
+here as a JSON string in which blanks and delimiters are escaped, so that no reader is misled by them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from explorer.core.errors import ExplorerError
+from explorer.net.definition.definition import Dimension, Plain
+
+DTYPES: Mapping[str, tuple[str, int]] = {
+    "f32": ("float32", 4),
+    "f64": ("float64", 8),
+    "f16": ("float16", 2),
+    "i32": ("int32", 4),
+    "i64": ("int64", 8),
+    "i16": ("int16", 2),
+    "i8": ("int8", 1),
+    "u8": ("uint8", 1),
+    "bool": ("bool", 1),
+    "c64": ("complex64", 8),
+    "c128": ("complex128", 16),
+    "c32": ("complex32", 4),
+    "bf16": ("bfloat16", 2),
+}
+"""pnnx's word → the dtype's name and the bytes of one element"""
+_OLD_WORDS = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
+"""how earlier versions of pnnx spell complex dtypes"""
+ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
+_WORDS = {name: word for word, (name, _) in DTYPES.items()} | {None: "null"}
+
+BLANK = r" \t\v\f\r"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_UNSIGNED = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf|nan"
+_FLOAT = re.compile(rf"[+-]?(?:{_UNSIGNED})")
+_COMPLEX = re.compile(rf"([+-]?(?:{_UNSIGNED}))(\+-|[+-])({_UNSIGNED})j")
+_TYPE = re.compile(r"\(([^()]*)\)([a-z0-9]*)")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_DELIMITER = re.compile(r"[ ,%()\[\]]")
+_INTEGERS = "an integer must lie in −2⁶³ … 2⁶⁴ − 1"
+_DIGITS = 4000
+"""digits, leading zeros among them, that are read at all"""
+_WORDS_FOR: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True": True, "False": False}
+
+
+class GrammarError(ExplorerError):
+    """A word of a file breaks the grammar; the reader that knows the line turns it into a FileError."""
+
+
+def shorten(text: str, limit: int = 80) -> str:
+    """Quote a text that may be long or hostile: one line, at most ``limit`` characters of it."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")
+
+
+def read_number(text: str) -> int | float | complex | None:
+    """Read an int, float or complex number; None where the text is no number."""
+    if _INTEGER.fullmatch(text):
+        if len(text) > _DIGITS or not -(2**63) <= int(text) < 2**64:
+            raise GrammarError(f"an integer of {len(text.lstrip('+-'))} digits", rule=_INTEGERS)
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if found := _COMPLEX.fullmatch(text):
+        sign = -1.0 if "-" in found[2] else 1.0
+        return complex(float(found[1]), sign * float(found[3]))
+    return None
+
+
+def read_string(text: str) -> str:
+    """Read a string: JSON where it begins with a quotation mark and is JSON, else the text itself."""
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        try:
+            decoded = json.loads(text)
+        except json.JSONDecodeError:
+            return text
+        if isinstance(decoded, str):
+            return decoded
+    return text
+
+
+def _read_scalar(text: str) -> Plain:
+    if text in _WORDS_FOR:
+        return _WORDS_FOR[text]
+    number = read_number(text)
+    return read_string(text) if number is None else number
+
+
+def read_value(text: str) -> Plain:
+    """Read a value; a text with ``%`` is a string as a whole, as pnnx takes it."""
+    if "%" in text:
+        return read_string(text)
+    if text in _WORDS_FOR or text[:1] not in ("(", "["):
+        return _read_scalar(text)
+    closing = ")" if text[0] == "(" else "]"
+    if len(text) < 2 or text[-1] != closing:
+        raise GrammarError(
+            f"the list {shorten(text)} is not closed",
+            rule=f"a list that begins with {text[0]!r} ends with {closing!r} and holds no blanks",
+            fix="export the model again; the file seems cut off",
+        )
+    return _read_items(text)
+
+
+def _read_items(text: str) -> tuple[Plain, ...]:
+    """The items of a list; one that begins with a bracket is a list of its own, up to the closing one."""
+    found: list[Plain] = []
+    inner: list[str] = []
+    for part in text[1:-1].split(","):
+        if not inner and part[:1] not in ("(", "["):
+            found.append(_read_scalar(part))
+            continue
+        inner.append(part)
+        if part.endswith(")" if inner[0][0] == "(" else "]"):
+            found.append(_read_inner(",".join(inner), text))
+            inner.clear()
+    if inner:
+        raise GrammarError(
+            f"the list {shorten(inner[0])} in {shorten(text)} is not closed",
+            rule="a list ends with the bracket that belongs to its first",
+            fix="export the model again; the file seems cut off",
+        )
+    return tuple(found)
+
+
+def _read_inner(text: str, whole: str) -> Plain:
+    """A list in a list."""
+    if text in _WORDS_FOR:
+        return _WORDS_FOR[text]
+    items = text[1:-1].split(",")
+    if any(item[:1] in ("(", "[") for item in items):
+        raise GrammarError(
+            f"the list {shorten(whole)} holds lists of lists",
+            rule="the items of a list are numbers, words, None, or lists of these",
+        )
+    return tuple(_read_scalar(item) for item in items)
+
+
+def _float_text(value: float) -> str:
+    """Spell a float as today's pnnx does where that loses nothing, else exactly."""
+    if value == 0 or not math.isfinite(value):
+        return repr(float(value))
+    if 1e-4 <= abs(value) < 1e6:
+        text = f"{value:g}"
+        text = text if "." in text or "e" in text else text + ".0"
+    else:
+        mantissa, exponent = f"{value:e}".split("e")
+        text = f"{mantissa}e{int(exponent):+d}"
+    return text if float(text) == value else repr(float(value))
+
+
+def _complex_text(value: complex) -> str:
+    imaginary = _float_text(value.imag)
+    return f"{_float_text(value.real)}{'' if imaginary.startswith('-') else '+'}{imaginary}j"
+
+
+def write_string(text: str, *, bare: bool) -> str:
+    """Spell a string: as it is where ``bare`` says that it comes back so, else as a JSON string without delimiters."""
+    if bare and text.isprintable() and " " not in text and text[:1] != '"':
+        return text
+    return _DELIMITER.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text))
+
+
+def _write_scalar(value: Any, *, listed: bool) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise GrammarError(f"an integer of {value.bit_length()} bits", rule=_INTEGERS)
+        return str(int(value))
+    if isinstance(value, float):
+        return _float_text(value)
+    if isinstance(value, complex):
+        return _complex_text(value)
+    if isinstance(value, str):
+        if listed:
+            bare = bool(value) and not set(',"%()[]') & set(value) and isinstance(_read_scalar(value), str)
+        else:
+            bare = "%" in value or (value[:1] not in ("(", "[") and isinstance(_read_scalar(value), str))
+        return write_string(value, bare=bare)
+    raise GrammarError(
+        f"an argument of type {type(value).__name__}",
+        rule="an argument is None, a bool, a number, a string, or a tuple of these",
+        fix="give it as one of these",
+    )
+
+
+def write_value(value: Plain) -> str:
+    """Spell a value so that :func:`read_value` gives it back; an empty tuple comes back as None."""
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(_write_item(item) for item in value)})"
+    return _write_scalar(value, listed=False)
+
+
+def _write_item(value: Plain) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(_write_scalar(item, listed=True) for item in value)})"
+    return _write_scalar(value, listed=True)
+
+
+def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
+    """Read ``(1,?,%n)f32``: the dimensions and the dtype's name, None for "null"."""
+    found = _TYPE.fullmatch(text)
+    if found is None:
+        raise GrammarError(
+            f"the type {shorten(text)}",
+            rule="a type is written (length,length,…)dtype, for instance (1,3,224,224)f32",
+            fix="export the model again; the file seems damaged",
+        )
+    word = _OLD_WORDS.get(found[2], found[2])
+    if word not in DTYPES and word != "null":
+        raise GrammarError(
+            f"the dtype {shorten(found[2])} in {shorten(text)}",
+            rule=f"a dtype is one of {', '.join(DTYPES)}, null",
+            fix="export the model with one of these dtypes",
+        )
+    dimensions: list[Dimension] = []
+    for item in found[1].split(",") if found[1] else ():
+        if item == "?":
+            dimensions.append(None)
+        elif _LENGTH.fullmatch(item):
+            dimensions.append(int(item))
+        elif len(item) > 1 and item[0] == "%":
+            dimensions.append(item[1:])
+        else:
+            raise GrammarError(
+                f"the length {shorten(item)} in {shorten(text)}",
+                rule="a length is a number of at most 18 digits, ? or %name",
+                fix="export the model again; the file seems damaged",
+            )
+    return tuple(dimensions), DTYPES[word][0] if word != "null" else None
+
+
+def write_type(shape: tuple[Dimension, ...], dtype: str | None) -> str:
+    """Spell a type; dimensions and dtype as :func:`read_type` gives them."""
+    if dtype not in _WORDS:
+        raise GrammarError(
+            f"the dtype {dtype}", rule=f"pnnx knows {', '.join(map(str, _WORDS))}", fix="convert it to one of these"
+        )
+    for length in shape:
+        if isinstance(length, str) and (not length or not length.isprintable() or set(" ,()") & set(length)):
+            raise GrammarError(
+                f"the symbol {shorten(length)} as a length", rule="a symbol holds no blanks, commas or round brackets"
+            )
+    words = ["?" if length is None else f"%{length}" if isinstance(length, str) else str(length) for length in shape]
+    return f"({','.join(words)}){_WORDS[dtype]}"

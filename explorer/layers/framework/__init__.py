@@ -1,0 +1,1 @@
+"""The layer itself: ports, parameters, policies, topology, and the way back."""

@@ -1,0 +1,141 @@
+"""What a layer tells of itself: sublayers and their order, policies and who gave them, gradients and why."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from functools import cache
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from explorer.core.hooks import hooks
+from explorer.core.policy import MISSING, Given, Minor, Policies, PolicyClass, said
+from explorer.layers.framework.policy_classes import GradPolicy
+from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines
+
+
+class Telling:
+    """What can be asked of a layer without running it."""
+
+    inputs: ClassVar[tuple[str, ...]]
+    outputs: ClassVar[tuple[str, ...]]
+    repeats: ClassVar[bool] = False
+    """it calls what is inside it more than once, so that parameters stand beside that"""
+    policies: Policies
+
+    if TYPE_CHECKING:  # what a layer has
+
+        @property
+        def name(self) -> str:
+            """The layer's name."""
+
+        @property
+        def train(self) -> bool:
+            """Whether it is for training."""
+
+        def updates(self) -> frozenset[str]:
+            """Where the parameters are whose gradients are built."""
+
+    def inside(self, name: str) -> Telling | None:
+        """The sublayer of a name, None where there is none."""
+        found: Telling | None = _sublayers(self).get(name)
+        return found
+
+    def told(self) -> Layer:
+        """The layer as plain data, without what is inside it."""
+        wiring = vars(self).get("wiring")
+        return Layer(
+            self.name,
+            type(self).__name__,
+            self.train,
+            tuple(self.inputs),
+            tuple(self.outputs),
+            tuple(map(repr, wiring.clauses)) if wiring is not None else (),
+            tuple(wiring.order) if wiring is not None else (),
+            tuple(_policies(self)),
+            tuple(_feedback(self)),
+        )
+
+    def describe(self) -> str:
+        """The layer and all that is inside it as text: order, clauses, policies, gradients, each with its reason."""
+        found: list[Layer] = []
+        waiting: list[Telling] = [self]
+        while waiting:
+            layer = waiting.pop()
+            found.append(layer.told())
+            waiting += reversed([*_sublayers(layer).values()])
+        return "\n".join(layer_lines(found)) + "\n"
+
+    def explore(self, inputs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """Show the layer's graph, and for a training layer the graph of its gradients, with all that it tells.
+
+        ``inputs`` are types by port, or values; a layer that was made for types needs none.
+        """
+        return hooks.explore(self, inputs=inputs, **options)
+
+
+def _sublayers(layer: Telling) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = vars(layer).get("sublayers", {})
+    return found
+
+
+def _policies(layer: Telling) -> Iterator[Policy]:
+    """Every policy that was given, then the defaults of what the layer's class reads."""
+    given = layer.policies.given
+    kind: Any = type(layer)
+    read = _read(kind)
+    majors = dict.fromkeys([*read, *[minor.major for minor in given if minor.major is not None]])
+    for major in majors:
+        for minor in major.minors.values():
+            if minor in given:
+                yield Policy(repr(minor), said(given[minor].value), _by(given[minor]))
+            elif major in read:
+                missing = minor.default is MISSING
+                yield Policy(repr(minor), said(minor.default), "must be given" if missing else "default")
+
+
+def _by(given: Given) -> str:
+    return given.by if given.by.startswith("inferred") else f"given by {given.by}"
+
+
+@cache
+def _read(kind: type) -> tuple[type[PolicyClass], ...]:
+    """The major classes that a layer class's methods name."""
+    found: dict[Any, None] = {}
+    for base in reversed(kind.__mro__):
+        for member in vars(base).values():
+            method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
+            if isinstance(method, FunctionType):
+                named = [method.__globals__.get(name) for name in method.__code__.co_names]
+                found.update(dict.fromkeys(filter(_is_major, named)))
+    return tuple(found)
+
+
+def _is_major(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, PolicyClass) and value is not PolicyClass
+
+
+def _feedback(layer: Telling) -> Iterator[Feedback]:
+    """Of each sublayer whether it feeds back, of a parameter whether its gradient is built, and why."""
+    trains = layer.train
+    for each in vars(layer).get("feedback", ()):
+        inside = layer.inside(each.sublayer)
+        if inside is None or not inside.inputs:  # a source has nothing to feed back to
+            continue
+        yield Feedback(each.sublayer, trains and each.needed, each.reason if trains else "the layer is for inference")
+    if vars(layer).get("shape") is None or layer.inputs:
+        return
+    if not trains:
+        yield Feedback("", False, "the layer is for inference")
+    else:
+        built = bool(layer.updates())
+        yield Feedback("", built, _why(layer, GradPolicy.update, built))
+
+
+def _why(layer: Telling, minor: Minor, built: bool) -> str:
+    given = layer.policies.given.get(minor)
+    if given is None:
+        return f"{minor!r} is {said(minor.default)} by default"
+    if bool(given.value) != built:
+        return "it is a constant"
+    return f"{minor!r} = {said(given.value)} was given by {given.by}"

@@ -1,0 +1,347 @@
+"""A layer: named ports, parameters, policies. It computes nothing, it writes expressions.
+
+Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
+feeding backward records the call that gives its gradients. A training layer keeps on a stack what backward needs of
+forward, so that it can run several times before it is fed backward as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
+from explorer.core.ir.expr import Expr, scope, state
+from explorer.core.ir.policy_operations import reaching, under
+from explorer.core.policy import Items, Policies, PolicyClass
+from explorer.core.tracing.decorator import Function
+from explorer.core.types.tensor_type import TensorType
+from explorer.layers.framework.class_checks import Field, bind, check_class, check_hashable, fields_of, input_types
+from explorer.layers.framework.describe import Telling
+from explorer.layers.framework.expand import writer
+from explorer.layers.framework.feed_backward import Pass, Waiting, feed_backward, operands
+from explorer.layers.framework.initializer import Initializer
+from explorer.layers.framework.policy_classes import GradPolicy
+from explorer.layers.framework.ports import Ports
+from explorer.layers.framework.shared_functions import identity, own, recording, shared
+
+if TYPE_CHECKING:
+    from explorer.layers.framework.initializer import Buffer
+    from explorer.layers.framework.parameter_layers import Source
+    from explorer.layers.framework.parameters import GradCollector, Parameter
+
+Major = TypeVar("Major", bound=PolicyClass)
+
+
+class Layer(Telling):
+    """The base of layers, which are made for inference, or with ``train=True`` for training.
+
+    A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
+    name, these arguments and policies; the types of its ``inputs`` make one for training too, which takes no others
+    (MetaNN's training layers need types; here ``train=True`` trains with any). Attributes are fixed once it is made:
+    what others derive from the arguments, ``prepare`` sets.
+    """
+
+    inputs: ClassVar[tuple[str, ...]] = ("input",)
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
+    fields: ClassVar[tuple[Field, ...]] = ()
+    _running: ClassVar[frozenset[str]] = frozenset(
+        {"_name", "_train", "policies", "types", "stack", "waiting", "blueprint", "_function"}
+    )
+    """attributes of its own that a layer has beside those that its class declares; no part of a blueprint"""
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = fields_of(cls, cls._running)
+        check_class(cls, Layer)
+
+    def __init__(
+        self,
+        name: str,
+        *arguments: Any,
+        policies: Items | Policies = (),
+        train: bool = False,
+        inputs: Mapping[str, TensorType] | None = None,
+        **named: Any,
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise DeclarationError(
+                f"a {type(self).__name__} layer named {name!r}",
+                rule="the first argument is its name, which is not empty",
+                fix=f'{type(self).__name__}("name", …)',
+            )
+        self._name = name
+        self.policies = policies if isinstance(policies, Policies) else Policies(policies, name)
+        vars(self).update(bind(self, arguments, named))
+        self._train = train or inputs is not None
+        self.stack: list[Pass] = []
+        self.waiting: list[Waiting] = []
+        """gradients of parameters that wait to be collected"""
+        self.prepare()
+        self.types = {} if inputs is None else input_types(self, inputs)
+        self.blueprint = self.make_blueprint()
+        """All that what the layer records depends on; equal for layers that share one function."""
+
+    def prepare(self) -> None:
+        """What is left to do once arguments and policies are there; a subclass checks them here."""
+        self.policies.check((), self.name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "blueprint" in vars(self):
+            raise StateError(
+                f"the attribute {name!r} of {self!r} set to {value!r}",
+                rule="a layer's attributes are fixed once it is made: other layers share what it records",
+                fix="make another layer, or set the attribute in prepare()",
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def name(self) -> str:
+        """The layer's name; a sublayer's begins with those that it is inside of."""
+        own(self, "name")
+        return self._name
+
+    @property
+    def train(self) -> bool:
+        """Whether the layer keeps what it needs to be fed backward."""
+        own(self, "train")
+        return self._train
+
+    # -- what a subclass defines -----------------------------------------------------------------------------------
+
+    def forward(self, *inputs: Any, **_: Any) -> Any:
+        """The outputs as expressions of the inputs, which are passed by port: one, or a mapping by port."""
+        raise DeclarationError(
+            f"the layer class {type(self).__name__} without forward",
+            rule="a layer says what it writes",
+            fix=f"def forward(self, {', '.join(self.inputs)}): return an expression",
+        )
+
+    # -- parameters ------------------------------------------------------------------------------------------------
+
+    def sources(self) -> Iterator[Source]:
+        """The sources inside it, which hold its parameters."""
+        return iter(())
+
+    def paths(self) -> tuple[str, ...]:
+        """Where its parameters are inside it; "" is the layer itself."""
+        return ()
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Its parameters by their path inside it; raises StateError for one that is not initialised."""
+        return {}
+
+    def updates(self) -> frozenset[str]:
+        """Paths of the parameters whose gradients are built."""
+        return frozenset()
+
+    def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
+        """Give every parameter what it begins with (see Initializer), or none where one has nothing.
+
+        Parameters enter the buffer, and those that are in it are shared. A layer without any does nothing.
+        """
+        if initializer is not None and not isinstance(initializer, Initializer):
+            raise DeclarationError(
+                f"init({initializer!r}) of {self!r}",
+                rule="parameters are initialised by an Initializer",
+                fix="init(Initializer({name: array}, filler=Constant(0.0)))",
+            )
+        buffer = {} if buffer is None else buffer
+        if not isinstance(buffer, Mapping):
+            raise DeclarationError(
+                f"init(…, {buffer!r}) of {self!r}", rule="a load buffer maps parameter names to arrays", fix="pass {}"
+            )
+        entered = dict(buffer)
+        made = [(source, source.begin(initializer, entered)) for source in self.sources()]
+        for source, parameter in made:
+            source.hold(parameter)
+        buffer.update(entered)
+
+    def load_weights(self, weights: Mapping[str, Any]) -> None:
+        """Assign arrays by parameter name, of which there may be more; all are checked before any is assigned.
+
+        Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
+        """
+        if not isinstance(weights, Mapping):
+            raise DeclarationError(
+                f"load_weights({weights!r}) of {self!r}",
+                rule="weights are arrays by parameter name",
+                fix="pass what save_weights() of such a layer gave",
+            )
+        held = {parameter.name: parameter for parameter in self.parameters().values()}
+        made = {name: parameter.made(weights) for name, parameter in held.items()}
+        for name, parameter in held.items():
+            parameter.value = made[name]
+
+    def save_weights(self) -> dict[str, Any]:
+        """The parameters' arrays by name."""
+        return {parameter.name: parameter.array for parameter in self.parameters().values()}
+
+    def grad_collect(self, collector: GradCollector) -> None:
+        """Hand the gradients of parameters that feed-backwards have built to a collector."""
+        for each in self.waiting:
+            each.check(self)
+        for each in self.waiting:
+            collector.collect(each.parameter, each.gradient)
+        self.waiting.clear()
+
+    def neutral_invariant(self) -> None:
+        """Raise StateError unless the layer was fed backward as often as forward, and its gradients were collected."""
+        if self.stack:
+            more = "once" if len(self.stack) == 1 else f"{len(self.stack)} times"
+            raise StateError(
+                f"{self!r} is not neutral: fed forward {more} more than backward",
+                rule="a training layer is fed backward once for every time it was fed forward",
+                fix="call feed_backward, or make the layer for inference",
+            )
+        if self.waiting:
+            names = sorted({each.parameter.name for each in self.waiting})
+            raise StateError(
+                f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
+                rule="a training layer's gradients must be collected after it was fed backward",
+                fix="call grad_collect(ex.layers.GradCollector())",
+            )
+
+    # -- policies --------------------------------------------------------------------------------------------------
+
+    def select(self, major: type[Major]) -> Major:
+        """The layer's values of a major policy class."""
+        return self.policies.select(major, self._name, lambda minor: own(self, f"policy {minor!r}"))
+
+    @property
+    def feeds_back(self) -> bool:
+        """Whether feed-backward gives the gradients of the inputs."""
+        return bool(self.select(GradPolicy).feedback_output)
+
+    def make_blueprint(self) -> Any:
+        """A key of its class, attributes and policies; raises DeclarationError for an argument that may change."""
+        check_hashable(self)
+        attributes = {name: value for name, value in vars(self).items() if name not in self._running}
+        return type(self), identity(attributes), self.policies.recorded()
+
+    # -- running ---------------------------------------------------------------------------------------------------
+
+    def feed_forward(self, *positional: Any, **named: Any) -> Any:
+        """The outputs as expressions: one, or Ports where there are several; a single call is recorded.
+
+        Inputs are given by position, by port, or as one mapping. Raises UnknownNameError for a wrong port,
+        OperandError for one that is set twice or missing or of another type than the layer was made for.
+        """
+        given = self._given(self.inputs, "input", positional, named)
+        values = operands(self, given)
+        for port, kind in self.types.items():
+            if values[port].type != kind:
+                raise OperandError(
+                    f"the port {port!r} of {self!r} given {values[port].type}",
+                    rule=f"the layer was made for {kind}",
+                    fix="make the layer with train=True for inputs of any type",
+                )
+        parameters = self.parameters()
+        try:
+            with scope(self._name, "layer", type(self).__name__, self):
+                outputs = self.call(values, {path: held.read() for path, held in parameters.items()})
+        except ExplorerError as error:
+            told = ", ".join([f"{port} {value.type}" for port, value in values.items()]) or "nothing"
+            error.add_note(f"while {self!r} was fed {told}")
+            raise
+        if self._train:
+            self.stack.append(Pass(values, parameters, outputs, state.traces))
+        return outputs[self.outputs[0]] if len(self.outputs) == 1 else Ports(self.outputs, repr(self), outputs)
+
+    __call__ = feed_forward
+
+    def feed_backward(self, *positional: Any, **named: Any) -> Any:
+        """The gradients of the inputs from those of the outputs: one, or Ports; None where none is fed back.
+
+        Raises StateError for an inference layer, or one that was not fed forward. The gradients of parameters wait for
+        ``grad_collect``. Arrays and numbers are converted to the output's dtype.
+        """
+        given = self._given(self.outputs, "output", positional, named)
+        found = feed_backward(self, given)
+        return found[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), found)
+
+    def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
+        """Record the call: outputs by port. The layer's policies reach the operations inside."""
+        reached = reaching(self.policies)
+        if not reached:
+            return self._call(values, parameters)
+        with under({**state.policies, **reached}):
+            return self._call(values, parameters)
+
+    def _call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
+        writing = writer()
+        if writing is not None:
+            return writing.call(self, values, parameters)
+        if not values and not parameters:
+            with recording(self):
+                return self.outputs_of(self.write({}, {}))
+        titles = [path or "value" for path in parameters]  # a port may have the name of a parameter
+        titles = [f"{title} (parameter)" if title in values else title for title in titles]
+        found: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
+        return found
+
+    @property
+    def function(self) -> Function[..., Any]:
+        """What the call records: a traced function, shared with layers of the same blueprint."""
+        held = vars(self).get("_function")
+        if held is None:
+            held = vars(self)["_function"] = shared(self)
+        return held
+
+    def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
+        """The outputs as expressions of inputs by port, and of parameters by path."""
+        return self.forward(**values)
+
+    def outputs_of(self, written: Any) -> dict[str, Expr]:
+        """What ``forward`` returned, by port; raises DeclarationError where that is not an expression for each."""
+        if isinstance(written, Expr) and len(self.outputs) == 1:
+            return {self.outputs[0]: written}
+        if not isinstance(written, Mapping) or set(written) != set(self.outputs):
+            told = f"a mapping of {', '.join(map(repr, written))}" if isinstance(written, Mapping) else None
+            ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its one output"
+            raise DeclarationError(
+                f"forward of {self!r} returned {told or type(written).__name__}",
+                rule=f"it returns an expression for {ports}",
+                fix="return {" + ", ".join([f'"{port}": …' for port in self.outputs]) + "}",
+            )
+        for port in self.outputs:
+            if not isinstance(written[port], Expr):
+                raise DeclarationError(
+                    f"forward of {self!r} returned a {type(written[port]).__name__} for the port {port!r}",
+                    rule="outputs are expressions",
+                    fix="wrap a constant: ex.tensor(…)",
+                )
+        return {port: written[port] for port in self.outputs}
+
+    def _given(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
+        mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
+        if len(positional) == len(ports) and not named and not mapped:
+            return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))
+        empty = Ports(ports, repr(self))
+        if mapped:
+            return empty.set(**positional[0]).set(**named).complete()
+        if len(positional) > len(ports):
+            raise OperandError(
+                f"{len(positional)} {what}s for {self!r}",
+                rule=f"its {what} ports are {', '.join(ports) or 'none'}",
+                fix="give each of them once, by position or by name",
+            )
+        return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
+
+    def skeleton(self) -> Layer:
+        """The layer without values: what its function keeps, which others share, so that it may itself be dropped."""
+        made = object.__new__(type(self))
+        vars(made).update({name: value for name, value in vars(self).items() if name != "_function"})
+        vars(made).update(stack=[], waiting=[])
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy has: parameters (shared, unless the copy is deep or pickled), and stacks of its own."""
+        held = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
+        return {**held, "stack": [*self.stack], "waiting": [*self.waiting]}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        vars(self).update(held)
+        self.blueprint = self.make_blueprint()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"

@@ -1,0 +1,115 @@
+"""Parameters of layers: named tensors that training changes, and their gradients collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.tracing.captures import note
+from explorer.core.types.custom_dtypes import converted, dtype_name, numbers_of
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.ops.elementwise.arithmetic import add_n
+
+
+class Parameter:
+    """A name and the tensor that it stands for now; layers that share a parameter hold the same one.
+
+    A subclass, which the policy ParameterPolicy.type chooses, may override ``assign`` (to limit weights, say).
+    """
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: Tensor) -> None:
+        self.name, self.value = name, value
+
+    def read(self) -> Tensor:
+        """The tensor, for an expression; a function that is being traced is traced again when it is another."""
+        note(partial(getattr, self, "value"))
+        return self.value
+
+    def assign(self, array: Any) -> None:
+        """Give it new elements, copied; what was recorded before keeps the old ones.
+
+        Raises OperandError for another shape, or numbers that its dtype cannot hold.
+        """
+        self.value = self.made({self.name: array})
+
+    def made(self, arrays: Mapping[str, Any]) -> Tensor:
+        """A tensor of the array of its name; raises UnknownNameError without one, OperandError for a wrong one."""
+        if self.name not in arrays:
+            raise UnknownNameError(self.name, kind="weight", known=arrays, fix="give an array for every parameter")
+        return tensor_for(self.name, arrays[self.name], self.value.tensor_type, "assigned to")
+
+    @property
+    def array(self) -> Array:
+        """Its elements, read-only."""
+        return self.value.array
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = self.value.tensor_type
+        return _parameter, (type(self), self.name, np.array(self.array), kind)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.value.type})"
+
+
+def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
+    """A tensor of a copied value for the parameter of a name; raises OperandError where its type does not hold it."""
+    try:
+        array = value.array if isinstance(value, Tensor) else np.asarray(value)
+    except ValueError as error:
+        raise OperandError(
+            f"the value {where} the parameter {name!r}: {error}",
+            rule="it is a regular array of numbers",
+            fix=f"give an array of the shape {kind.shape}",
+        ) from None
+    if array.shape != kind.shape:
+        raise OperandError(
+            f"the value {where} the parameter {name!r} has the shape {array.shape}",
+            rule=f"the parameter's shape is {kind.shape}",
+            fix="check the layer's arguments, or the name",
+        )
+    numbers = numbers_of(array)
+    wanted = numbers_of(np.empty((), kind.dtype)).dtype
+    if numbers.dtype.kind not in "biuf" or not (
+        np.can_cast(numbers.dtype, wanted, "same_kind") or numbers.dtype.kind in "biu"
+    ):
+        raise OperandError(
+            f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",
+            rule=f"it converts to the parameter's dtype, {dtype_name(kind.dtype)}",
+            fix=f"convert it first, or make the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
+        )
+    return tensor(converted(array, kind.dtype), name=name, device=kind.device)
+
+
+def _parameter(made: type[Parameter], name: str, array: Array, kind: TensorType) -> Parameter:
+    return made(name, tensor_for(name, array, kind, "of"))
+
+
+class GradCollector:
+    """Gradients by parameter: those of a parameter that several layers share, or that ran several times, are summed."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Parameter, list[Expr]]] = {}
+
+    def collect(self, parameter: Parameter, gradient: Expr) -> None:
+        """One more gradient of a parameter."""
+        self._found.setdefault(id(parameter), (parameter, []))[1].append(gradient)
+
+    def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:
+        """Each parameter with the expression of its gradient, in the order of collection."""
+        for parameter, parts in self._found.values():
+            yield parameter, parts[0] if len(parts) == 1 else add_n(*parts)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._found.clear()

@@ -1,0 +1,89 @@
+"""The policies that explorer's own layers read, and their usual objects."""
+
+from __future__ import annotations
+
+from types import NoneType
+
+import numpy as np
+
+from explorer.core.policy import Minor, Policy, PolicyClass
+from explorer.core.types.device import Device, cpu
+from explorer.layers.framework.fillers import Filler, VarScalePolicy
+from explorer.layers.framework.parameters import Parameter
+
+
+class GradPolicy(PolicyClass):
+    """Which gradients are built: of parameters, and of inputs."""
+
+    update = Minor(False, among=(False, True), recorded=False)
+    feedback_output = Minor(False, among=(False, True), recorded=False)
+
+
+class ParameterPolicy(PolicyClass):
+    """What parameters are made of, and what fills them where no value is named.
+
+    ``type``: their class, a subclass of Parameter. ``filler``: an object that draws them; else ``initializer`` names
+    one of the Initializer's ``fillers``.
+    """
+
+    dtype = Minor(np.dtype(np.float32), kind=np.dtype, convert=np.dtype, recorded=False)
+    device = Minor(cpu, kind=Device, recorded=False)
+    filler = Minor(None, kind=(Filler, NoneType), recorded=False)
+    initializer = Minor(None, kind=(str, NoneType), recorded=False)
+    type = Minor(Parameter, kind=type, recorded=False)
+
+
+class InputPolicy(PolicyClass):
+    """What inputs are: with ``row_vector`` a Dot layer's left one is a single row, and a vector is taken for 1×n."""
+
+    row_vector = Minor(False, among=(False, True))
+
+
+class PerceptronPolicy(PolicyClass):
+    """How a single layer perceptron is made: its activation layer, and whether it adds a bias."""
+
+    activation = Minor(kind=type)
+    bias_involved = Minor(True, among=(False, True))
+
+
+class DimensionPolicy(PolicyClass):
+    """Which dimensions a layer works on: how many, which ones, and whether reduced ones are kept with length 1."""
+
+    keep = Minor(False, among=(False, True))
+    count = Minor(1, kind=int)
+    axes = Minor(None, kind=(tuple, type(None)))
+
+
+class RecurrentPolicy(PolicyClass):
+    """How a recurrent layer runs: its step layer, the axis of time, and whether gradients go back through time.
+
+    ``axis`` is that of every input, or pairs (port, axis): ports that are not named are given to each step whole.
+    """
+
+    step = Minor(kind=type)
+    axis = Minor(0, kind=(int, tuple))
+    through_time = Minor(True, among=(False, True))
+
+
+class GRUPolicy(PolicyClass):
+    """How a gated recurrent unit is made: with biases, and the reset gate before the product with the state or after.
+
+    "before" is the original, h @ U of r·h; "after" is r·(h @ U), which torch and cuDNN compute.
+    """
+
+    bias_involved = Minor(False, among=(False, True))
+    reset = Minor("before", among=("before", "after"))
+
+
+def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name of a parametrised policy
+    """``PUpdate`` or ``PNoUpdate``."""
+    return GradPolicy.update(value)
+
+
+PUpdate, PNoUpdate = GradPolicy.update(True), GradPolicy.update(False)
+PFeedbackOutput, PNoFeedbackOutput = GradPolicy.feedback_output(True), GradPolicy.feedback_output(False)
+PNormVarScale, PUniformVarScale = VarScalePolicy.distribution("normal"), VarScalePolicy.distribution("uniform")
+PRowVecInput = InputPolicy.row_vector(True)
+PBiasInvolved, PBiasNotInvolved = PerceptronPolicy.bias_involved(True), PerceptronPolicy.bias_involved(False)
+PKeepDim, PNoKeepDim = DimensionPolicy.keep(True), DimensionPolicy.keep(False)
+PEnableBptt, PDisableBptt = RecurrentPolicy.through_time(True), RecurrentPolicy.through_time(False)

@@ -1,0 +1,230 @@
+"""How a composite layer is wired: clauses in any order, checked, and put into topological order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import TypeAlias
+
+from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.layers.framework.class_checks import check_ports
+from explorer.layers.framework.layer import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Sublayer:
+    """A layer inside, by its name and class."""
+
+    name: str
+    kind: type[Layer]
+
+    def __repr__(self) -> str:
+        return f"Sublayer({self.name!r}, {getattr(self.kind, '__name__', self.kind)})"
+
+
+@dataclass(frozen=True, slots=True)
+class InConnect:
+    """An input port of the composite goes to a port of a sublayer."""
+
+    port: str
+    to: str
+    to_port: str
+
+    def __repr__(self) -> str:
+        return f"InConnect({self.port!r}, {self.to!r}, {self.to_port!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalConnect:
+    """An output port of a sublayer goes to an input port of another."""
+
+    source: str
+    source_port: str
+    to: str
+    to_port: str
+
+    def __repr__(self) -> str:
+        return f"InternalConnect({self.source!r}, {self.source_port!r}, {self.to!r}, {self.to_port!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class OutConnect:
+    """An output port of a sublayer is an output port of the composite."""
+
+    source: str
+    source_port: str
+    port: str
+
+    def __repr__(self) -> str:
+        return f"OutConnect({self.source!r}, {self.source_port!r}, {self.port!r})"
+
+
+Clause: TypeAlias = Sublayer | InConnect | InternalConnect | OutConnect
+Source: TypeAlias = tuple[str, str]
+"""a sublayer, "" for the composite itself, and one of its ports"""
+
+
+class Topology:
+    """The clauses of a composite, in any order; raises DeclarationError that names the clause which is wrong.
+
+    ``inputs`` and ``outputs`` are its ports as the clauses name them first, ``order`` its sublayers as they run.
+    """
+
+    def __init__(self, *clauses: Clause) -> None:
+        for clause in clauses:
+            if not isinstance(clause, Sublayer | InConnect | InternalConnect | OutConnect):
+                raise DeclarationError(
+                    f"{clause!r} in a topology",
+                    rule="clauses are Sublayer, InConnect, InternalConnect and OutConnect",
+                    fix="Topology(Sublayer(…), …): each clause is an argument",
+                )
+        self.clauses = clauses
+        self.sublayers = self._named()
+        self.sources: dict[Source, Source] = {}
+        """what each input port of a sublayer reads"""
+        self.results: dict[str, Source] = {}
+        """what each output port of the composite is"""
+        self._uses: dict[str, list[tuple[Clause, str, str]]] = {}
+        """for each sublayer the clauses that name it, and which of its ports"""
+        for clause in clauses:
+            if isinstance(clause, InConnect):
+                self._feed(clause, ("", clause.port))
+            elif isinstance(clause, InternalConnect):
+                self._known(clause, clause.source, clause.source_port, "output")
+                self._feed(clause, (clause.source, clause.source_port))
+            elif isinstance(clause, OutConnect):
+                self._known(clause, clause.source, clause.source_port, "output")
+                if clause.port in self.results:
+                    raise DeclarationError(
+                        f"{clause!r}: the output port {clause.port!r} has two sources",
+                        rule="an output port of a composite is one output of one sublayer",
+                        fix="name the ports otherwise, or join the outputs in a sublayer",
+                    )
+                self.results[clause.port] = clause.source, clause.source_port
+        self.inputs = _unique(clause.port for clause in clauses if isinstance(clause, InConnect))
+        self.outputs = tuple(self.results)
+        self._connected()
+        check_ports("a topology", self.inputs, self.outputs)
+        self.order = self._sorted()
+        self._hash = hash(frozenset(clauses))
+
+    def _named(self) -> dict[str, type[Layer]]:
+        found: dict[str, type[Layer]] = {}
+        for clause in self.clauses:
+            if isinstance(clause, Sublayer):
+                if clause.name in found:
+                    raise DeclarationError(
+                        f"{clause!r}: a second sublayer {clause.name!r}",
+                        rule="sublayers have different names",
+                        fix="name it otherwise",
+                    )
+                if not isinstance(clause.name, str) or not clause.name or "/" in clause.name:
+                    raise DeclarationError(
+                        f"{clause!r}", rule="a sublayer has a name, without a slash", fix="write one: 'weight'"
+                    )
+                if not isinstance(clause.kind, type) or not issubclass(clause.kind, Layer):
+                    raise DeclarationError(
+                        f"{clause!r}",
+                        rule="a sublayer's kind is a layer class; the composite makes the layer",
+                        fix="pass the class, and what it is made with in arguments()",
+                    )
+                found[clause.name] = clause.kind
+        if not found:
+            raise DeclarationError(
+                f"a topology without sublayers: {list(self.clauses)}",
+                rule="a composite is made of sublayers",
+                fix='add Sublayer("name", a layer class)',
+            )
+        return found
+
+    def _known(self, clause: Clause, name: str, port: str, what: str) -> None:
+        if name not in self.sublayers:
+            raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
+        kind = self.sublayers[name]
+        ports = kind.inputs if what == "input" else kind.outputs
+        if kind.outputs and port not in ports:
+            raise UnknownNameError(port, kind=f"{what} port of {kind.__name__} in {clause!r}", known=ports)
+        self._uses.setdefault(name, []).append((clause, what, port))
+
+    def _feed(self, clause: InConnect | InternalConnect, source: Source) -> None:
+        self._known(clause, clause.to, clause.to_port, "input")
+        held = self.sources.setdefault((clause.to, clause.to_port), source)
+        if held is not source:
+            raise DeclarationError(
+                f"{clause!r}: the input {clause.to_port!r} of {clause.to!r} has two sources",
+                rule="an input port has one source",
+                fix="join them in a sublayer, an Add for instance",
+            )
+
+    def _connected(self) -> None:
+        touched = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
+        for clause in self.clauses:
+            if not isinstance(clause, Sublayer):
+                continue
+            if clause.name not in touched:
+                raise DeclarationError(
+                    f"{clause!r} is connected to nothing",
+                    rule="every sublayer is in a connection clause",
+                    fix="connect it, or leave it out",
+                )
+            self._fed(clause.name, clause.kind.inputs)
+        if not self.results:
+            raise DeclarationError(
+                f"a topology without OutConnect: {list(self.clauses)}",
+                rule="a composite has an output port",
+                fix='add OutConnect(sublayer, its port, "output")',
+            )
+
+    def _fed(self, name: str, ports: Iterable[str]) -> None:
+        missing = [port for port in ports if (name, port) not in self.sources]
+        if missing:
+            raise DeclarationError(
+                f"{Sublayer(name, self.sublayers[name])!r}: nothing is connected to its input {', '.join(missing)}",
+                rule="every input port of a sublayer has a source",
+                fix=f"add InConnect(…, {name!r}, {missing[0]!r}) or an InternalConnect to it",
+            )
+
+    def check_made(self, name: str, layer: Layer) -> None:
+        """Raise for clauses that do not fit the ports of a sublayer, which some only have once they are made."""
+        for clause, what, port in self._uses.get(name, ()):
+            ports = layer.inputs if what == "input" else layer.outputs
+            if port not in ports:
+                raise UnknownNameError(port, kind=f"{what} port of {layer!r} in {clause!r}", known=ports)
+        self._fed(name, layer.inputs)
+
+    def _sorted(self) -> tuple[str, ...]:
+        graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
+        for (name, _), (source, _) in self.sources.items():
+            if source:
+                graph.add(name, source)
+        try:
+            return tuple(graph.static_order())
+        except CycleError as error:
+            cycle = error.args[1]
+            steps = set(pairwise(cycle))  # each reads the one before it
+            clauses = [c for c in self.clauses if isinstance(c, InternalConnect) and (c.source, c.to) in steps]
+            raise DeclarationError(
+                f"a cycle of sublayers: {' → '.join(cycle)}; in {', '.join(map(repr, clauses))}",
+                rule="no sublayer depends on its own output",
+                fix="a value that goes from step to step is a recurrent layer's",
+            ) from None
+
+    def feeding(self, name: str) -> list[str]:
+        """The sublayers, "" for the composite's inputs, that a sublayer reads, each once."""
+        ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
+        return list(_unique(self.sources[name, port][0] for port in ports))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and set(self.clauses) == set(other.clauses)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Topology({', '.join(map(repr, self.clauses))})"
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,104 @@
+"""Composite layers of one weight: linear maps and the perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from explorer.layers.framework.composite import Composite
+from explorer.layers.framework.parameter_layers import ParamSource
+from explorer.layers.framework.policy_classes import PerceptronPolicy
+from explorer.layers.framework.topology import InConnect, InternalConnect, OutConnect, Sublayer, Topology
+from explorer.layers.library.binary_layers import Add, Dot
+
+
+class Weight(Composite):
+    """input @ weight, whose parameter has the shape (in_features, out_features).
+
+    Sublayers: parameter, product.
+    """
+
+    in_features: int
+    out_features: int
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("parameter", ParamSource),
+        Sublayer("product", Dot),
+        InConnect("input", "product", "left"),
+        InternalConnect("parameter", "output", "product", "right"),
+        OutConnect("product", "output", "output"),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parameter's shape."""
+        return {"parameter": {"shape": (self.in_features, self.out_features)}}
+
+
+class Bias(Composite):
+    """input + bias, whose parameter has the shape (features,).
+
+    Sublayers: parameter, sum.
+    """
+
+    features: int
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("parameter", ParamSource),
+        Sublayer("sum", Add),
+        InConnect("input", "sum", "left"),
+        InternalConnect("parameter", "output", "sum", "right"),
+        OutConnect("sum", "output", "output"),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """The parameter's shape."""
+        return {"parameter": {"shape": (self.features,)}}
+
+
+class Linear(Composite):
+    """input @ weight + bias.
+
+    Sublayers: weight, bias.
+    """
+
+    in_features: int
+    out_features: int
+    topology: ClassVar[Topology] = Topology(
+        Sublayer("weight", Weight),
+        Sublayer("bias", Bias),
+        InConnect("input", "weight", "input"),
+        InternalConnect("weight", "output", "bias", "input"),
+        OutConnect("bias", "output", "output"),
+    )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Numbers of features."""
+        return {
+            "weight": {"in_features": self.in_features, "out_features": self.out_features},
+            "bias": {"features": self.out_features},
+        }
+
+
+class SingleLayerPerceptron(Composite):
+    """An activation of a linear map; PerceptronPolicy says which one, and whether a bias is added.
+
+    Sublayers: linear, activation.
+    """
+
+    in_features: int
+    out_features: int
+    inputs: ClassVar[tuple[str, ...]] = ("input",)
+    outputs: ClassVar[tuple[str, ...]] = ("output",)
+
+    def declare(self) -> Topology:
+        """The linear map, then the activation."""
+        chosen = self.select(PerceptronPolicy)
+        return Topology(
+            Sublayer("linear", Linear if chosen.bias_involved else Weight),
+            Sublayer("activation", chosen.activation),
+            InConnect("input", "linear", "input"),
+            InternalConnect("linear", "output", "activation", "input"),
+            OutConnect("activation", "output", "output"),
+        )
+
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        """Numbers of features."""
+        return {"linear": {"in_features": self.in_features, "out_features": self.out_features}}

@@ -1,0 +1,1 @@
+"""From a definition to expressions: inputs, weights, example shapes, diagnostics."""

@@ -1,0 +1,203 @@
+"""From a definition to expressions: each operator inside the boxes of its name, placed at the file's own line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from textwrap import shorten
+from typing import Any
+
+from explorer.core.errors import ExplorerError, ReaderError
+from explorer.core.ir.expr import Expr, Scope, surrounded
+from explorer.core.ir.function import Item
+from explorer.core.ir.source_location import Place
+from explorer.core.memory_budget import counted
+from explorer.core.progress import Progress, follower
+from explorer.net.building.unsupported import Opaque
+from explorer.net.building.weights import NetWeights
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition.scope_inference import box_paths
+from explorer.net.definition.shape_notes import Lengths, bound_type
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.table import OperatorTable
+
+_SHOWN = 120
+"""characters of an expression that its box shows; the whole text is in the line of its file"""
+
+
+def _type(operator: OperatorDefinition) -> str:
+    """What an operator does: its type, or the text of an expression."""
+    text = operator.arguments.get("expr")
+    if not isinstance(text, str):
+        return operator.type
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+@dataclass(slots=True)
+class Build:
+    """A net's expressions: ``inputs`` by name, the ``values`` of all operands by their own names, plain ones too.
+
+    ``problems`` says, by operator, why those that stand in it as opaque operations cannot run.
+    """
+
+    definition: NetDefinition
+    inputs: dict[str, Expr]
+    values: dict[str, Any] = field(default_factory=dict)
+    problems: dict[str, ExplorerError] = field(default_factory=dict)
+    silent: list[Expr] = field(default_factory=list)
+    """opaque operations whose operators have no outputs"""
+
+    @property
+    def outputs(self) -> dict[str, Expr]:
+        """The expressions of the net's outputs by name; raises an error for one that is no tensor."""
+        return {name: self.output(name) for name in self.definition.outputs}
+
+    def output(self, name: str) -> Expr:
+        """The expression of one operand."""
+        blob = self.definition.blob(name)
+        value = self.values[blob.name]
+        if isinstance(value, Expr):
+            return value
+        producer = blob.producer
+        raise graph_error(
+            self.definition.source,
+            self.definition.operator(producer) if producer else None,
+            f"operand {name!r} is {value!r}",
+            rule="an output of a net is a tensor",
+            fix="cut the net at another operand: net.cut(outputs=[…])",
+        )
+
+
+class NetBuilder:
+    """Builds one definition, for any inputs; boxes and weights are shared by all that it builds."""
+
+    def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights) -> None:
+        self.definition, self.table, self.weights = definition, table, weights
+        self._program = definition.ssa
+        self._paths = box_paths(self._program)
+        self._types = {self._paths[operator.name]: self._kind(operator) for operator in self._program.operators}
+        self._scopes: dict[tuple[str, ...], Scope] = {}
+        self._where = os.path.basename(definition.source) or definition.name
+
+    def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False) -> Build:
+        """The expressions over these inputs.
+
+        The first operator that does not fit raises an error with its name and line; with ``opaque`` it is drawn
+        all the same, as an operation that cannot run, and the build goes on.
+        """
+        named = zip(self.definition.inputs, self._program.inputs, strict=True)
+        build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
+        lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
+        with counted():
+            self._build(build, lengths, opaque)
+        return build
+
+    def _build(self, build: Build, lengths: Lengths, opaque: bool) -> None:
+        follow, count = follower(), len(self._program.operators)
+        for index, operator in enumerate(self._program.topological_order):
+            if follow is not None:
+                follow(Progress("building", operator.name, index, count))
+            place = Place(operator.file or self._where, operator.line, operator.text)
+            with surrounded(self.scope(operator), place):
+                try:
+                    results = self._results(operator, build.values)
+                except ExplorerError as error:
+                    located = self._located(operator, error)
+                    if not opaque:
+                        raise located from error
+                    located.__cause__ = error
+                    build.problems[operator.name] = located
+                    results = self._opaque(operator, build, lengths, error)
+            build.values.update(zip(operator.outputs, results, strict=True))
+
+    def scope(self, operator: OperatorDefinition) -> Scope:
+        """The innermost box of an operator."""
+        path = self._paths[operator.name]
+        found: Scope | None = None
+        for depth in range(1, len(path) + 1):
+            held = self._scopes.get(path[:depth])
+            if held is None:
+                kind = self._types.get(path[:depth], "")
+                held = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", found, kind)
+            found = held
+        assert found is not None
+        return found
+
+    def _kind(self, operator: OperatorDefinition) -> str:
+        """What the operator's box says: its type, and the versions that it reads and writes of rewritten blobs."""
+        reads, writes = (
+            ", ".join(name for name in names if self.definition.blobs[name].blob != name)
+            for names in (operator.inputs, operator.outputs)
+        )
+        return " ".join([_type(operator), *[reads] * bool(reads), *[f"→ {writes}"] * bool(writes)])
+
+    def _results(self, operator: OperatorDefinition, values: Mapping[str, Any]) -> tuple[Any, ...]:
+        if operator.type not in self.table:
+            near = ", ".join(self.table.near(operator.type))
+            raise ExplorerError(
+                f"the operator type {operator.type!r} is unknown",
+                rule=f"near known types: {near}" if near else "no known type is near",
+                fix=f"register it: {self.table.registration(operator.type)}",
+            )
+        self.table.check(self.definition.operator(operator.name))
+        operands = tuple(values[blob] for blob in operator.inputs)
+        context = OperatorContext(operator, operands, lambda name: self.weights.tensor(operator.name, name))
+        try:
+            result = self.table[operator.type](context)
+        except ExplorerError:
+            raise
+        except Exception as error:
+            if self.table.is_own(operator.type):
+                raise _defect(operator.type, error) from error
+            error.add_note(
+                f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
+            )
+            raise
+        results = (
+            (result,)
+            if len(operator.outputs) == 1
+            else tuple(result)
+            if isinstance(result, (tuple, list))
+            else (result,)
+        )
+        if len(results) != len(operator.outputs):
+            raise ExplorerError(
+                f"its builder returned {len(results)} values",
+                rule=f"the file names {len(operator.outputs)} outputs: {', '.join(operator.outputs)}",
+            )
+        return results
+
+    def _opaque(
+        self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError
+    ) -> tuple[Any, ...]:
+        noted = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
+        kinds = tuple(kind for kind in noted if kind is not None)
+        operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
+        weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
+        results = kinds if len(kinds) == len(noted) else ()
+        told = error.given, error.rule, error.fix, operator.name, self.table.format
+        whole = Opaque(operator.type, results, *told)(*operands, *weights)
+        if not noted:
+            build.silent.append(whole)
+        if len(kinds) < len(noted) or len(noted) == 1:
+            return (whole,) * len(noted)
+        return tuple(Item(index)(whole) for index in range(len(noted)))
+
+    def _located(self, operator: OperatorDefinition, error: ExplorerError) -> ExplorerError:
+        return graph_error(
+            self.definition.source,
+            operator,
+            f"operator {operator.name!r} ({operator.type}): {error.given}",
+            rule=error.rule,
+            fix=error.fix,
+        )
+
+
+def _defect(type: str, error: Exception) -> ReaderError:
+    """The error for what a builder of explorer's own did not foresee; nothing of its result is used."""
+    return ReaderError(
+        f"a defect of explorer's reader of {type}: {error.__class__.__name__}: {shorten(str(error), _SHOWN)}",
+        rule="a reader must answer every operator with its value or with a rule that the operator breaks",
+        fix="report it with this line of the file; as a remedy, register the type yourself with file_operator",
+    )

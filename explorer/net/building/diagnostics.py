@@ -1,0 +1,153 @@
+"""What can be told of a net without running it: what keeps it from running, and which nodes a name stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from explorer.core.errors import ExplorerError, UnknownNameError
+from explorer.core.ir.expr import Expr, Scope
+from explorer.core.ir.function import Item
+from explorer.core.ir.traversal import reachable
+from explorer.core.types.tensor_type import TupleType
+from explorer.net.building.builder import Build, NetBuilder
+from explorer.net.building.unsupported import Opaque
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.definition.shape_notes import disagreement
+from explorer.net.operators.table import OperatorTable
+from explorer.record.escape import visible
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownType:
+    """An operator type that explorer does not know: the operators that have it, and the near known types."""
+
+    type: str
+    operators: tuple[OperatorDefinition, ...]
+    near: tuple[str, ...]
+
+    def __str__(self) -> str:
+        listed = ", ".join(f"{operator.place}" for operator in self.operators[:8])
+        more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
+        near = f"; near known types: {', '.join(self.near)}" if self.near else ""
+        return visible(f"{self.type}: {listed}{more}{near}")
+
+
+def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[UnknownType]:
+    """All operator types of a definition that a table does not know, in the file's order."""
+    found: dict[str, list[OperatorDefinition]] = {}
+    for operator in definition.operators:
+        if operator.type not in table:
+            found.setdefault(operator.type, []).append(operator)
+    return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in found.items()]
+
+
+def find(build: Build, table: OperatorTable) -> list[str]:
+    """Everything that keeps a net from running, and every operand whose type is another than its file notes.
+
+    What lies first in topological order comes first, for it may be the cause of what follows.
+    """
+    definition = build.definition
+    order = {operator.name: place for place, operator in enumerate(definition.ssa.topological_order, 1)}
+    found = [
+        (order[unknown.operators[0].name], f"unknown operator type {unknown}")
+        for unknown in unknown_types(definition, table)
+    ]
+    found += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
+    for name, error in build.problems.items():
+        operator = definition.ssa.operator(name)
+        if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
+            found.append((order[name], str(error)))
+    for name, blob in definition.blobs.items():
+        value = build.values[name]
+        if isinstance(value, Expr) and not isinstance(value.type, TupleType) and not _is_opaque(value):
+            contradiction = disagreement(blob, value.type)
+            if contradiction:
+                maker = definition.operator(blob.producer) if blob.producer else None
+                where = f"operator {maker.place}" if maker else "an input"
+                place = order[maker.name] if maker else 0
+                found.append((place, f"operand {name!r} of {where}: {contradiction}"))
+    return [text for _, text in sorted(found, key=lambda finding: finding[0])]
+
+
+def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
+    """What is wrong with weights, each with its operator; of all weights together with none."""
+    absent = getattr(definition.weights, "error", None)
+    if absent is not None:
+        return [("", str(absent()))]
+    found = []
+    for operator in definition.operators:
+        for attribute in operator.weights:
+            try:
+                definition.verify(operator.name, attribute)
+            except ExplorerError as error:
+                found.append((operator.name, str(error)))
+    return found
+
+
+def _is_opaque(value: Expr) -> bool:
+    maker = value.operands[0] if isinstance(value.operation, Item) else value
+    return isinstance(maker.operation, Opaque)
+
+
+def _is_lost(value: object) -> bool:
+    """Whether nothing is known of a value, because what makes it cannot run and the file notes no type."""
+    return isinstance(value, Expr) and isinstance(value.operation, Opaque) and isinstance(value.type, TupleType)
+
+
+def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
+    """The nodes that an operator, operand or weight stands for, in order of recording; of a weight its tensor.
+
+    Raises UnknownNameError with the near names.
+    """
+    definition = build.definition
+    operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
+    everything = reachable(ends(build))
+    weights = {
+        reference.key: (operator.name, attribute)
+        for operator in definition.operators
+        for attribute, reference in operator.weights.items()
+    }
+    if name not in operators and not definition.has_blob(name) and name not in weights:
+        same = [operator.name for operator in definition.operators if operator.type == name]
+        raise UnknownNameError(
+            name,
+            kind="operator, operand or weight",
+            known={*operators, *definition.blobs, *weights},
+            fix=f"this is a type; its operators are {_first(same, 8)}"
+            if same
+            else f"ask for one of {len(operators):,} operators ({_first([*operators])}), {len(definition.blobs):,} "
+            f"operands ({_first([*definition.blobs])}) or {len(weights):,} weights ({_first([*weights])})",
+        )
+    found: list[Expr] = []
+    if name in operators:
+        box = builder.scope(operators[name])
+        found += [node for node in everything if _is_inside(node.scope, box)]
+    value = build.values[definition.blob(name).name] if definition.has_blob(name) else None
+    if isinstance(value, Expr) and all(value is not node for node in found):
+        found.append(value)
+    if name in weights:
+        found.append(builder.weights.tensor(*weights[name]))
+    return found
+
+
+def _first(names: list[str], count: int = 3) -> str:
+    return (", ".join(map(visible, names[:count])) + ", …" * (len(names) > count)) or "none"
+
+
+def _is_inside(scope: Scope | None, box: Scope) -> bool:
+    while scope is not None:
+        if scope is box:
+            return True
+        scope = scope.parent
+    return False
+
+
+def ends(build: Build) -> list[Expr]:
+    """What the net hands out, then what nobody reads: with these every operator that makes a tensor is reached."""
+    found = {name: value for name in build.definition.ssa.outputs if isinstance(value := build.values[name], Expr)}
+    for name, blob in build.definition.blobs.items():
+        value = build.values[name]
+        if not blob.consumers and blob.producer is not None and isinstance(value, Expr):
+            found.setdefault(name, value)
+    return [*found.values(), *build.silent]

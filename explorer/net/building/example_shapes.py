@@ -1,0 +1,129 @@
+"""What stands for the lengths that a file leaves open where a net is looked at without inputs: some that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TypeAlias
+
+from explorer.core.errors import OperandError
+from explorer.core.types.tensor_type import Shape
+from explorer.net.building.builder import Build
+from explorer.net.building.diagnostics import unknown_types
+from explorer.net.definition.definition import Dimension, NetDefinition
+from explorer.net.definition.shape_notes import is_open, shape_text
+from explorer.net.operators.table import OperatorTable
+
+Shapes: TypeAlias = Mapping[str, Shape]
+
+_CHANNELS = (3, 1, 4)
+"""colours, grey, colours with transparency"""
+_SIDES = (224, 32, 28, 64, 96, 128, 227, 256, 299, 320, 384, 416, 512, 640)
+"""heights and widths of pictures, the most usual first"""
+_REST = (16, 1)
+"""lengths of axes that are neither a batch nor a picture's: a short sequence"""
+_ALL = (1, 2, 16, 64)
+"""lengths that all axes take where no others fit"""
+_TRIED = 20_000
+"""operators that are built at most to find lengths, and four nets"""
+_TEXT = 20
+"""characters of an argument, which is read at each build, that are as much work as an operator"""
+
+
+def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
+    """The inputs' shapes as the file notes them; raises OperandError where it leaves a length open."""
+    return _filled(definition, lambda name, axis: None)
+
+
+def same_shapes(definition: NetDefinition, length: int) -> dict[str, Shape]:
+    """The inputs' shapes with one length for all that the file leaves open."""
+    return _filled(definition, lambda name, axis: length)
+
+
+def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build]) -> dict[str, Shape]:
+    """The first shapes for which all known operators fit one another, else those for which most of them do."""
+    if not is_open(definition):
+        return whole_shapes(definition)
+    unknown = {operator.name for found in unknown_types(definition, table) for operator in found.operators}
+    best: tuple[int, dict[str, Shape]] | None = None
+    for shapes in islice(_candidates(definition), max(4, _TRIED // _work(definition))):
+        misfits = len(build(shapes).problems.keys() - unknown)
+        if not misfits:
+            return shapes
+        if best is None or misfits < best[0]:
+            best = misfits, shapes
+    assert best is not None
+    return best[1]
+
+
+def _work(definition: NetDefinition) -> int:
+    """How much work it is to build a net, in operators."""
+    texts = [
+        value for operator in definition.operators for value in operator.arguments.values() if isinstance(value, str)
+    ]
+    return max(1, len(definition.operators) + sum([len(text) // _TEXT for text in texts]))
+
+
+def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
+    """The lengths that a file leaves open, as text: "? = 1" where they are all one, else the inputs' shapes."""
+    lengths: set[int] = set()
+    told = []
+    for name, shape in shapes.items():
+        noted = definition.input(name).shape or ()
+        open_lengths = [length for size, length in zip(noted, shape, strict=True) if not isinstance(size, int)]
+        if open_lengths:
+            told.append(f"{name}: {'×'.join(map(str, shape))}")
+            lengths.update(open_lengths)
+    return ", ".join(told) if len(lengths) > 1 else f"? = {lengths.pop()}" if lengths else ""
+
+
+def _filled(
+    definition: NetDefinition, length: Callable[[str, int], int | None], named: Mapping[str, int] | None = None
+) -> dict[str, Shape]:
+    """The inputs' shapes, their open lengths filled in; those of one name get one length."""
+    known = dict(named or {})
+    shapes = {}
+    for name in definition.inputs:
+        noted = definition.input(name).shape
+        found: list[int] = []
+        for axis, dimension in enumerate(noted or ()):
+            size = dimension if isinstance(dimension, int) else length(name, axis)
+            if isinstance(dimension, str) and size is not None:
+                size = known.setdefault(dimension, size)
+            if size is not None:
+                found.append(size)
+        if noted is None or len(found) < len(noted):
+            raise OperandError(
+                f"net {definition.name!r} without inputs: the file notes {shape_text(noted)} for {name!r}",
+                rule="without inputs a net is built for the file's shapes, where it tells them all",
+                fix="give the shapes or the inputs: net.build((1, …))",
+            )
+        shapes[name] = tuple(found)
+    return shapes
+
+
+def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
+    """Shapes to try: one picture of a usual size, or one short sequence, then one length for all axes."""
+    notes = {name: definition.input(name).shape or () for name in definition.inputs}
+    sides = {name: _sides(noted) for name, noted in notes.items()}
+    has_pictures = any(sides.values())
+    tried: list[dict[str, Shape]] = []
+    for rest in (*_CHANNELS, *_REST) if has_pictures else _REST:
+        for side in _SIDES if has_pictures else (0,):
+
+            def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:
+                return side if axis in sides[name] else 1 if axis == 0 else rest
+
+            axes = [notes[name][axis] for name, found in sides.items() for axis in found]
+            tried.append(_filled(definition, length, {axis: side for axis in axes if isinstance(axis, str)}))
+    tried += [same_shapes(definition, length) for length in _ALL]
+    yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])
+
+
+def _sides(noted: tuple[Dimension, ...]) -> tuple[int, ...]:
+    """The open axes of height and width of what may be a picture, or pictures: channels first, or last."""
+    orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(noted), ())
+    for channels, *sides in orders:
+        if noted[channels] in _CHANNELS:
+            return tuple(axis for axis in sides if not isinstance(noted[axis], int))
+    return (2, 3) if len(noted) == 4 and not any(isinstance(length, int) for length in noted[1:]) else ()

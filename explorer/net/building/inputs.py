@@ -1,0 +1,57 @@
+"""What users give to a net: inputs in order or by name, as arrays of the file's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.types.tensor_type import Array
+from explorer.net.definition.definition import BlobDefinition, NetDefinition
+from explorer.net.definition.shape_notes import noted_dtype, shape_text
+
+
+def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all inputs by name, in the net's order; one dict among ``inputs`` gives them by name.
+
+    Raises OperandError where one is missing, given twice, or too many; UnknownNameError for a name that is no input.
+    """
+    if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+        named, inputs = {**inputs[0], **named}, ()
+    wanted = definition.inputs
+    expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in wanted) or "none"
+    for name in named:
+        if name not in wanted:
+            raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=wanted)
+    found = dict(zip(wanted, inputs, strict=False))
+    twice = [name for name in found if name in named]
+    missing = [name for name in wanted if name not in found and name not in named]
+    if len(inputs) > len(wanted) or twice or missing:
+        given = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
+        what = f"; {twice[0]!r} is given twice" if twice else f"; {missing[0]!r} is missing" if missing else ""
+        raise OperandError(
+            given + what, rule=f"its inputs are {expected}", fix="give each once, in this order or by name"
+        )
+    return {name: found[name] if name in found else named[name] for name in wanted}
+
+
+def is_shape(value: Any) -> bool:
+    """Whether a value stands for a shape: a tuple of lengths."""
+    return isinstance(value, tuple) and all(isinstance(size, int) for size in value)
+
+
+def as_array(blob: BlobDefinition, value: Any) -> Array:
+    """A read-only view of an input's array; numbers and lists, which have no dtype of their own, take the file's."""
+    dtype = noted_dtype(blob)
+    try:
+        array = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise OperandError(
+            f"input {blob.name!r} is no regular array of numbers: {error}",
+            rule=f"the file expects {dtype or 'numbers'} {shape_text(blob.shape)}",
+        ) from None
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,196 @@
+"""The weights of a net: tensors that read their file when their values are asked for, and that users may replace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import enter, state
+from explorer.core.ir.tensor import Storage, Stored, Tensor, tensor_of
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.net.definition.definition import NetDefinition, WeightReference
+from explorer.net.definition.operator_definition import FileWeights, Weights, memory_dtype
+
+_STORED = Stored()
+_tokens = count(-1, -1)
+
+
+class FileStorage(Storage):
+    """A storage whose array is read when it is first asked for, and read again after a release."""
+
+    __slots__ = ("_held", "_read")
+
+    def __init__(self, read: Callable[[], Array]) -> None:
+        self._read = read
+        self._held: Array | None = None
+        self.token = next(_tokens)
+        self.device, self.shared = cpu, "the net's file holds it"
+        self.version = 0
+
+    @property
+    def array(self) -> Array:
+        """The value, read-only."""
+        if self._held is None:
+            held = self._read()
+            held.flags.writeable = False
+            self._held = held
+        return self._held
+
+    def release(self) -> None:
+        """Forget the array; the next use reads it again."""
+        self._held = None
+
+
+class JoinedWeights(FileWeights):
+    """A file's weights, and arrays that came later; the file's are read when they are asked for."""
+
+    def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
+        self._base, self._added = base, dict(added)
+        for name in ("error", "path"):
+            if hasattr(base, name):
+                setattr(self, name, getattr(base, name))
+
+    def __getitem__(self, key: str) -> Array:
+        return self._added[key] if key in self._added else self._base[key]
+
+    def verify(self, key: str) -> None:
+        """Raise an error where a weight of the file cannot be read."""
+        if key in self._added:
+            return
+        if isinstance(self._base, FileWeights):
+            self._base.verify(key)
+        else:
+            self._base[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self._base), **self._added})
+
+    def __len__(self) -> int:
+        return len({*self._base, *self._added})
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._added or key in self._base
+
+
+def joined(base: Weights, added: Mapping[str, Array]) -> Weights:
+    """The weights of both; of one key those that are added."""
+    if not added:
+        return base
+    return {**base, **added} if isinstance(base, dict) else JoinedWeights(base, added)
+
+
+class NetWeights:
+    """A net's weights by operator and attribute; each is one tensor until it is replaced."""
+
+    def __init__(self, definition: NetDefinition) -> None:
+        self._definition = definition
+        self._tensors: dict[tuple[str, str], Tensor] = {}
+        self._storages: dict[WeightReference, FileStorage] = {}
+        """one for all operators that use the same weight of a file"""
+        self.version = 0
+        """grows with every replacement"""
+
+    def tensor(self, operator: str, attribute: str) -> Tensor:
+        """The tensor of a declared weight, of the declared shape; nothing is read.
+
+        It stands in the box of the operator that is being built, wherever a user looked at it or replaced it before.
+        """
+        key = operator, attribute
+        if key not in self._tensors:
+            reference = self._definition.operator(operator).weights[attribute]
+            self._tensors[key] = self._stored(operator, attribute, reference)
+        held = self._tensors[key]
+        if state.scope is not None and state.scope.kind == "file":
+            held.scope = state.scope
+        return held
+
+    def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
+        definition = self._definition
+        made: Tensor = object.__new__(Tensor)
+        made.operation, made.operands, made.name = _STORED, (), reference.key
+        made.type = TensorType(reference.shape, memory_dtype(reference.dtype))
+        made.storage = self._storages.setdefault(reference, FileStorage(lambda: definition.weight(operator, attribute)))
+        enter(made)
+        return made
+
+    def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
+        """The weights of an edited definition: those that both have stay as they are; ``renamed`` maps new to old."""
+        made = NetWeights(definition)
+        made.version = self.version
+        for operator in definition.operators:
+            old = renamed.get(operator.name, operator.name)
+            for attribute, reference in operator.weights.items():
+                held = self._tensors.get((old, attribute))
+                if held is not None and self._definition.operator(old).weights.get(attribute) == reference:
+                    made._tensors[operator.name, attribute] = held
+        return made
+
+    def replace(self, operator: str, attribute: str, value: Any) -> None:
+        """Use another array from now on; raises OperandError where its shape or dtype is not the declared one.
+
+        Numbers in a list take the declared dtype, and the declared shape where the list is flat and of its size.
+        """
+        reference = self._definition.operator(operator).weights[attribute]
+        array = value.array if isinstance(value, Tensor) else np.asarray(value)
+        wanted = memory_dtype(reference.dtype)
+        if not isinstance(value, (Tensor, np.ndarray)):
+            array = array.astype(wanted)
+            if array.shape == (math.prod(reference.shape),):
+                array = array.reshape(reference.shape)
+        if array.shape != reference.shape or array.dtype != wanted:
+            raise OperandError(
+                f"{array.dtype.name} {array.shape} for the weight {attribute!r} of operator {operator!r}",
+                rule=f"the net declares {wanted.name} {reference.shape}",
+                fix=f"convert the array: .reshape({reference.shape}) or .astype({wanted.name!r})",
+            )
+        self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
+        self.version += 1
+
+    def take(self, operator: str, attribute: str, dtype: Any = None, *, release: bool = True) -> Array:
+        """Read a weight as an array of its own, read-only, and release what is held of it.
+
+        Raises OperandError for a weight without elements, and where ``dtype`` is named and not the declared one.
+        """
+        reference = self._definition.operator(operator).weights[attribute]
+        named = f"the weight {attribute!r} of operator {operator!r}"
+        if 0 in reference.shape:
+            raise OperandError(
+                f"{named} is empty: its shape is {reference.shape}",
+                rule="a weight that is read must have elements",
+                fix="run the net without reading it",
+            )
+        declared = memory_dtype(reference.dtype)
+        if dtype is not None and np.dtype(dtype) != declared:
+            raise OperandError(
+                f"{named} as {np.dtype(dtype).name}",
+                rule=f"a weight must be read as the dtype that the net declares, {declared.name}",
+                fix=f"leave dtype out, and convert the array: .astype({np.dtype(dtype).name!r})",
+            )
+        array = self.tensor(operator, attribute).array
+        if release:
+            self.release(operator, attribute)
+        return array
+
+    @property
+    def are_replaced(self) -> bool:
+        """Tell whether every weight is an array of the user's, so that the file's are not needed."""
+        keys = ((operator.name, attribute) for operator in self._definition.operators for attribute in operator.weights)
+        held = (self._tensors.get(key) for key in keys)
+        return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in held)
+
+    def release(self, operator: str, attribute: str) -> None:
+        """Drop the array from memory, a replacement too: the next use reads the file's again."""
+        held = self._tensors.get((operator, attribute))
+        if held is None:
+            return
+        if isinstance(held.storage, FileStorage):
+            held.storage.release()
+        else:
+            del self._tensors[operator, attribute]
+            self.version += 1

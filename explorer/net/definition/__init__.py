@@ -1,0 +1,1 @@
+"""A program by names as plain data: operators, versions, edits, parts, scopes, JSON."""

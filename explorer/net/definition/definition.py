@@ -1,0 +1,248 @@
+"""A program by names: operators over named, versioned blobs, as every file format is read and nets are written.
+
+A definition holds no state and no engine value: what it means is for the net that is built from it. Operators are
+found by the names of their blobs, never by position. A blob has one producer, an operator or the outside world, unless
+the program may rewrite its blobs: then every version of a blob has one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import NDArray
+
+from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
+from explorer.core.memory_budget import claim_constant, claim_memory
+from explorer.net.definition.operator_definition import (
+    BlobDefinition,
+    BlobType,
+    Dimension,
+    FileWeights,
+    OperatorDefinition,
+    Plain,
+    WeightReference,
+    Weights,
+    graph_error,
+    memory_dtype,
+)
+from explorer.net.definition.ssa import Note, Resolver, history, split_name
+
+__all__ = [
+    "BlobDefinition",
+    "BlobType",
+    "Dimension",
+    "NetDefinition",
+    "OperatorDefinition",
+    "Plain",
+    "WeightReference",
+    "Weights",
+    "graph_error",
+]
+
+
+@dataclass(frozen=True)
+class NetDefinition:
+    """A whole program by names; ``operators`` in the file's order, ``inputs`` and ``outputs`` are names of blobs.
+
+    Make one with :meth:`of`, which derives the blobs and checks the graph. ``blobs`` has every version of every blob
+    by its own name. ``dialect`` says whose operator types they are ("pnnx", "onnx", "explorer"), ``rewrites`` that
+    operators run in their order and may write a blob again. ``source`` is the file's path, "" where there is none;
+    it and the weights' values are left out of comparisons.
+    """
+
+    name: str
+    operators: tuple[OperatorDefinition, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    blobs: Mapping[str, BlobDefinition]
+    source: str = field(default="", compare=False)
+    weights: Weights = field(default_factory=dict, compare=False, repr=False)
+    dialect: str = ""
+    rewrites: bool = False
+    doc: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        operators: Iterable[OperatorDefinition],
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        types: Mapping[str, BlobType] | None = None,
+        *,
+        source: str = "",
+        weights: Weights | None = None,
+        dialect: str = "",
+        rewrites: bool = False,
+        doc: str = "",
+        note: Note | None = None,
+    ) -> NetDefinition:
+        """Derive producers and consumers and check the graph.
+
+        ``types`` notes types by name: a blob's, or that of one version (``x@1``); a blob's plain name is its first.
+        Raises an error that names operator, blob and line for an operator's or input's name used twice, a blob with two
+        producers that may not be rewritten, a blob that nobody produces, a read of an overwritten version, and a cycle.
+        """
+        operators, inputs, outputs = tuple(operators), tuple(inputs), tuple(outputs)
+        noted = types or {}
+
+        def by_name(own: str, blob: str, version: int, producer: str | None) -> BlobType:
+            return noted.get(own) or (noted.get(blob) if version == 0 else None) or BlobType()
+
+        found = Resolver(operators, inputs, outputs, source, rewrites).resolved(note or by_name)
+        definition = cls(
+            name,
+            operators,
+            inputs,
+            outputs,
+            found.blobs,
+            source,
+            {} if weights is None else weights,
+            dialect,
+            rewrites,
+            doc,
+        )
+        definition.topological_order  # noqa: B018  (a cycle is refused here, not at the first use)
+        return definition
+
+    @cached_property
+    def ssa(self) -> NetDefinition:
+        """The same program with every version of a blob under its own name; itself where no blob is rewritten."""
+        if not self.rewrites or all(blob.name == blob.blob for blob in self.blobs.values()):
+            return self
+        found = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
+            lambda own, blob, version, producer: BlobType()
+        )
+        return replace(self, operators=found.operators, inputs=found.inputs, outputs=found.outputs, rewrites=False)
+
+    @cached_property
+    def _by_name(self) -> dict[str, OperatorDefinition]:
+        return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def _versions(self) -> dict[str, list[BlobDefinition]]:
+        found: dict[str, list[BlobDefinition]] = {}
+        for blob in self.blobs.values():
+            found.setdefault(blob.blob, []).append(blob)
+        return found
+
+    def operator(self, name: str) -> OperatorDefinition:
+        """The operator of this name."""
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownNameError(name, kind="operator", known=self._by_name) from None
+
+    def blob(self, name: str) -> BlobDefinition:
+        """A blob as it is when the program ends, or one version of it by its own name (``x@0``)."""
+        found = self.blobs.get(name)
+        if found is not None:
+            return found
+        versions = self._versions.get(name)
+        if versions is None:
+            known = self._versions.get((split_name(name) or ("", 0))[0])
+            fix = f"its versions are\n    {history(known)}" if known else ""
+            raise UnknownNameError(name, kind="blob", known=self.blobs, fix=fix)
+        return versions[-1]
+
+    def has_blob(self, name: str) -> bool:
+        """Whether :meth:`blob` finds this name."""
+        return name in self.blobs or name in self._versions
+
+    def input(self, name: str) -> BlobDefinition:
+        """An input of the net as it is given from outside, before any operator rewrites it."""
+        return self.blobs[name] if name in self.blobs else self._versions[name][0]
+
+    def versions(self, blob: str) -> tuple[BlobDefinition, ...]:
+        """All versions of a blob in the order in which they are written."""
+        return tuple(self._versions[self.blob(blob).blob])
+
+    def history(self, blob: str) -> str:
+        """Every version of a blob with its producer and its readers, as text."""
+        return history(self.versions(blob))
+
+    def weight(self, operator: str, attribute: str) -> NDArray[Any]:
+        """Read one weight, an array of the declared shape; raises BudgetError for one larger than is granted."""
+        reference = self._reference(operator, attribute)
+        kind = memory_dtype(reference.dtype)
+        claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * kind.itemsize)
+        claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), kind.itemsize)
+        array = self.weights[reference.key]
+        if array.shape != reference.shape:
+            raise OperandError(
+                f"weight {attribute!r} of operator {operator!r} has shape {array.shape}",
+                rule=f"the definition declares shape {reference.shape}",
+                fix="give an array of the declared shape, or change the declaration with it",
+            )
+        return array
+
+    def verify(self, operator: str, attribute: str) -> None:
+        """Raise an error where a weight cannot be read; of a file's weight no array is made."""
+        if isinstance(self.weights, FileWeights):
+            self.weights.verify(self._reference(operator, attribute).key)
+        else:
+            self.weight(operator, attribute)
+
+    def _reference(self, operator: str, attribute: str) -> WeightReference:
+        references = self.operator(operator).weights
+        try:
+            return references[attribute]
+        except KeyError:
+            raise UnknownNameError(attribute, kind=f"weight of operator {operator!r}", known=references) from None
+
+    @cached_property
+    def topological_order(self) -> tuple[OperatorDefinition, ...]:
+        """The operators, each after those whose blobs it reads; among the ready ones the file's order decides.
+
+        Where blobs may be rewritten it is the file's order, so that no blob is written before its readers are done.
+        """
+        if self.rewrites:
+            return self.operators
+        rank = {operator.name: index for index, operator in enumerate(self.operators)}
+        waits, readers = [0] * len(rank), [list[int]() for _ in rank]
+        for index, operator in enumerate(self.operators):
+            for producer in {self.blobs[blob].producer for blob in operator.inputs} - {None}:
+                assert producer is not None
+                waits[index] += 1
+                readers[rank[producer]].append(index)
+        ready = [index for index, count in enumerate(waits) if count == 0]
+        order = []
+        while ready:
+            index = heapq.heappop(ready)
+            order.append(self.operators[index])
+            for reader in readers[index]:
+                waits[reader] -= 1
+                if waits[reader] == 0:
+                    heapq.heappush(ready, reader)
+        if len(order) < len(self.operators):
+            raise self._cycle_error({operator.name for operator in order})
+        return tuple(order)
+
+    def _cycle_error(self, ordered: set[str]) -> ExplorerError:
+        current = next(operator for operator in self.operators if operator.name not in ordered)
+        path: list[tuple[OperatorDefinition, str]] = []
+        seen: dict[str, int] = {}
+        while current.name not in seen:
+            seen[current.name] = len(path)
+            blob, producer = next(
+                (blob, producer)
+                for blob in current.inputs
+                if (producer := self.blobs[blob].producer) is not None and producer not in ordered
+            )
+            path.append((current, blob))
+            current = self._by_name[producer]
+        cycle = path[seen[current.name] :]
+        shown = [f"{operator.place} reads {blob!r}" for operator, blob in cycle[:6]]
+        more = f", … ({len(cycle)} operators in all)" if len(cycle) > len(shown) else ""
+        return graph_error(
+            self.source,
+            cycle[0][0],
+            f"operators wait for one another: {', '.join(shown)}{more}",
+            rule="no operator may read, through others, what it produces itself",
+            fix="break the cycle: let one of these operators read another blob",
+        )

@@ -1,0 +1,225 @@
+"""Edits of definitions: each takes one and gives another, checked as a whole; nothing is changed in place.
+
+What a file noted of a blob's type stays with the operator that makes it. Where blobs are rewritten, a name means the
+version that it names at its place in the program; ``x@0`` names any version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from explorer.core.errors import OperandError, UnknownNameError
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
+from explorer.net.definition.operator_definition import Weights, graph_error
+from explorer.net.definition.ssa import split_name
+
+
+def changed(
+    definition: NetDefinition,
+    *,
+    operators: Iterable[OperatorDefinition] | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    types: Mapping[str, BlobType] | None = None,
+    weights: Weights | None = None,
+    renamed: Mapping[str, str] | None = None,
+    renamed_blobs: Mapping[str, str] | None = None,
+) -> NetDefinition:
+    """The definition with other parts; ``types`` are notes of blobs, ``renamed`` maps old names to new ones."""
+    names, blobs, more = renamed or {}, renamed_blobs or {}, types or {}
+    kept = {
+        (names.get(blob.producer, blob.producer) if blob.producer else None, blobs.get(blob.blob, blob.blob)): blob
+        for blob in definition.blobs.values()
+    }
+
+    def note(own: str, blob: str, version: int, producer: str | None) -> BlobType:
+        given = more.get(own) or (more.get(blob) if version == 0 else None)
+        found = kept.get((producer, blob))
+        return given or (BlobType(found.shape, found.dtype) if found else BlobType())
+
+    return NetDefinition.of(
+        definition.name,
+        definition.operators if operators is None else operators,
+        definition.inputs if inputs is None else inputs,
+        definition.outputs if outputs is None else outputs,
+        source=definition.source,
+        weights=definition.weights if weights is None else weights,
+        dialect=definition.dialect,
+        rewrites=definition.rewrites,
+        doc=definition.doc,
+        note=note,
+    )
+
+
+def position(definition: NetDefinition, before: str | None, after: str | None) -> int:
+    """Where in the program an operator goes: before or after another one, else at the end."""
+    if before is not None and after is not None:
+        raise OperandError(
+            f"before={before!r} and after={after!r}", rule="an operator has one place", fix="give one of the two"
+        )
+    if before is None and after is None:
+        return len(definition.operators)
+    neighbour = definition.operator(before if before is not None else after or "")
+    return definition.operators.index(neighbour) + (after is not None)
+
+
+def insert(
+    definition: NetDefinition, operator: OperatorDefinition, place: int, weights: Weights | None = None
+) -> NetDefinition:
+    """With one operator more, at this place of the program."""
+    operators = definition.operators
+    return changed(definition, operators=[*operators[:place], operator, *operators[place:]], weights=weights)
+
+
+def splice(
+    definition: NetDefinition,
+    operator: OperatorDefinition,
+    blob: str,
+    readers: Sequence[str] | None,
+    weights: Weights | None = None,
+) -> NetDefinition:
+    """With an operator between a blob and its readers, who read its first output instead."""
+    target = definition.blob(blob)
+    operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
+    made = definition.operator(target.producer) if target.producer else None
+    place = definition.operators.index(made) + 1 if made else 0
+    return changed(
+        definition, operators=[*operators[:place], operator, *operators[place:]], outputs=outputs, weights=weights
+    )
+
+
+def rewire(definition: NetDefinition, blob: str, to: str, readers: Sequence[str] | None = None) -> NetDefinition:
+    """With the readers of a blob (None: all, and the net's outputs) reading another one instead."""
+    operators, outputs = _rewired(definition, definition.blob(blob).name, to, readers)
+    return _plain(changed(definition, operators=operators, outputs=outputs), to)
+
+
+def _plain(definition: NetDefinition, read: str) -> NetDefinition:
+    """With the plain name for a version that is the current one wherever it is read, as the check found it to be."""
+    blob = (split_name(read) or (read, 0))[0]
+    if blob == read or not definition.rewrites:
+        return definition
+    operators = [
+        replace(operator, inputs=tuple(blob if name == read else name for name in operator.inputs))
+        if read in operator.inputs
+        else operator
+        for operator in definition.operators
+    ]
+    outputs = [blob if name == read else name for name in definition.outputs]
+    return changed(definition, operators=operators, outputs=outputs)
+
+
+def _rewired(
+    definition: NetDefinition, own: str, to: str, readers: Sequence[str] | None
+) -> tuple[list[OperatorDefinition], list[str]]:
+    known = definition.blobs[own].consumers
+    for name in readers or ():
+        if name not in known:
+            raise UnknownNameError(name, kind=f"reader of {own!r}", known=known)
+    found = []
+    for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
+        if own in resolved.inputs and (readers is None or operator.name in readers):
+            pairs = zip(operator.inputs, resolved.inputs, strict=True)
+            names = resolved.input_names
+            operator = replace(
+                operator,
+                inputs=tuple(to if value == own else blob for blob, value in pairs),
+                input_names={name: to if names[name] == own else blob for name, blob in operator.input_names.items()},
+            )
+        found.append(operator)
+    ends = zip(definition.outputs, definition.ssa.outputs, strict=True)
+    outputs = [to if readers is None and value == own else blob for blob, value in ends]
+    return found, outputs
+
+
+def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | None = None) -> NetDefinition:
+    """Without an operator; ``instead`` says which blobs its readers read in place of its outputs.
+
+    What it wrote in place is read as it was before. Raises an error where an output is read and nothing stands for it.
+    """
+    operator = definition.operator(name)
+    resolved = definition.ssa.operator(name)
+    given = dict(instead or {})
+    strange = [blob for blob in given if blob not in operator.outputs]
+    if strange:
+        raise UnknownNameError(strange[0], kind=f"output of operator {name!r}", known=operator.outputs)
+    part = definition
+    for blob, own in zip(operator.outputs, resolved.outputs, strict=True):
+        readers = [reader for reader in definition.blobs[own].consumers if reader != name]
+        if blob in given:
+            operators, outputs = _rewired(part, own, given[blob], None)
+            part = replace(part, operators=tuple(operators), outputs=tuple(outputs))
+        elif (readers or own in definition.ssa.outputs) and blob not in operator.inputs:
+            who = ", ".join(map(repr, readers[:3])) or "an output of the net"
+            suggestion = operator.inputs[0] if operator.inputs else "another blob"
+            raise graph_error(
+                definition.source,
+                operator,
+                f"operator {name!r} is removed, and {who} reads {blob!r}",
+                rule="what an operator reads is written by another one, or given from outside",
+                fix=f"say what is read instead: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
+            )
+    found = changed(
+        definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
+    )
+    for read in given.values():
+        found = _plain(found, read)
+    return found
+
+
+def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weights | None = None) -> NetDefinition:
+    """With another operator in the place of the one of its name."""
+    definition.operator(operator.name)
+    operators = [operator if other.name == operator.name else other for other in definition.operators]
+    return changed(definition, operators=operators, weights=weights)
+
+
+def rename_operator(definition: NetDefinition, old: str, new: str) -> NetDefinition:
+    """With an operator under another name."""
+    definition.operator(old)
+    operators = [replace(other, name=new) if other.name == old else other for other in definition.operators]
+    return changed(definition, operators=operators, renamed={old: new})
+
+
+def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
+    """With a blob, all its versions, under another name that no blob has."""
+    found = definition.blob(old)
+    if found.blob != old:
+        raise OperandError(f"{old!r} is one version of a blob", rule="a blob is renamed as a whole", fix=found.blob)
+    if definition.has_blob(new):
+        raise OperandError(
+            f"{old!r} renamed to {new!r}, which is there", rule="a name stands for one blob", fix="choose another"
+        )
+
+    def name(blob: str) -> str:
+        return new if blob == old else f"{new}@{blob.rpartition('@')[2]}" if blob in versions else blob
+
+    versions = {version.name for version in definition.versions(old)}
+    operators = [
+        replace(
+            operator,
+            inputs=tuple(map(name, operator.inputs)),
+            outputs=tuple(map(name, operator.outputs)),
+            input_names={key: name(blob) for key, blob in operator.input_names.items()},
+        )
+        for operator in definition.operators
+    ]
+    return changed(
+        definition,
+        operators=operators,
+        inputs=[*map(name, definition.inputs)],
+        outputs=[*map(name, definition.outputs)],
+        renamed_blobs={old: new},
+    )
+
+
+def prune(definition: NetDefinition) -> NetDefinition:
+    """Without the operators whose values no output needs."""
+    program = definition.ssa
+    needed, kept = set(program.outputs), set[str]()
+    for operator in reversed(program.topological_order):
+        if not needed.isdisjoint(operator.outputs):
+            kept.add(operator.name)
+            needed.update(operator.inputs)
+    return changed(definition, operators=[operator for operator in definition.operators if operator.name in kept])

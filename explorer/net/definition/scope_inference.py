@@ -1,0 +1,198 @@
+"""In which boxes operators stand: those of their names, and of the operators around them where a name says nothing.
+
+Files list operators in the order in which a program was traced, so what a module did stands together. Between two
+operators whose names tell their boxes, each box therefore begins and ends at one place: where the fewest blobs cross
+its border.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from explorer.core.memory_budget import BOXES
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+
+Path: TypeAlias = tuple[str, ...]
+_GENERATED = re.compile(r"(?:torch|F|Tensor|aten|prim|pnnx)[.:].*|(?:convbn[123]d|linearbn|pnnx_[a-z]+|pnnx)_[0-9]+")
+"""names that an exporter made up: their dots are no boxes"""
+
+
+def box_paths(definition: NetDefinition) -> dict[str, Path]:
+    """The boxes of every operator by its name, outermost first; the last is the operator's own.
+
+    The definition tells them, or a name such as ``layer1.0.relu``. An operator whose name was made up stands in the
+    innermost box that it lies inside of: it reads, through others, what the box makes, and the box reads what it makes.
+    Beside the first and the last named operator of a box it stands inside where that leaves the box the fewest inputs
+    and outputs.
+    """
+    named = {operator.name: _is_placed(operator) for operator in definition.operators}
+    paths = {operator.name: _path(operator, named[operator.name]) for operator in definition.operators}
+    if all(named.values()):
+        return paths
+    boxes: dict[Path, int] = {}
+    for path in paths.values():
+        for depth in range(1, len(path)):
+            boxes.setdefault(path[:depth], len(boxes))
+    if not boxes:
+        return paths
+    own = {name: sum(1 << boxes[path[:depth]] for depth in range(1, len(path))) for name, path in paths.items()}
+    above, below = _reach(definition, own)
+    known = sorted(boxes, key=lambda path: (-len(path), boxes[path]))
+    for name, yes in named.items():
+        around = above[name] & below[name]
+        if not yes and around:
+            paths[name] = (*next(path for path in known if around >> boxes[path] & 1), paths[name][-1])
+    for name, box in _Trace(definition, paths, named).inside().items():
+        if box[: len(paths[name]) - 1] == paths[name][:-1]:
+            paths[name] = (*box, paths[name][-1])
+    return paths
+
+
+def _is_placed(operator: OperatorDefinition) -> bool:
+    return bool(operator.boxes) if operator.boxes is not None else not _GENERATED.fullmatch(operator.name)
+
+
+def _path(operator: OperatorDefinition, placed: bool) -> Path:
+    if operator.boxes is not None:
+        return (*operator.boxes[:BOXES], operator.name.rpartition("/")[2] or operator.name)
+    return tuple(part or "." for part in operator.name.split(".", BOXES)) if placed else (operator.name,)
+
+
+def _reach(definition: NetDefinition, own: dict[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """For each operator the boxes, as bits, of what it reads through others, and of what reads it through others."""
+    above, below = dict.fromkeys(own, 0), dict.fromkeys(own, 0)
+    order = definition.topological_order
+    edges = [
+        (producer, operator.name)
+        for operator in order
+        for blob in operator.inputs
+        if (producer := definition.blobs[blob].producer) is not None
+    ]
+    for producer, reader in edges:
+        above[reader] |= above[producer] | own[producer]
+    for producer, reader in reversed(edges):
+        below[producer] |= below[reader] | own[reader]
+    return above, below
+
+
+class _Trace:
+    """The operators in their order: where each box begins and ends among those whose names were made up."""
+
+    def __init__(self, definition: NetDefinition, paths: dict[str, Path], named: dict[str, bool]) -> None:
+        self._definition, self._order, self._paths = definition, definition.topological_order, paths
+        self._stops = [place for place, operator in enumerate(self._order) if named[operator.name]]
+        self._first: dict[Path, int] = {}
+        self._end: dict[Path, int] = {}
+        for place in self._stops:
+            for box in self._boxes(place):
+                self._first.setdefault(box, place)
+                self._end[box] = place + 1
+        self._last_use = {blob: len(self._order) for blob in definition.outputs}
+        for place, operator in enumerate(self._order):
+            for blob in operator.inputs:
+                self._last_use[blob] = max(place, self._last_use.get(blob, -1))
+
+    def _boxes(self, place: int) -> list[Path]:
+        path = self._paths[self._order[place].name]
+        return [path[:depth] for depth in range(1, len(path))]
+
+    def inside(self) -> dict[str, Path]:
+        """The innermost boxes of the made-up names that stand before the first or after the last name of a box."""
+        found: dict[str, Path] = {}
+        for before, after in zip([-1, *self._stops], [*self._stops, len(self._order)], strict=True):
+            if after - before < 2:
+                continue
+            opening = self._boxes(after) if after < len(self._order) else []
+            closing = self._boxes(before) if before >= 0 else []
+            opening = [box for box in opening if self._first[box] == after]
+            closing = [box for box in closing if self._end[box] == before + 1]
+            self._open(opening, before + 1, after)
+            self._close(closing, before + 1, self._first[opening[0]] if opening else after)
+            for box in (*closing, *opening):
+                first, end = max(self._first[box], before + 1), min(self._end[box], after)
+                found.update(dict.fromkeys((self._order[place].name for place in range(first, end)), box))
+        return found
+
+    def _open(self, boxes: Sequence[Path], first: int, last: int) -> None:
+        """Let boxes begin at ``first`` to ``last``; of equal places, the last before an operator with weights."""
+        for box in boxes:
+            costs = {place: cost for place, cost in self._opening(self._end[box], first) if place <= last}
+            least = min(costs.values())
+            equal = [place for place, cost in costs.items() if cost == least]
+            weighted = [place for place in equal if self._order[place].weights]
+            first = self._first[box] = max(weighted or equal)
+
+    def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
+        """Let boxes end before ``first`` to ``last``, of equal places before the last one.
+
+        The last member of a list, and the list with it, ends before that where the member has boxes inside, then does
+        what the one before it does, and what follows goes on with its result alone.
+        """
+        for depth, box in enumerate(boxes):
+            costs = {place: cost for place, cost in self._closing(self._first[box], last) if place >= first}
+            least = min(costs.values())
+            last = max(place for place, cost in costs.items() if cost == least)
+            while depth == 0 and last > first and self._reshapes(self._order[last - 1]):
+                last -= 1
+            if depth and box[:-1] == boxes[depth - 1]:
+                alike = self._like_the_one_before(box)
+                if costs.get(alike) == least and self._goes_on(alike, last):
+                    last = self._end[box[:-1]] = alike
+            self._end[box] = last
+
+    def _like_the_one_before(self, box: Path) -> int:
+        """Where a member of a list ends if it does what the member before it does; −1 where it does something else."""
+        before = (*box[:-1], str(int(box[-1]) - 1)) if box[-1].isdecimal() else ()
+        if before not in self._end or not any(
+            len(inner) > len(box) and inner[: len(box)] == box for inner in self._end
+        ):
+            return -1
+        first, end = self._first[box], self._end[before]
+        length = end - self._first[before]
+        types = [operator.type for operator in self._order[first : first + length]]
+        return first + length if types == [operator.type for operator in self._order[end - length : end]] else -1
+
+    def _goes_on(self, first: int, end: int) -> bool:
+        """Tell whether operators read nothing from before them but what the one right before them makes."""
+        known = set(self._order[first - 1].outputs)
+        for operator in self._order[first:end]:
+            if not known.issuperset(operator.inputs):
+                return False
+            known.update(operator.outputs)
+        return True
+
+    def _reshapes(self, operator: OperatorDefinition) -> bool:
+        """Tell whether an operator makes one blob another shape: between two boxes, it belongs to neither."""
+        blobs = [self._definition.blobs[blob].shape for blob in (*operator.inputs, *operator.outputs)]
+        return not operator.weights and len(blobs) == 2 and None not in blobs and blobs[0] != blobs[1]
+
+    def _opening(self, end: int, first: int) -> Iterator[tuple[int, int]]:
+        """The blobs that cross the border of ``place … end-1``, for each place from the last to ``first``."""
+        entering: set[str] = set()
+        leaving = 0
+        for place in range(end - 1, first - 1, -1):
+            operator = self._order[place]
+            entering.difference_update(operator.outputs)
+            entering.update(operator.inputs)
+            leaving += sum(self._last_use.get(blob, -1) >= end for blob in operator.outputs)
+            yield place, len(entering) + leaving
+
+    def _closing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The blobs that cross the border of ``first … place-1``, for each place up to ``last``."""
+        made: set[str] = set()
+        entering: set[str] = set()
+        dying: Counter[int] = Counter()
+        leaving = 0
+        for place in range(first, last):
+            operator = self._order[place]
+            entering.update(blob for blob in operator.inputs if blob not in made)
+            made.update(operator.outputs)
+            for blob in operator.outputs:
+                use = self._last_use.get(blob, -1)
+                leaving += use > place
+                dying[use] += use > place
+            leaving -= dying.pop(place, 0)
+            yield place + 1, len(entering) + leaving

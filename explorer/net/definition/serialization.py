@@ -1,0 +1,306 @@
+"""Definitions to JSON and back, exactly: nothing of a definition is lost but where its source had it.
+
+Weights stay where they are: the JSON names their keys, shapes and dtypes. Arguments that JSON has no word for are
+objects: ``{"float": "inf"}``, ``{"complex": [1.0, 2.0]}``; a list is a tuple.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.memory_budget import NESTING, whole_number
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.definition.operator_definition import (
+    BlobType,
+    OperatorDefinition,
+    Plain,
+    WeightReference,
+    Weights,
+    memory_dtype,
+)
+from explorer.record.codec import schema_of
+from explorer.record.decoder import decode, spoken
+
+SCHEMA = 1
+"""The number of the JSON form; it grows when a field changes its meaning."""
+_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    type: str
+    name: str
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    arguments: dict[str, Any] = field(default_factory=dict)
+    input_names: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, WeightReference] = field(default_factory=dict)
+    boxes: tuple[str, ...] | None = None
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    shape: tuple[Any, ...] | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Net:
+    name: str
+    dialect: str
+    rewrites: bool
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    operators: tuple[_Operator, ...]
+    types: dict[str, _Type] = field(default_factory=dict)
+    doc: str = ""
+
+
+def to_json(definition: NetDefinition) -> dict[str, Any]:
+    """The plain form of a definition: dicts, lists, strings, numbers, booleans and None; empty fields are left out."""
+    types = {
+        name: {"shape": None if blob.shape is None else list(blob.shape), "dtype": blob.dtype}
+        for name, blob in definition.blobs.items()
+        if blob.shape is not None or blob.dtype is not None
+    }
+    return {
+        "schema": SCHEMA,
+        "name": definition.name,
+        "dialect": definition.dialect,
+        "rewrites": definition.rewrites,
+        **({"doc": definition.doc} if definition.doc else {}),
+        "inputs": list(definition.inputs),
+        "outputs": list(definition.outputs),
+        "operators": [_plain_operator(operator) for operator in definition.operators],
+        "types": types,
+    }
+
+
+def _plain_operator(operator: OperatorDefinition) -> dict[str, Any]:
+    weights = {
+        name: {"key": weight.key, "shape": list(weight.shape), "dtype": weight.dtype}
+        for name, weight in operator.weights.items()
+    }
+    fields: dict[str, Any] = {
+        "inputs": list(operator.inputs),
+        "outputs": list(operator.outputs),
+        "arguments": {name: _encode(value, f"{operator.name}.{name}") for name, value in operator.arguments.items()},
+        "input_names": dict(operator.input_names),
+        "weights": weights,
+        "doc": operator.doc,
+    }
+    boxes = {} if operator.boxes is None else {"boxes": list(operator.boxes)}
+    return {"type": operator.type, "name": operator.name, **{k: v for k, v in fields.items() if v}, **boxes}
+
+
+def _encode(value: Plain, place: str, depth: int = 0) -> Any:
+    if isinstance(value, tuple):
+        if depth == NESTING:
+            raise OperandError(f"the argument {place}", rule=f"tuples are nested at most {NESTING} deep")
+        return [_encode(item, place, depth + 1) for item in value]
+    if isinstance(value, complex):
+        return {"complex": [_encode(value.real, place), _encode(value.imag, place)]}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": repr(value)}
+    if isinstance(value, int):
+        return whole_number(value, f"the argument {place}")
+    if value is None or isinstance(value, (float, str)):
+        return value
+    raise OperandError(
+        f"the argument {place} is a {type(value).__name__}",
+        rule="arguments are numbers, texts, None, and tuples of them",
+        fix="give arrays as weights",
+    )
+
+
+def _decode(value: Any, place: str, depth: int = 0) -> Plain:
+    if isinstance(value, list):
+        if depth == NESTING:
+            raise _mismatch(place, f"lists nested at most {NESTING} deep", "deeper ones")
+        return tuple([_decode(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(value)])
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        raise _mismatch(place, "a whole number of at most 64 bits", f"one of {value.bit_length()}")
+    if not isinstance(value, dict):
+        found: Plain = value
+        return found
+    if list(value) == ["float"] and isinstance(value["float"], str) and value["float"] in _SPECIAL:
+        return _SPECIAL[value["float"]]
+    if list(value) == ["complex"] and isinstance(value["complex"], list) and len(value["complex"]) == 2:
+        parts = [_decode(part, place, NESTING) for part in value["complex"]]
+        if all(type(part) is float for part in parts):
+            return complex(*parts)  # type: ignore[arg-type]  # they are floats
+    raise _mismatch(place, '{"float": "inf", "-inf" or "nan"} or {"complex": [float, float]}', spoken(value))
+
+
+def _mismatch(place: str, expected: str, found: str) -> OperandError:
+    return OperandError(f"net field {place}: expected {expected}, found {found}", rule=_RULE)
+
+
+_RULE = f"a net's JSON fits its schema {SCHEMA}: explorer.net.definition.serialization.json_schema()"
+
+
+def from_json(
+    plain: Any,
+    *,
+    source: str = "",
+    weights: Weights | None = None,
+    lines: Sequence[tuple[int, str]] = (),
+) -> NetDefinition:
+    """The definition of a plain form; ``source`` and ``weights`` are the definition's, ``lines`` the operators' own.
+
+    Raises an error that names the field that is wrong, or another schema; for a wrong graph those of NetDefinition.
+    """
+    if not isinstance(plain, Mapping):
+        raise OperandError(f"this is no net: expected an object, found {spoken(plain)}", rule=_RULE)
+    if type(plain.get("schema")) is not int or plain["schema"] != SCHEMA:
+        raise OperandError(
+            f"this net has schema {spoken(plain.get('schema'))}",
+            rule=f"this version of explorer reads schema {SCHEMA}",
+            fix="save the net again, or open it with the version that wrote it",
+        )
+    try:
+        row: _Net = decode({name: value for name, value in plain.items() if name != "schema"}, _Net, "net", kind="net")
+    except ValueError as wrong:
+        raise OperandError(str(wrong), rule=_RULE) from None
+    known = lines if len(lines) == len(row.operators) else [(0, "")] * len(row.operators)
+    definition = NetDefinition.of(
+        row.name,
+        [
+            _operator(operator, f"net.operators[{index}]", *place)
+            for index, (operator, place) in enumerate(zip(row.operators, known, strict=True))
+        ],
+        row.inputs,
+        row.outputs,
+        {name: _type(kind, f"net.types[{spoken(name)}]") for name, kind in row.types.items()},
+        source=source,
+        weights=weights,
+        dialect=row.dialect,
+        rewrites=row.rewrites,
+        doc=row.doc,
+    )
+    strange = [name for name in row.types if name not in definition.blobs]
+    if strange:
+        raise _mismatch(f"net.types[{spoken(strange[0])}]", "the name of a blob or of its version", "none of the net's")
+    return definition
+
+
+def _operator(row: _Operator, place: str, line: int, text: str) -> OperatorDefinition:
+    arguments = {name: _decode(value, f"{place}.arguments[{spoken(name)}]") for name, value in row.arguments.items()}
+    for name, weight in row.weights.items():
+        where = f"{place}.weights[{spoken(name)}]"
+        if any(size < 0 for size in weight.shape):
+            raise _mismatch(f"{where}.shape", "lengths", "a negative one")
+        try:
+            memory_dtype(weight.dtype)
+        except TypeError:
+            raise _mismatch(f"{where}.dtype", "the name of a dtype", spoken(weight.dtype)) from None
+    return OperatorDefinition(
+        row.type,
+        row.name,
+        row.inputs,
+        row.outputs,
+        arguments,
+        row.input_names,
+        row.weights,
+        boxes=row.boxes,
+        line=line,
+        text=text,
+        doc=row.doc,
+    )
+
+
+def _type(row: _Type, place: str) -> BlobType:
+    for size in row.shape or ():
+        if not (size is None or isinstance(size, str) or (type(size) is int and size >= 0)):
+            raise _mismatch(f"{place}.shape", "lengths, names of unknown ones, or null", spoken(size))
+    if row.dtype is not None:
+        try:
+            memory_dtype(row.dtype)
+        except TypeError:
+            raise _mismatch(f"{place}.dtype", "the name of a dtype", spoken(row.dtype)) from None
+    return BlobType(row.shape, row.dtype)
+
+
+def dumps(definition: NetDefinition) -> str:
+    """The JSON text, ASCII alone: one line an operator, so that texts of two nets can be compared."""
+    parts = []
+    for name, value in to_json(definition).items():
+        if name in ("operators", "types") and value:
+            items = (
+                [json.dumps(item) for item in value]
+                if name == "operators"
+                else [f"{json.dumps(key)}: {json.dumps(item)}" for key, item in value.items()]
+            )
+            first, last = "[]" if name == "operators" else "{}"
+            parts.append(f'"{name}": {first}\n  ' + ",\n  ".join(items) + f"\n {last}")
+        else:
+            parts.append(f'"{name}": {json.dumps(value)}')
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def loads(text: str, *, source: str = "", weights: Weights | None = None) -> NetDefinition:
+    """The definition in a JSON text; raises an error where it is not one."""
+    try:
+        plain = json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as wrong:
+        why = "it is nested too deeply" if isinstance(wrong, RecursionError) else wrong
+        raise OperandError(f"this is no net: it cannot be read as JSON: {why}", rule=_RULE) from None
+    return from_json(plain, source=source, weights=weights, lines=_operator_lines(text))
+
+
+def _operator_lines(text: str) -> list[tuple[int, str]]:
+    """Where operators stand in a text that has one a line, as :func:`dumps` writes it."""
+    lines = ((number, line.strip().removesuffix(",")) for number, line in enumerate(text.split("\n"), 1))
+    return [(number, line) for number, line in lines if line.startswith('{"type": ')]
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f'{text[:20]} is no finite number; infinity is {{"float": "inf"}}')
+    return number
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {spoken(twice)} is given twice in one object")
+    return found
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema (draft 2020-12) of a net's plain form, which is ``net.schema.json`` in the package."""
+    body = schema_of(_Net)
+    operator = body["properties"]["operators"]["items"]
+    value = {"$ref": "#/$defs/value"}
+    operator["properties"]["arguments"] = {"type": "object", "additionalProperties": value}
+    operator["required"] = ["type", "name"]
+    kind = body["properties"]["types"]["additionalProperties"]
+    length = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, {"type": "null"}]}
+    kind["properties"]["shape"] = {"anyOf": [{"type": "array", "items": length}, {"type": "null"}]}
+    kind["required"] = []
+    body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
+    body["required"] = ["schema", *(name for name in body["required"] if name not in ("types", "doc"))]
+    special = {"type": "object", "properties": {"float": {"enum": [*_SPECIAL]}}, "required": ["float"]}
+    part = {"anyOf": [{"type": "number"}, {**special, "additionalProperties": False}]}
+    pair = {"type": "array", "prefixItems": [part, part], "minItems": 2, "items": False}
+    number = {"type": "object", "properties": {"complex": pair}, "required": ["complex"]}
+    body["$defs"] = {
+        "value": {
+            "anyOf": [
+                {"type": ["null", "boolean", "number", "string"]},
+                {"type": "array", "items": value},
+                {**special, "additionalProperties": False},
+                {**number, "additionalProperties": False},
+            ]
+        }
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "explorer net", **body}

@@ -1,0 +1,122 @@
+"""What a file notes of operands' types, and its unknown lengths, bound by the inputs that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.types.tensor_type import Shape, TensorType, is_addressable
+from explorer.net.definition.definition import BlobDefinition, Dimension, NetDefinition
+from explorer.net.definition.operator_definition import memory_dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """The unknown lengths of a net, as its inputs bind them: by name, and the common length of those without one."""
+
+    named: Mapping[str, int]
+    nameless: int | None
+    """None where the inputs have no length without a name, or several different ones"""
+
+    @classmethod
+    def of(cls, definition: NetDefinition, shapes: Mapping[str, Shape]) -> Lengths:
+        """Bind the lengths of inputs that have these shapes; inputs without a shape note bind nothing."""
+        named: dict[str, int] = {}
+        nameless: set[int] = set()
+        for name, shape in shapes.items():
+            noted = definition.input(name).shape
+            for dimension, length in zip(noted if noted is not None else (), shape, strict=False):
+                if isinstance(dimension, str):
+                    named.setdefault(dimension, length)
+                elif dimension is None:
+                    nameless.add(length)
+        return cls(named, nameless.pop() if len(nameless) == 1 else None)
+
+    def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
+        """The shape with its unknown lengths filled in, None where one is not bound."""
+        found: list[int] = []
+        for dimension in shape:
+            length = (
+                dimension if isinstance(dimension, int) else self.named.get(dimension) if dimension else self.nameless
+            )
+            if length is None:
+                return None
+            found.append(length)
+        return tuple(found)
+
+
+def is_open(definition: NetDefinition) -> bool:
+    """Whether a net leaves lengths of its inputs open."""
+    noted = [definition.blob(name).shape for name in definition.inputs]
+    return any(not isinstance(size, int) for shape in noted for size in shape or ())
+
+
+def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
+    """The dtype that a file notes for an operand, as it is in memory; None where it says nothing."""
+    return None if blob.dtype is None else memory_dtype(blob.dtype)
+
+
+def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
+    """The type that a file notes for an operand, None where it does not tell all of it, or no array can have it."""
+    dtype = noted_dtype(blob)
+    shape = lengths.bind(blob.shape) if blob.shape is not None else None
+    if shape is None or dtype is None or not is_addressable(shape, dtype):
+        return None
+    return TensorType(shape, dtype)
+
+
+def shape_text(shape: tuple[Dimension, ...] | None) -> str:
+    """A shape note as text: ``(?, 1, 8, 8)``."""
+    if shape is None:
+        return "any shape"
+    words = ["?" if size is None else str(size) for size in shape]
+    return f"({', '.join(words)}{',' * (len(words) == 1)})"
+
+
+def disagreement(blob: BlobDefinition, kind: TensorType) -> str:
+    """How a type contradicts what the file notes for an operand, "" where it does not."""
+    dtype = noted_dtype(blob)
+    if dtype is not None and dtype != kind.dtype:
+        return f"dtype {kind.dtype.name} where the file notes {dtype.name}"
+    if blob.shape is not None and not fits(blob.shape, kind.shape):
+        return f"shape {kind.shape} where the file notes {shape_text(blob.shape)}"
+    return ""
+
+
+def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
+    """Whether a shape has the rank and the known lengths of a note."""
+    return len(noted) == len(shape) and all(
+        size == length for size, length in zip(noted, shape, strict=True) if isinstance(size, int)
+    )
+
+
+def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> None:
+    """Refuse inputs that the file's notes do not describe: dtype, rank, known lengths, and lengths of one name."""
+    named: dict[str, tuple[int, str]] = {}
+    for name, kind in types.items():
+        blob = definition.input(name)
+        dtype = noted_dtype(blob)
+        expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
+        given = f"input {name!r} of net {definition.name!r}: given {kind.dtype.name} {kind.shape}"
+        if dtype is not None and dtype != kind.dtype:
+            raise OperandError(given, rule=f"the file expects {expected}", fix=f"convert it: x.astype({dtype.name!r})")
+        if blob.shape is None:
+            continue
+        if not fits(blob.shape, kind.shape):
+            raise OperandError(
+                given,
+                rule=f"the file expects {expected}; ? is any length",
+                fix="reshape or resize the input to that shape",
+            )
+        for dimension, length in zip(blob.shape, kind.shape, strict=True):
+            if isinstance(dimension, str):
+                first, where = named.setdefault(dimension, (length, name))
+                if first != length:
+                    raise OperandError(
+                        f"{given}, where {dimension} is {length}; input {where!r} has {dimension} = {first}",
+                        rule=f"the file expects {expected}; lengths of one name are equal",
+                        fix="give inputs that agree",
+                    )

@@ -1,0 +1,257 @@
+"""Which version of a blob an operator reads and writes: static single assignment over names.
+
+In a program that may rewrite its blobs, the order of the operators is the order of the program: a name stands for
+the value that was written last before it is read. Every value gets a name of its own, ``x@0``, ``x@1``, …, and keeps
+the plain name where a blob is written once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from explorer.core.errors import ExplorerError
+from explorer.core.memory_budget import AXES
+from explorer.core.types.tensor_type import is_addressable
+from explorer.net.definition.operator_definition import (
+    BlobDefinition,
+    BlobType,
+    OperatorDefinition,
+    graph_error,
+    memory_dtype,
+)
+
+Note = Callable[[str, str, int, str | None], BlobType]
+"""what is noted of a value, by its own name, its blob, its version and its producer"""
+_VERSIONED = re.compile(r"(.+)@(0|[1-9][0-9]{0,8})", re.DOTALL)
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A program in which every value has a name of its own."""
+
+    operators: tuple[OperatorDefinition, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    blobs: dict[str, BlobDefinition]
+
+
+def own_name(blob: str, version: int, versions: int) -> str:
+    """The name of one version of a blob that is written so many times."""
+    return blob if versions == 1 else f"{blob}@{version}"
+
+
+def split_name(name: str) -> tuple[str, int] | None:
+    """The blob and the version of a name such as ``x@1``, None for one that says no version."""
+    found = _VERSIONED.fullmatch(name)
+    return (found[1], int(found[2])) if found else None
+
+
+def history(versions: Sequence[BlobDefinition]) -> str:
+    """What happened to a blob: every version with its producer and its readers."""
+    told = []
+    for version in versions:
+        readers = [repr(name) for name in version.consumers[:_SHOWN]] + ["…"] * (len(version.consumers) > _SHOWN)
+        writer = f"written by {version.producer!r}" if version.producer is not None else "an input of the net"
+        told.append(f"{version.name}: {writer}, read by {', '.join(readers) or 'nobody'}")
+    return "\n    ".join(told)
+
+
+class Resolver:
+    """Gives every value of a program its own name; made for one program, ``resolved`` does the work once."""
+
+    def __init__(
+        self,
+        operators: tuple[OperatorDefinition, ...],
+        inputs: tuple[str, ...],
+        outputs: tuple[str, ...],
+        source: str,
+        rewrites: bool,
+    ) -> None:
+        self._operators, self._inputs, self._outputs = operators, inputs, outputs
+        self._source, self._rewrites = source, rewrites
+        self._count = Counter([*inputs, *(blob for operator in operators for blob in operator.outputs)])
+        self._current: dict[str, int] = {}
+        self._producers: dict[str, list[OperatorDefinition | None]] = {}
+        self._readers: dict[str, dict[str, None]] = {}
+
+    def resolved(self, note: Note) -> Resolved:
+        """The program with every name resolved.
+
+        Raises an error that names operator, blob and line for a name used twice where it may not be, for a read of a
+        blob that nobody produces, that is not written yet, or of a version that is overwritten, with its history.
+        """
+        inputs = [self._write(None, blob) for blob in self._inputs]
+        self._check_names()
+        found = self._in_order() if self._rewrites else self._in_any_order()
+        outputs = [self._read(None, blob) for blob in self._outputs]
+        return Resolved(tuple(found), tuple(inputs), tuple(outputs), self._blobs(note))
+
+    def _check_names(self) -> None:
+        named: dict[str, OperatorDefinition] = {}
+        for operator in self._operators:
+            earlier = named.setdefault(operator.name, operator)
+            if earlier is not operator:
+                first = f", first on line {earlier.line}" if earlier.line else ""
+                raise self._error(
+                    operator,
+                    f"operator name {operator.name!r} is used twice{first}",
+                    rule="an operator's name stands for one operator; weights are found by it",
+                    fix="rename one of the two",
+                )
+            for attribute, weight in operator.weights.items():
+                if not is_addressable(weight.shape, memory_dtype(weight.dtype)):
+                    raise self._error(
+                        operator,
+                        f"weight {attribute!r} of operator {operator.name!r} has {len(weight.shape)} axes: "
+                        f"{weight.shape[:AXES]}",
+                        rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+                        fix="export the model again",
+                    )
+            read = frozenset(operator.inputs if operator.input_names else ())
+            strange = [name for name, blob in operator.input_names.items() if blob not in read]
+            if strange:
+                raise self._error(
+                    operator,
+                    f"operator {operator.name!r} is passed {operator.input_names[strange[0]]!r} as {strange[0]!r}",
+                    rule=f"what is passed by name must be among the operator's inputs: "
+                    f"{', '.join(operator.inputs[:_SHOWN]) or 'it has none'}",
+                    fix="add it to the operator's inputs, or leave its name out",
+                )
+
+    def _in_order(self) -> list[OperatorDefinition]:
+        found = []
+        for operator in self._operators:
+            reads = {blob: self._read(operator, blob) for blob in (*operator.inputs, *operator.input_names.values())}
+            found.append(self._renamed(operator, reads, [self._write(operator, blob) for blob in operator.outputs]))
+        return found
+
+    def _in_any_order(self) -> list[OperatorDefinition]:
+        for operator in self._operators:
+            for blob in operator.outputs:
+                self._write(operator, blob)
+        for operator in self._operators:
+            for blob in (*operator.inputs, *operator.input_names.values()):
+                self._read(operator, blob)
+        return [*self._operators]
+
+    @staticmethod
+    def _renamed(operator: OperatorDefinition, reads: Mapping[str, str], writes: list[str]) -> OperatorDefinition:
+        inputs, outputs = tuple(reads[blob] for blob in operator.inputs), tuple(writes)
+        if inputs == operator.inputs and outputs == operator.outputs:
+            return operator
+        names = {name: reads[blob] for name, blob in operator.input_names.items()}
+        return replace(operator, inputs=inputs, outputs=outputs, input_names=names)
+
+    def _write(self, operator: OperatorDefinition | None, blob: str) -> str:
+        if blob in self._current and (operator is None or not self._rewrites):
+            raise self._second_producer(operator, blob)
+        if self._rewrites and split_name(blob):
+            raise self._error(
+                operator,
+                f"{f'operator {operator.name!r} writes' if operator else 'an input is named'} {blob!r}",
+                rule="@ and a number after a blob's name say which version of it is read",
+                fix=f"write {blob.rpartition('@')[0]!r}: its versions are counted",
+            )
+        producers = self._producers.setdefault(blob, [])
+        if operator is not None and producers and producers[-1] is operator:
+            raise self._error(
+                operator,
+                f"operator {operator.name!r} writes {blob!r} twice",
+                rule="an operator writes a blob once",
+                fix="give one of the two outputs another name",
+            )
+        producers.append(operator)
+        version = self._current[blob] = len(producers) - 1
+        name = own_name(blob, version, self._count[blob])
+        self._readers[name] = {}
+        return name
+
+    def _second_producer(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
+        if operator is None:
+            return self._error(
+                None, f"{blob!r} is an input twice", rule="an input has one name", fix="name each input once"
+            )
+        first = self._producers[blob][0]
+        who = f"operator {first.place}" if first is not None else "an input of the net"
+        return self._error(
+            operator,
+            f"operator {operator.name!r} produces {blob!r}, which is already produced by {who}",
+            rule="a blob has one producer",
+            fix="give one of the two outputs another name",
+        )
+
+    def _read(self, operator: OperatorDefinition | None, blob: str) -> str:
+        versioned = split_name(blob) if self._rewrites and blob not in self._current else None
+        base, version = versioned or (blob, self._current.get(blob, -1))
+        if base not in self._current:
+            raise self._absent(operator, base)
+        if version != self._current[base]:
+            raise self._overwritten(operator, base, version)
+        name = own_name(base, version, self._count[base])
+        if operator is not None:
+            self._readers[name][operator.name] = None
+        return name
+
+    def _absent(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
+        who = f"operator {operator.name!r} reads {blob!r}, which " if operator else f"the net's output {blob!r} is "
+        near = difflib.get_close_matches(blob, self._current, n=3)
+        hint = f"; near names: {', '.join(near)}" if near else ""
+        later = [other for other in self._operators if blob in other.outputs]
+        if operator is not None and later:
+            return self._error(
+                operator,
+                f"{who}operator {later[0].place} writes only later",
+                rule="where blobs are rewritten, operators run in the order in which they are written",
+                fix=f"put {later[0].name!r} before {operator.name!r}",
+            )
+        if operator is None:
+            return self._error(
+                None,
+                f"{who}produced by nobody",
+                rule="an output of the net is an input of it or the output of an operator",
+                fix=f"correct the name, or add the operator that produces it{hint}",
+            )
+        return self._error(
+            operator,
+            f"{who}nobody produces",
+            rule="what an operator reads is an input of the net or the output of an operator",
+            fix=f"correct the name, or add the operator or input that produces it{hint}",
+        )
+
+    def _overwritten(self, operator: OperatorDefinition | None, blob: str, version: int) -> ExplorerError:
+        who = f"operator {operator.name!r} reads" if operator else "the net hands out"
+        current = self._current[blob]
+        what = "is not written yet" if version > current else "is overwritten by then"
+        return self._error(
+            operator,
+            f"{who} {blob}@{version}, which {what}\n    {history(self._history(blob))}",
+            rule=f"a name stands for what was written last: there {blob!r} is {blob}@{current}",
+            fix=f"read {blob!r}, or keep the earlier value under a name of its own: Copy({blob!r}, {blob + '_kept'!r})",
+        )
+
+    def _history(self, blob: str) -> list[BlobDefinition]:
+        count = self._count[blob]
+        return [
+            BlobDefinition(name, None, None, maker.name if maker else None, tuple(self._readers[name]), blob, version)
+            for version, maker in enumerate(self._producers[blob])
+            for name in [own_name(blob, version, count)]
+        ]
+
+    def _blobs(self, note: Note) -> dict[str, BlobDefinition]:
+        found = {}
+        for blob, producers in self._producers.items():
+            for version, maker in enumerate(producers):
+                name = own_name(blob, version, len(producers))
+                producer = maker.name if maker is not None else None
+                kind = note(name, blob, version, producer)
+                readers = tuple(self._readers[name])
+                found[name] = BlobDefinition(name, kind.shape, kind.dtype, producer, readers, blob, version)
+        return found
+
+    def _error(self, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:
+        return graph_error(self._source, operator, given, rule=rule, fix=fix)

@@ -1,0 +1,81 @@
+"""Part of a net: what lies between any operands, as a definition of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from explorer.core.errors import OperandError
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
+
+
+def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
+    """The operators that ``outputs`` need when the values of ``inputs`` are given; None stands for the net's own.
+
+    Raises OperandError where an output needs an input of the net that is not among ``inputs``, UnknownNameError for a
+    name that is no operand.
+    """
+    program = definition.ssa
+    ends = program.outputs if outputs is None else tuple(definition.blob(name).name for name in outputs)
+    given = program.inputs if inputs is None else tuple(_one_version(definition, name) for name in inputs)
+    if not ends:
+        raise OperandError(
+            "a net cut without outputs", rule="a net has an output", fix="name operands: net.cut(outputs=[…])"
+        )
+    needed: set[str] = set()
+    reached: set[str] = set()
+    pending = list(ends)
+    while pending:
+        blob = pending.pop()
+        if blob in reached:
+            continue
+        reached.add(blob)
+        producer = definition.blob(blob).producer
+        if blob in given:
+            continue
+        if producer is None:
+            reader = ", ".join(definition.blob(blob).consumers[:3]) or "an output"
+            raise OperandError(
+                f"the outputs {', '.join(ends)} cut from the inputs {', '.join(given) or 'none'}",
+                rule=f"they need the net's input {blob!r}, which {reader} reads",
+                fix=f"add {blob!r} to the inputs, or cut further on",
+            )
+        if producer not in needed:
+            needed.add(producer)
+            pending.extend(program.operator(producer).inputs)
+    operators = [_kept(operator, given) for operator in program.operators if operator.name in needed]
+    types = {
+        name: BlobType(blob.shape, blob.dtype) for name, blob in definition.blobs.items() if blob.shape is not None
+    }
+    kept_inputs = [name for name in given if name in reached or inputs is not None]
+    return NetDefinition.of(
+        definition.name,
+        operators,
+        kept_inputs,
+        ends,
+        types,
+        source=definition.source,
+        weights=definition.weights,
+        dialect=definition.dialect,
+        doc=definition.doc,
+    )
+
+
+def _one_version(definition: NetDefinition, name: str) -> str:
+    """The own name of a blob that is given from outside; raises OperandError where several versions have that name."""
+    versions = definition.versions(name)
+    if len(versions) > 1 and definition.blob(name).blob == name:
+        raise OperandError(
+            f"{name!r} as an input of the cut net stands for {len(versions)} values\n    {definition.history(name)}",
+            rule="what is given from outside is one version of a blob",
+            fix=f"name it: {', '.join(version.name for version in versions)}",
+        )
+    return definition.blob(name).name
+
+
+def _kept(operator: OperatorDefinition, given: tuple[str, ...]) -> OperatorDefinition:
+    """An operator of which an output is given from outside produces it under another name that nobody reads."""
+    if not set(operator.outputs) & set(given):
+        return operator
+    outputs = tuple(f"{blob} (cut)" if blob in given else blob for blob in operator.outputs)
+    return replace(operator, outputs=outputs)

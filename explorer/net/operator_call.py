@@ -1,0 +1,204 @@
+"""Operators as users write them: from the values of a call to a definition, checked by its type's schema."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.source_location import users_line
+from explorer.core.ir.tensor import Tensor, tensor
+from explorer.core.types.tensor_type import Array
+from explorer.net.building.weights import joined
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, Plain, WeightReference
+from explorer.net.definition.edits import changed
+from explorer.net.operators.table import OperatorTable
+
+Names: TypeAlias = str | Iterable[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An operator as it was written, and the arrays that came with it, by their keys."""
+
+    operator: OperatorDefinition
+    arrays: Mapping[str, Array]
+
+
+def names_of(names: Names, what: str) -> tuple[str, ...]:
+    """One name or several as a tuple of names."""
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) and name for name in found):
+        raise OperandError(f"{what} {found!r}", rule="blobs are given by their names", fix='net.Relu("x", "y")')
+    return found
+
+
+def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int]) -> str:
+    """The name itself, or with a number behind it if it is taken; ``tried`` keeps the numbers that are gone."""
+    if not is_taken(wanted):
+        return wanted
+    index = next(index for index in count(tried.get(wanted, 1)) if not is_taken(f"{wanted}_{index}"))
+    tried[wanted] = index
+    return f"{wanted}_{index}"
+
+
+def own_name_of(type: str) -> str:
+    """The name that operators of a type get: mat_mul of ``MatMul``, relu of ``nn.ReLU``."""
+    family, _, word = type.replace("::", ".").rpartition(".")
+    return (word if family else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word)).lower()
+
+
+def write(
+    table: OperatorTable,
+    type: str,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    values: Mapping[str, Any],
+    weights: Mapping[str, Any],
+    is_key: Callable[[str], bool],
+    doc: str = "",
+) -> Written:
+    """The operator of a call; ``is_key`` says which keys of weights are taken.
+
+    Raises UnknownNameError with the near types, or the error of the type's schema.
+    """
+    if type not in table:
+        raise UnknownNameError(
+            type,
+            kind=f"operator type of {table.format}",
+            known=table.near(type) or table.types(),
+            fix="correct it, or register the type",
+        )
+    schema = table.schema(type)
+    arguments: dict[str, Plain] = {}
+    arrays = dict(weights)
+    for key, value in values.items():
+        if schema is not None and key in schema.weights:
+            if value is not None:
+                arrays[key] = value
+        else:
+            arguments[key] = _plain(key, value)
+    references: dict[str, WeightReference] = {}
+    held: dict[str, Array] = {}
+    for attribute, value in arrays.items():
+        array = tensor(value).array
+        key = free_name(f"{name}.{attribute}", lambda key: is_key(key) or key in held, {})
+        references[attribute], held[key] = WeightReference(key, array.shape, array.dtype.name), array
+    place = users_line()
+    operator = OperatorDefinition(
+        type,
+        name,
+        inputs,
+        outputs,
+        arguments,
+        weights=references,
+        line=place.line,
+        text=place.text,
+        file=place.where,
+        doc=doc,
+    )
+    if schema is not None:
+        try:
+            schema.check(operator)
+        except ExplorerError as error:
+            raise OperandError(f"operator {name!r} ({type}): {error.given}", rule=error.rule, fix=error.fix) from None
+    return Written(operator, held)
+
+
+def _plain(name: str, value: Any) -> Plain:
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(name, item) for item in value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, (np.dtype, type)) and not isinstance(value, bool):
+        return np.dtype(value).name
+    if isinstance(value, (bool, int, float, complex, str)) or value is None:
+        return value
+    kind = "a tensor" if isinstance(value, (Tensor, np.ndarray, Expr)) else f"a {type(value).__name__}"
+    raise OperandError(
+        f"{name} is {kind}",
+        rule="arguments are numbers, texts, None, and tuples of them",
+        fix="arrays are weights: weights={…}; or blobs: net.GivenTensorFill([], 'w', values=array)",
+    )
+
+
+class OperatorCall:
+    """What ``net.Relu`` is: call it with the blobs that the operator reads and writes, and its arguments by name."""
+
+    def __init__(self, type: str, table: OperatorTable, add: Callable[..., Any]) -> None:
+        self.type, self._add = type, add
+        self.schema = table.schema(type)
+        self.__name__ = type
+        self.__doc__ = self.schema.help if self.schema is not None else (table[type].__doc__ or type)
+        if self.schema is not None:
+            self.__signature__ = self.schema.signature
+        else:
+            self.__signature__ = inspect.signature(add)
+
+    def __call__(self, inputs: Names = (), outputs: Names | None = None, **options: Any) -> Any:
+        """Add an operator of this type to the net; gives the name of its output, or those of its outputs."""
+        return self._add(self.type, inputs, outputs, **options)
+
+    def __repr__(self) -> str:
+        return f"<operator type {self.schema or self.type}>"
+
+
+class Draft:
+    """A definition to which operators are added at the end, one by one, without making it anew each time."""
+
+    def __init__(self, definition: NetDefinition) -> None:
+        self._base = definition
+        self._operators: list[OperatorDefinition] = []
+        self._names = {operator.name for operator in definition.operators}
+        self._blobs = {blob.blob for blob in definition.blobs.values()}
+        self.arrays: dict[str, Array] = {}
+        self._tried: dict[str, int] = {}
+        self._keys = {weight.key for operator in definition.operators for weight in operator.weights.values()}
+
+    def free_operator(self, wanted: str) -> str:
+        """A name that no operator has."""
+        return free_name(wanted, self._names.__contains__, self._tried)
+
+    def free_blob(self, wanted: str) -> str:
+        """A name that no blob has."""
+        return free_name(wanted, self._blobs.__contains__, {})
+
+    def has_key(self, key: str) -> bool:
+        """Whether a weight is kept under this key."""
+        return key in self._keys or key in self.arrays
+
+    def add(self, written: Written) -> None:
+        """Add an operator; raises the error of the definition that it does not fit."""
+        operator = written.operator
+        fits = (
+            operator.name not in self._names
+            and self._blobs.issuperset(operator.inputs)
+            and (self._base.rewrites or self._blobs.isdisjoint(operator.outputs))
+            and len({*operator.outputs}) == len(operator.outputs)
+            and not any("@" in blob for blob in operator.outputs)
+        )
+        if not fits:
+            self._with([*self._operators, operator])
+        self._operators.append(operator)
+        self._names.add(operator.name)
+        self._blobs.update(operator.outputs)
+        self.arrays.update(written.arrays)
+
+    def definition(self) -> NetDefinition:
+        """The whole."""
+        return self._with(self._operators)
+
+    def _with(self, operators: list[OperatorDefinition]) -> NetDefinition:
+        return changed(
+            self._base,
+            operators=[*self._base.operators, *operators],
+            weights=joined(self._base.weights, self.arrays),
+        )

@@ -1,0 +1,142 @@
+"""One operator of a net, as users hold it: its definition, and its weights to read, replace and release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from explorer.core.errors import UnknownNameError
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Array
+from explorer.net.building.weights import NetWeights
+from explorer.net.definition.argument_kinds import Arguments
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.operators.table import OperatorTable
+from explorer.record.escape import visible
+
+
+class OperatorWeights(Mapping[str, Tensor]):
+    """The weights of an operator by attribute: read one, set one (its shape and dtype are checked), delete one.
+
+    ``del weights["bias"]`` releases its memory, and the next use reads the file again; ``weights.take("bias")`` reads
+    and releases in one call.
+    """
+
+    def __init__(self, definition: OperatorDefinition, weights: NetWeights) -> None:
+        self._definition, self._weights = definition, weights
+
+    def _check(self, name: str) -> str:
+        if name not in self._definition.weights:
+            kind = f"weight of operator {self._definition.name!r}"
+            raise UnknownNameError(name, kind=kind, known=self._definition.weights)
+        return name
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._weights.tensor(self._definition.name, self._check(name))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._weights.replace(self._definition.name, self._check(name), value)
+
+    def __delitem__(self, name: str) -> None:
+        self._weights.release(self._definition.name, self._check(name))
+
+    def take(self, name: str, dtype: Any = None, *, release: bool = True) -> Array:
+        """Return a weight as a read-only array of the declared shape, and release what the net held of it.
+
+        ``dtype``, where it is named, must be the declared one. Raises OperandError for a weight without elements and
+        for another dtype, FileError for a weight whose dtype NumPy lacks or whose bytes in the file do not fit.
+        """
+        return self._weights.take(self._definition.name, self._check(name), dtype, release=release)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._definition.weights)
+
+    def __len__(self) -> int:
+        return len(self._definition.weights)
+
+
+class NetOperator:
+    """An operator of a net by its name; its weights are attributes too: ``net["conv1"].weight``."""
+
+    definition: OperatorDefinition
+    weights: OperatorWeights
+    _program: NetDefinition
+    _table: OperatorTable
+
+    def __init__(
+        self, definition: OperatorDefinition, weights: NetWeights, program: NetDefinition, table: OperatorTable
+    ) -> None:
+        object.__setattr__(self, "definition", definition)
+        object.__setattr__(self, "weights", OperatorWeights(definition, weights))
+        object.__setattr__(self, "_program", program)
+        object.__setattr__(self, "_table", table)
+
+    @property
+    def name(self) -> str:
+        """The operator's name in its file."""
+        return self.definition.name
+
+    @property
+    def type(self) -> str:
+        """The operator's type in its file."""
+        return self.definition.type
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The operands that it reads, in order."""
+        return self.definition.inputs
+
+    @property
+    def input_names(self) -> Mapping[str, str]:
+        """The operands that it reads by the names of its parameters, where the file tells."""
+        return self.definition.input_names
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The operands that it produces, in order."""
+        return self.definition.outputs
+
+    @property
+    def arguments(self) -> Arguments:
+        """Its plain arguments by name; ``arguments.kind("stride")`` tells the kind of one, as PNNX numbers kinds."""
+        return Arguments(self.name, self.definition.arguments)
+
+    @property
+    def predecessors(self) -> tuple[str, ...]:
+        """The operators whose blobs it reads, by name, each once, in the order of its inputs."""
+        program = self._program
+        producers = (program.blobs[blob].producer for blob in program.ssa.operator(self.name).inputs)
+        return tuple(dict.fromkeys(name for name in producers if name is not None))
+
+    @property
+    def successors(self) -> tuple[str, ...]:
+        """The operators that read its outputs, by name, each once, in the order of its outputs."""
+        program = self._program
+        readers = (program.blobs[blob].consumers for blob in program.ssa.operator(self.name).outputs)
+        return tuple(dict.fromkeys(name for names in readers for name in names))
+
+    @property
+    def layer(self) -> Callable[..., Any] | None:
+        """The function registered for its type, which records what it computes; None for an unknown type."""
+        return self._table.get(self.type)
+
+    def __getattr__(self, name: str) -> Tensor:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self.weights[name]
+        except UnknownNameError as error:
+            raise AttributeError(str(error)) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.weights[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        del self.weights[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.weights]
+
+    def __repr__(self) -> str:
+        reads, writes = ", ".join(self.inputs), ", ".join(self.outputs)
+        return visible(f"<{self.type} {self.name!r}: {reads or 'nothing'} → {writes or 'nothing'}>")

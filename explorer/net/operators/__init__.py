@@ -1,0 +1,1 @@
+"""Tables of operator types: their schemas, and the context in which they are built."""

@@ -1,0 +1,155 @@
+"""What networks are made of: linear maps, convolution, pooling, normalization, activations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.net.operators.caffe2.table import net_operator
+from explorer.ops.base import reshape
+from explorer.ops.elementwise.unary import relu, sigmoid, tanh
+from explorer.ops.manipulation.reshape import flatten
+from explorer.ops.nn.conv import conv2d
+from explorer.ops.nn.normalization import batch_norm
+from explorer.ops.nn.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from explorer.ops.nn.softmax_and_loss import softmax
+
+Size: TypeAlias = int | tuple[int, int]
+"""one number for rows and columns, or one for each"""
+
+
+@net_operator()
+def FC(x: Expr, w: Expr, b: Expr | None = None, *, axis: Annotated[int, "the first axis of a row"] = 1) -> Expr:
+    """x · Wᵀ + b: rows x (…, K), w (N, K), b (N,) to (…, N)."""
+    first = normalize_axis(axis, x.ndim, "FC")
+    rows = x if first == x.ndim - 1 else flatten(x, first)
+    y = rows @ w.T
+    return y if b is None else y + b
+
+
+@net_operator()
+def Conv(
+    x: Expr,
+    w: Expr,
+    b: Expr | None = None,
+    *,
+    stride: Size = 1,
+    pad: Size = 0,
+    dilation: Size = 1,
+    group: int = 1,
+) -> Expr:
+    """Cross-correlation of images (N, C, H, W) with filters (M, C / group, h, w) and a bias (M,)."""
+    return conv2d(x, w, b, strides=stride, padding=pad, dilation=dilation, groups=group)
+
+
+@net_operator()
+def MaxPool(
+    x: Expr,
+    *,
+    kernel: Size | None = None,
+    stride: Size = 1,
+    pad: Size = 0,
+    dilation: Size = 1,
+    global_pooling: Annotated[bool, "one window, the whole image; without kernel"] = False,
+) -> Expr:
+    """The largest pixel of each window of images (N, C, H, W)."""
+    if global_pooling:
+        _refuse_kernel("MaxPool", kernel)
+        return x.max((2, 3), keepdims=True)
+    return max_pool2d(x, _kernel("MaxPool", kernel), stride, pad, dilation)
+
+
+@net_operator()
+def AveragePool(
+    x: Expr,
+    *,
+    kernel: Size | None = None,
+    stride: Size = 1,
+    pad: Size = 0,
+    count_include_pad: Annotated[bool, "divide by the window's size at the border too"] = False,
+    global_pooling: Annotated[bool, "one window, the whole image; without kernel"] = False,
+) -> Expr:
+    """The mean of each window of images (N, C, H, W)."""
+    if global_pooling:
+        _refuse_kernel("AveragePool", kernel)
+        return adaptive_avg_pool2d(x, 1)
+    return avg_pool2d(x, _kernel("AveragePool", kernel), stride, pad, False, count_include_pad)
+
+
+def _kernel(type: str, kernel: Size | None) -> Size:
+    if kernel is None:
+        raise OperandError(
+            "the argument 'kernel' is missing", rule=f"{type} has it unless global_pooling=True", fix="give kernel=2"
+        )
+    return kernel
+
+
+def _refuse_kernel(type: str, kernel: Size | None) -> None:
+    if kernel is not None:
+        raise OperandError(
+            f"kernel={kernel} with global_pooling=True",
+            rule=f"{type}: the window of global pooling is the whole image",
+            fix="leave one of the two out",
+        )
+
+
+@net_operator(in_place=True)
+def SpatialBN(
+    x: Expr,
+    scale: Expr,
+    bias: Expr,
+    mean: Expr,
+    var: Expr,
+    *,
+    epsilon: float = 1e-5,
+    is_test: Annotated[Literal[True], "with the stored statistics"] = True,
+) -> Expr:
+    """(x − mean) / √(var + ε) · scale + bias for each channel of (N, C, …)."""
+    return batch_norm(x, mean, var, scale, bias, epsilon)
+
+
+@net_operator(in_place=True)
+def Relu(x: Expr) -> Expr:
+    """max(x, 0), element by element."""
+    return relu(x)
+
+
+@net_operator(in_place=True)
+def Sigmoid(x: Expr) -> Expr:
+    """1 / (1 + e⁻ˣ), element by element."""
+    return sigmoid(x)
+
+
+@net_operator(in_place=True)
+def Tanh(x: Expr) -> Expr:
+    """The hyperbolic tangent, element by element."""
+    return tanh(x)
+
+
+@net_operator(in_place=True)
+def Softmax(x: Expr, *, axis: Annotated[int, "it and all later axes add up to 1"] = 1) -> Expr:
+    """eˣ / Σ eˣ over the axes from ``axis`` on."""
+    return softmax(x, tuple(range(normalize_axis(axis, x.ndim, "Softmax"), x.ndim)))
+
+
+@net_operator(in_place=True)
+def Dropout(
+    x: Expr,
+    *,
+    ratio: float = 0.5,
+    is_test: Annotated[Literal[True], "nothing is dropped"] = True,
+) -> Expr:
+    """The operand itself, as it is where nothing is trained."""
+    return x
+
+
+@net_operator()
+def Flatten(x: Expr, *, axis: int = 1) -> Expr:
+    """A matrix: the axes before ``axis`` are its rows, the others its columns."""
+    first = axis if axis == x.ndim else normalize_axis(axis, x.ndim, "Flatten")
+    rows = 1
+    for size in x.shape[:first]:
+        rows *= size
+    return reshape(x, (rows, x.size // rows if rows else 0))

@@ -1,0 +1,99 @@
+"""Shapes, axes and parts; conversion, copies, and where gradients stop."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Annotated
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import normalize_axis
+from explorer.net.operators.caffe2.table import net_operator
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.gather import take
+from explorer.ops.manipulation.reshape import StopGradient as Barrier
+from explorer.ops.manipulation.reshape import cast, reshape, transpose
+
+
+@net_operator(in_place=True)
+def Reshape(x: Expr, *, shape: Annotated[tuple[int, ...], "0 keeps an axis, −1 is what remains"]) -> Expr:
+    """The same elements in another shape."""
+    if 0 in shape[x.ndim :]:
+        raise OperandError(f"shape={shape} for {x.type}", rule="0 keeps the axis of its place, which must be there")
+    return reshape(x, tuple(size or x.shape[axis] for axis, size in enumerate(shape)))
+
+
+@net_operator()
+def Transpose(x: Expr, *, axes: Annotated[tuple[int, ...] | None, "None reverses them"] = None) -> Expr:
+    """The axes in another order."""
+    return transpose(x, axes)
+
+
+@net_operator()
+def Concat(first: Expr, *others: Expr, axis: int = 1) -> Expr:
+    """The operands joined along an axis."""
+    return concatenate((first, *others), axis)
+
+
+@net_operator()
+def Split(
+    x: Expr,
+    *,
+    outputs: int,
+    axis: int = 1,
+    split: Annotated[tuple[int, ...] | None, "a length for each part; None makes them equal"] = None,
+) -> tuple[Expr, ...]:
+    """An axis cut into parts, one an output."""
+    at = normalize_axis(axis, x.ndim, "Split")
+    length = x.shape[at]
+    sizes = (length // outputs,) * outputs if split is None else split
+    if len(sizes) != outputs or sum(sizes) != length or min(sizes) < 0:
+        raise OperandError(
+            f"{outputs} parts of {x.type} with split={split}",
+            rule=f"the {length} places of axis {at} are shared out among the outputs",
+            fix="give split=(…), a length for each output",
+        )
+    ends = accumulate(sizes)
+    before = (slice(None),) * at
+    return tuple(x[(*before, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True))
+
+
+@net_operator()
+def Slice(
+    x: Expr,
+    *,
+    starts: tuple[int, ...],
+    ends: Annotated[tuple[int, ...], "one beyond the last; −1 is the axis' end, −2 one before it"],
+) -> Expr:
+    """A range of each of the first axes."""
+    if not len(starts) == len(ends) <= x.ndim:
+        raise OperandError(
+            f"starts={starts}, ends={ends} for {x.type}", rule="starts and ends have a number for each of the axes"
+        )
+    spans = zip(starts, ends, x.shape, strict=False)
+    return x[tuple(slice(*(at if at >= 0 else size + 1 + at for at in (start, end))) for start, end, size in spans)]
+
+
+@net_operator()
+def Gather(x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
+    """The parts of an axis at the given numbers."""
+    return take(x, indices, axis)
+
+
+@net_operator(in_place=True)
+def Cast(x: Expr, *, to: Annotated[str, "a dtype's name"]) -> Expr:
+    """The elements converted to another dtype."""
+    return cast(x, to)
+
+
+@net_operator()
+def Copy(x: Expr) -> Expr:
+    """The same value under another name, which later writes leave alone."""
+    return x
+
+
+@net_operator(in_place=True)
+def StopGradient(x: Expr) -> Expr:
+    """The same value, through which no gradient flows."""
+    stopped: Expr = Barrier()(x)
+    return stopped

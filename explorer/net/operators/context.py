@@ -1,0 +1,154 @@
+"""What a builder sees of one operator: its operands' values, its arguments by name, its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Shape
+from explorer.net.definition.definition import OperatorDefinition
+from explorer.ops.creation.constants import full
+
+_REQUIRED: Final = object()
+_DTYPES = {bool: "bool", int: "int64", float: "float32", complex: "complex64"}
+"""the dtypes that torch gives plain numbers"""
+
+
+class OperatorContext:
+    """One operator while it is built; ``operands`` are the values of its inputs in order.
+
+    A value is an expression, or a plain number, text, None, or tuple where the file computes with such. A parameter
+    of the operator is found by its name: among the arguments of its line, else among the inputs passed by name.
+    """
+
+    __slots__ = ("_weights", "definition", "operands")
+
+    def __init__(
+        self, definition: OperatorDefinition, operands: tuple[Any, ...], weights: Callable[[str], Tensor]
+    ) -> None:
+        self.definition, self.operands, self._weights = definition, operands, weights
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments of the operator's line."""
+        return self.definition.arguments
+
+    @property
+    def x(self) -> Expr:
+        """The first operand, or the one passed as ``input``."""
+        return self.tensor(0, "input")
+
+    def tensor(self, position: int, name: str = "") -> Expr:
+        """An operand as an expression; a plain number becomes a constant. Raises OperandError for anything else."""
+        value = self.operand(position, name)
+        if isinstance(value, Expr):
+            return value
+        if isinstance(value, (bool, int, float, complex)):
+            return full((), value, _DTYPES[type(value)])
+        raise OperandError(
+            f"operand {name or position} is {value!r}", rule=f"{self.definition.type} takes a tensor there"
+        )
+
+    def tensors(self) -> tuple[Expr, ...]:
+        """All operands as expressions; a tuple among them is unpacked."""
+        found: list[Expr] = []
+        for position, value in enumerate(self.operands):
+            if isinstance(value, tuple) and all(isinstance(item, Expr) for item in value):
+                found.extend(value)
+            else:
+                found.append(self.tensor(position))
+        return tuple(found)
+
+    def operand(self, position: int, name: str = "") -> Any:
+        """The value of the operand passed by this name, else of the one at this position."""
+        blob = self.definition.input_names.get(name)
+        if blob is not None:
+            return self.operands[self.definition.inputs.index(blob)]
+        if position < len(self.operands):
+            return self.operands[position]
+        wanted = f"an operand {name!r}" if name else f"{position + 1} operands or more"
+        raise OperandError(f"{len(self.operands)} operands are given", rule=f"{self.definition.type} takes {wanted}")
+
+    def has(self, name: str) -> bool:
+        """Whether the file gives a parameter, be it None."""
+        return name in self.definition.arguments or name in self.definition.input_names
+
+    def argument(self, name: str, default: Any = _REQUIRED) -> Any:
+        """The value of a parameter; without a default a missing one raises OperandError."""
+        if name in self.definition.arguments:
+            return self.definition.arguments[name]
+        if name in self.definition.input_names:
+            return self.operand(0, name)
+        if default is _REQUIRED:
+            given = ", ".join([*self.definition.arguments, *self.definition.input_names]) or "none"
+            raise OperandError(
+                f"the argument {name!r} is missing; given: {given}", rule=f"{self.definition.type} has it"
+            )
+        return default
+
+    def integer(self, name: str, default: Any = _REQUIRED) -> int:
+        """A parameter that is a whole number."""
+        value = self.argument(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._mismatch(name, value, "a whole number")
+        return value
+
+    def number(self, name: str, default: Any = _REQUIRED) -> float:
+        """A parameter that is a number, as it is written."""
+        value = self.argument(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._mismatch(name, value, "a number")
+        return value
+
+    def flag(self, name: str, default: Any = _REQUIRED) -> bool:
+        """A parameter that is True or False."""
+        value = self.argument(name, default)
+        if not isinstance(value, bool):
+            raise self._mismatch(name, value, "True or False")
+        return value
+
+    def integers(self, name: str, default: Any = _REQUIRED) -> Shape:
+        """A parameter that is a list of whole numbers; one number is a list of one."""
+        value = self.argument(name, default)
+        items = value if isinstance(value, (tuple, list)) else (value,)
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+            raise self._mismatch(name, value, "a list of whole numbers")
+        return tuple(items)
+
+    def pair(self, name: str, default: Any = _REQUIRED) -> tuple[int, int]:
+        """A parameter that is one whole number for rows and columns, or one for each."""
+        found = self.integers(name, default)
+        if len(found) == 1:
+            return found[0], found[0]
+        if len(found) != 2:
+            raise self._mismatch(name, found, "one whole number, or two")
+        return found[0], found[1]
+
+    def weight(self, name: str) -> Tensor:
+        """A weight as a tensor named ``operator.name``; raises OperandError where the file declares none."""
+        if name not in self.definition.weights:
+            declared = ", ".join(self.definition.weights) or "none"
+            raise OperandError(
+                f"the weight {name!r} is missing; declared: {declared}", rule=f"{self.definition.type} has it"
+            )
+        return self._weights(name)
+
+    def optional_weight(self, name: str) -> Tensor | None:
+        """A weight, None where the file declares none of this name."""
+        return self._weights(name) if name in self.definition.weights else None
+
+    def only(self, name: str, expected: Any, default: Any = _REQUIRED) -> None:
+        """Refuse any value of a parameter but the one that is implemented."""
+        value = self.argument(name, expected if default is _REQUIRED else default)
+        if value != expected:
+            raise OperandError(
+                f"{name}={value!r}",
+                rule=f"{self.definition.type} is read with {name}={expected!r}",
+                fix=f"export the model without it, or register {self.definition.type} yourself with file_operator",
+            )
+
+    def _mismatch(self, name: str, value: Any, wanted: str) -> OperandError:
+        return OperandError(f"{name}={value!r}", rule=f"{self.definition.type}: {name} is {wanted}")

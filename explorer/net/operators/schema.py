@@ -1,0 +1,261 @@
+"""What an operator type asks for, read from the signature of the function that declares it.
+
+Positional parameters are the blobs that it reads, one with a default may be left out, ``*x`` stands for any number.
+Parameters after ``*`` are its arguments, with their types and defaults; those of type Tensor are weights. The return
+type tells how many blobs it writes: ``Expr`` one, ``tuple[Expr, Expr]`` two, ``tuple[Expr, ...]`` one or more; a
+function that must know how many are asked for has a parameter ``outputs``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+
+from explorer.core.errors import DeclarationError, ExplorerError, OperandError, UnknownNameError
+from explorer.core.ir.tensor import Tensor
+from explorer.net.definition.operator_definition import OperatorDefinition
+
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
+"""positions of an input and an output"""
+RESERVED = frozenset(("inputs", "outputs", "name", "before", "after", "weights", "doc"))
+"""what the call that adds an operator takes itself"""
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    complex: (int, float, complex),
+    str: (str,),
+    type(None): (type(None),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many blobs an operator reads or writes: a range, of which only some numbers may be ``allowed``."""
+
+    least: int
+    most: int | None
+    allowed: frozenset[int] | None = None
+
+    def __contains__(self, number: int) -> bool:
+        if self.allowed is not None:
+            return number in self.allowed
+        return self.least <= number and (self.most is None or number <= self.most)
+
+    def __str__(self) -> str:
+        if self.allowed is not None:
+            return " or ".join(map(str, sorted(self.allowed)))
+        if self.most is None:
+            return f"{self.least} or more" if self.least else "any number of"
+        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of an operator type: its annotation, whether it must be given, else its default, and its words."""
+
+    name: str
+    kind: Any
+    required: bool
+    default: Any = None
+    doc: str = ""
+
+    def __str__(self) -> str:
+        default = "" if self.required else f" = {self.default!r}"
+        return f"{self.name}: {kind_text(self.kind)}{default}"
+
+
+@dataclass(frozen=True)
+class OperatorSchema:
+    """What one operator type asks for; :meth:`of` reads it from a declaration, :meth:`check` holds an operator to it.
+
+    ``in_place`` are the pairs of an input and an output that may be one blob, ``enforced`` those that must.
+    """
+
+    type: str
+    doc: str
+    inputs: Count
+    outputs: Count
+    input_names: tuple[str, ...]
+    arguments: Mapping[str, Argument]
+    weights: Mapping[str, bool]
+    """weight → whether it must be there"""
+    in_place: Pairs
+    enforced: Pairs
+
+    @classmethod
+    def of(
+        cls,
+        type: str,
+        function: Callable[..., Any],
+        *,
+        in_place: bool | Pairs = (),
+        enforced: Pairs = (),
+        inputs: Collection[int] = (),
+        outputs: Collection[int] = (),
+    ) -> OperatorSchema:
+        """The schema of a function; ``inputs`` and ``outputs`` are the numbers allowed, where a range says too little.
+
+        Raises DeclarationError for a signature that no operator can have.
+        """
+        kinds = get_type_hints(function, include_extras=True)
+        names: list[str] = []
+        least, most = 0, 0
+        variadic = False
+        arguments: dict[str, Argument] = {}
+        weights: dict[str, bool] = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            kind, required = kinds.get(name, Any), parameter.default is parameter.empty
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                names.append(name if required else f"{name} = None")
+                least, most = least + required, most + 1
+            elif parameter.kind is parameter.VAR_POSITIONAL:
+                names.append(f"*{name}")
+                variadic = True
+            elif name == "outputs":
+                continue
+            elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
+                raise DeclarationError(
+                    f"{type}: the parameter {name!r}",
+                    rule=f"arguments are named one by one, and not {', '.join(sorted(RESERVED))}",
+                    fix="declare each argument after * under a name of its own",
+                )
+            elif Tensor in (kind, *get_args(kind)):
+                weights[name] = required
+            else:
+                bare, doc = (get_args(kind)[0], get_args(kind)[1]) if get_origin(kind) is Annotated else (kind, "")
+                arguments[name] = Argument(name, bare, required, None if required else parameter.default, str(doc))
+        return cls(
+            type,
+            inspect.getdoc(function) or "",
+            Count(least, None if variadic else most, frozenset(inputs) or None),
+            _outputs(kinds.get("return"), outputs),
+            tuple(names),
+            arguments,
+            weights,
+            ((0, 0),) if in_place is True else tuple(in_place or ()),
+            tuple(enforced),
+        )
+
+    def check(self, operator: OperatorDefinition) -> None:
+        """Raise OperandError or UnknownNameError where an operator is not as its type asks."""
+        self._check_blobs(operator)
+        self._check_arguments(operator.arguments)
+        for name in operator.weights:
+            if name not in self.weights:
+                raise UnknownNameError(name, kind=f"weight of {self.type}", known=self.weights)
+        missing = [name for name, required in self.weights.items() if required and name not in operator.weights]
+        if missing:
+            raise self._refusal(f"the weight {missing[0]!r} is missing", f"it has {', '.join(self.weights)}")
+
+    def _check_blobs(self, operator: OperatorDefinition) -> None:
+        for what, found, count in (
+            ("reads", operator.inputs, self.inputs),
+            ("writes", operator.outputs, self.outputs),
+        ):
+            if len(found) not in count:
+                raise self._refusal(
+                    f"it {what} {len(found)} blobs: {', '.join(found) or 'none'}", f"it {what} {count}: {self}"
+                )
+        if operator.input_names:
+            raise self._refusal(f"blobs are passed by name: {', '.join(operator.input_names)}", "blobs go in order")
+        allowed = {*self.in_place, *self.enforced}
+        for output, blob in enumerate(operator.outputs):
+            at = [position for position, read in enumerate(operator.inputs) if read == blob]
+            if at and not any((position, output) in allowed for position in at):
+                pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed)) or "nothing"
+                raise self._refusal(
+                    f"it reads {blob!r} and writes over it",
+                    f"in place is allowed for {pairs}",
+                    "give the output a name of its own",
+                )
+        for position, output in self.enforced:
+            pair = operator.inputs[position : position + 1], operator.outputs[output : output + 1]
+            if all(pair) and pair[0] != pair[1]:
+                raise self._refusal(
+                    f"it reads {pair[0][0]!r} and writes {pair[1][0]!r}",
+                    f"output {output} is written over input {position}",
+                    f"name the output {pair[0][0]!r}",
+                )
+
+    def _check_arguments(self, given: Mapping[str, Any]) -> None:
+        for name, value in given.items():
+            argument = self.arguments.get(name)
+            if argument is None:
+                raise UnknownNameError(name, kind=f"argument of {self.type}", known=self.arguments)
+            if not accepts(argument.kind, value):
+                raise self._refusal(f"{name}={value!r}", f"{name} is of type {kind_text(argument.kind)}")
+        missing = [name for name, argument in self.arguments.items() if argument.required and name not in given]
+        if missing:
+            raise self._refusal(f"the argument {missing[0]!r} is missing", f"it is declared as {self}")
+
+    def _refusal(self, given: str, rule: str, fix: str = "") -> ExplorerError:
+        return OperandError(given, rule=f"{self.type}: {rule}", fix=fix)
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """How a net's method of this type is called."""
+        made = [
+            inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=()),
+            inspect.Parameter("outputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        ]
+        for name, required in self.weights.items():
+            default = inspect.Parameter.empty if required else None
+            made.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation="array"))
+        for argument in self.arguments.values():
+            default = inspect.Parameter.empty if argument.required else argument.default
+            made.append(
+                inspect.Parameter(
+                    argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind_text(argument.kind)
+                )
+            )
+        return inspect.Signature(made)
+
+    def __str__(self) -> str:
+        after = [f"{name}: array{'' if required else ' = None'}" for name, required in self.weights.items()]
+        after += map(str, self.arguments.values())
+        return f"{self.type}({', '.join([*self.input_names, *['*'] * bool(after), *after])}) → {self.outputs}"
+
+    @cached_property
+    def help(self) -> str:
+        """All of it as text."""
+        lines = [str(self), *([""] * bool(self.doc)), *self.doc.splitlines(), "", f"reads {self.inputs} blobs"]
+        lines += [f"  {name}" for name in self.input_names] + [f"writes {self.outputs} blobs"]
+        lines += [f"input {a} and output {b} may be one blob" for a, b in self.in_place]
+        lines += [f"input {a} and output {b} are one blob" for a, b in self.enforced]
+        lines += [f"weight {name}{'' if required else ', optional'}" for name, required in self.weights.items()]
+        lines += [f"argument {found}{f': {found.doc}' * bool(found.doc)}" for found in self.arguments.values()]
+        return "\n".join(lines)
+
+
+def _outputs(kind: Any, allowed: Collection[int]) -> Count:
+    if get_origin(kind) is tuple:
+        parts = get_args(kind)
+        number = None if parts[-1:] == (Ellipsis,) else len(parts)
+        return Count(1 if number is None else number, number, frozenset(allowed) or None)
+    return Count(1, 1, frozenset(allowed) or None)
+
+
+def accepts(kind: Any, value: Any) -> bool:
+    """Whether a plain value is of an annotation's type; whole numbers are numbers, truth values are not."""
+    if kind is Any:
+        return True
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return any(accepts(part, value) for part in parts)
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if origin is tuple and isinstance(value, tuple):
+        if parts[-1] is Ellipsis:
+            return all(accepts(parts[0], item) for item in value)
+        return len(value) == len(parts) and all(map(accepts, parts, value))
+    return type(value) in _PLAIN.get(kind, ())
+
+
+def kind_text(kind: Any) -> str:
+    """An annotation as it is written."""
+    return inspect.formatannotation(kind)

@@ -1,0 +1,164 @@
+"""A format's operator types: what each of them means, as a function that records expressions.
+
+Types enter a table in one of two ways. :meth:`OperatorTable.register` takes a builder that asks an OperatorContext
+for what it needs, as suits a file's types. :meth:`OperatorTable.declare` takes a function of expressions whose
+signature is the type's schema: one declaration for constructor, schema and help; its gradient is that of the
+expressions that it records.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from explorer.core.errors import DeclarationError, OperandError
+from explorer.net.definition.operator_definition import OperatorDefinition
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.schema import Count, OperatorSchema
+from explorer.net.operators.similar_types import NearTypes
+from explorer.record.escape import visible
+
+Builder: TypeAlias = Callable[[OperatorContext], Any]
+"""records an operator: its value (an expression or a plain value), or a tuple of them where it has several outputs"""
+_Registered = TypeVar("_Registered", bound=Builder)
+_Declared = TypeVar("_Declared", bound=Callable[..., Any])
+_SHOWN = 8
+"""operands that a refusal lists"""
+
+
+class OperatorTable:
+    """Operator types of one file format to their builders; users add their own."""
+
+    def __init__(self, format: str, *, rewrites: bool = False) -> None:
+        self.format = format
+        self.rewrites = rewrites
+        """whether programs in these types run in their order and may write a blob again"""
+        self.version = 0
+        """grows with every registration, so that what was built before can be told from what would be built now"""
+        self._builders: dict[str, Builder] = {}
+        self._schemas: dict[str, OperatorSchema] = {}
+        self._counts: dict[str, Count] = {}
+        """type → how many operands its builder reads"""
+        self._declared: dict[str, tuple[str, str]] = {}
+        """type → module and name of the function that declares it"""
+        self._near: tuple[int, NearTypes | None] = (0, None)
+        """an index of the types, and the version that it was made of"""
+
+    def register(self, *types: str, operands: Count | None = None) -> Callable[[_Registered], _Registered]:
+        """Decorate the builder of one or more operator types; a type that is known is replaced.
+
+        The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output.
+        ``operands`` says how many it reads, where it reads them by their places: an operator with others is refused
+        before. Raises DeclarationError where no type is named.
+        """
+        if not types or not all(isinstance(name, str) and name for name in types):
+            raise DeclarationError(
+                f"a builder for {', '.join(map(repr, types)) or 'no operator type'}",
+                rule="a builder is registered for operator types, as the file writes them",
+                fix='write @file_operator("my.Layer") above the function',
+            )
+
+        def enter(builder: _Registered) -> _Registered:
+            for name in types:
+                self._builders[name] = builder
+                self._schemas.pop(name, None)
+                self._counts.pop(name, None)
+                if operands is not None:
+                    self._counts[name] = operands
+            self.version += 1
+            return builder
+
+        return enter
+
+    def declare(self, *types: str, **options: Any) -> Callable[[_Declared], _Declared]:
+        """Decorate the function of one or more operator types, of its own name where none is given.
+
+        It takes expressions and returns one, or a tuple; its signature is the schema (see schema.py), to which
+        ``options`` add ``in_place`` (True: the first output may overwrite the first input; or pairs of positions),
+        ``enforced`` (pairs that must be one blob), and the ``inputs`` and ``outputs`` counts that are allowed. Raises
+        DeclarationError for a type that another function declares; the same function declared again replaces it.
+        """
+
+        def enter(function: _Declared) -> _Declared:
+            owner = function.__module__, function.__qualname__
+            for name in types or (function.__name__,):
+                if self._declared.get(name, owner) != owner:
+                    raise DeclarationError(
+                        f"a second declaration of the operator type {name!r}",
+                        rule=f"{'.'.join(self._declared[name])} declares it",
+                        fix="choose another name",
+                    )
+                schema = OperatorSchema.of(name, function, **options)
+                self._builders[name], self._schemas[name] = _builder(function, schema), schema
+                self._declared[name] = owner
+            self.version += 1
+            return function
+
+        return enter
+
+    def schema(self, type: str) -> OperatorSchema | None:
+        """What a type asks for; None for a type that its builder alone knows."""
+        return self._schemas.get(type)
+
+    def check(self, operator: OperatorDefinition) -> None:
+        """Raise OperandError or UnknownNameError where an operator is not as its type asks, before it is built."""
+        schema = self._schemas.get(operator.type)
+        if schema is not None:
+            schema.check(operator)
+        count = self._counts.get(operator.type)
+        if count is not None and len(operator.inputs) not in count:
+            given = ", ".join(operator.inputs[:_SHOWN]) + ", …" * (len(operator.inputs) > _SHOWN) or "none"
+            raise OperandError(
+                f"{len(operator.inputs)} operands are given: {given}",
+                rule=f"{operator.type} must have {count} operands",
+                fix="export the model again, or correct the line",
+            )
+
+    def is_own(self, type: str) -> bool:
+        """Whether explorer's own code says what a type means, and not a user's."""
+        declared = self._declared.get(type) if type in self._schemas else None
+        module = declared[0] if declared is not None else self._builders[type].__module__
+        return module.partition(".")[0] == __name__.partition(".")[0]
+
+    def __contains__(self, type: str) -> bool:
+        return type in self._builders
+
+    def __getitem__(self, type: str) -> Builder:
+        return self._builders[type]
+
+    def get(self, type: str) -> Builder | None:
+        """The builder of a type, None for one that is not known."""
+        return self._builders.get(type)
+
+    def registration(self, type: str) -> str:
+        """The line that registers a type."""
+        format = "" if self.format == "pnnx" else f', format="{self.format}"'
+        return f"@ex.file_operator({visible(json.dumps(type, ensure_ascii=False))}{format})"
+
+    def types(self) -> list[str]:
+        """All known operator types, sorted."""
+        return sorted(self._builders)
+
+    def near(self, type: str) -> list[str]:
+        """The known types whose names are most like this one, at most three."""
+        version, near = self._near
+        if version != self.version or near is None:
+            near = NearTypes(self._builders)
+            self._near = self.version, near
+        return list(near.of(type))
+
+
+def _builder(function: Callable[..., Any], schema: OperatorSchema) -> Builder:
+    counts = "outputs" in inspect.signature(function).parameters
+
+    def build(op: OperatorContext) -> Any:
+        arguments: dict[str, Any] = dict(op.arguments)
+        if counts:
+            arguments["outputs"] = len(op.definition.outputs)
+        weights = {name: op.weight(name) for name in schema.weights if name in op.definition.weights}
+        return function(*(op.tensor(position) for position in range(len(op.operands))), **arguments, **weights)
+
+    build.__doc__ = function.__doc__
+    return build

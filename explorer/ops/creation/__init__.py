@@ -1,0 +1,1 @@
+"""Symbolic constants: full, zeros, one-hot vectors, literals."""

@@ -1,0 +1,184 @@
+"""Structured tensors, described instead of stored: constants, zeros, one-hot vectors, short lists; rules use them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.operation import WEAK, Operation
+from explorer.core.ir.tensor import tensor
+from explorer.core.registry import public
+from explorer.core.types.custom_dtypes import converted, element_of, numbers_of, refuse_beyond
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
+
+
+class Structured(Operation, abstract=True):
+    """A tensor that is described, not stored."""
+
+    view = True
+    nondifferentiable = "a constant has no operands"
+    unbatchable = "a constant has no operands to batch"
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes by name; the device where it is not cpu."""
+        found = super().attributes
+        if found["device"] is cpu:
+            del found["device"]
+        return found
+
+
+class Full(Structured):
+    """Every element has one value (MetaNN: TrivialTensor)."""
+
+    name = "full"
+    value: Number
+    shape: Shape
+    dtype: np.dtype[Any]
+    device: Device = cpu
+    examples = (Example(value=2.5, shape=(2, 3), dtype=np.dtype("float64")),)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.shape, self.dtype, self.device)
+
+    def kernel(self, out: None) -> Array:
+        return np.broadcast_to(converted(self.value, self.dtype), self.shape)
+
+    @property
+    def label(self) -> str:
+        return f"{self.value:.6g}" if isinstance(self.value, float) else str(self.value)
+
+
+class Zero(Structured):
+    """The algebraic zero: rules drop x + 0 and turn x · 0 into it whatever x holds (MetaNN: ZeroTensor)."""
+
+    name = "zeros"
+    shape: Shape
+    dtype: np.dtype[Any]
+    cause: str = ""
+    """"unreached" for the gradient of a value that the loss does not depend on"""
+    device: Device = cpu
+    examples = (Example(shape=(2, 3), dtype=np.dtype("float64")),)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.shape, self.dtype, self.device)
+
+    def kernel(self, out: None) -> Array:
+        return np.broadcast_to(converted(0, self.dtype), self.shape)
+
+
+class OneHot(Structured):
+    """A vector that is zero but for one element (MetaNN: BiasVector); positions count from zero."""
+
+    name = "one_hot_vector"
+    length: int
+    position: int
+    value: Number
+    dtype: np.dtype[Any]
+    device: Device = cpu
+    view: ClassVar[bool] = False
+    examples = (Example(length=5, position=2, value=1.0, dtype=np.dtype("float64")),)
+
+    def infer(self) -> TensorType:
+        if not 0 <= self.position < self.length:
+            raise OperandError(
+                f"a one-hot vector of length {self.length} with its element at {self.position}",
+                rule=f"positions count from zero: 0 … {self.length - 1}",
+            )
+        return TensorType((self.length,), self.dtype, self.device)
+
+    def kernel(self, out: Array) -> Array:
+        out[...] = converted(0, self.dtype)
+        out[self.position] = converted(self.value, self.dtype)
+        return out
+
+
+class Literal(Structured):
+    """A small tensor whose elements are listed, in row-major order: what a plan has computed of constants."""
+
+    elements: tuple[Number, ...]
+    shape: Shape
+    dtype: np.dtype[Any]
+    device: Device = cpu
+    examples = (Example(elements=(1.0, 2.5, -3.0, 0.0), shape=(2, 2), dtype=np.dtype("float64")),)
+
+    def infer(self) -> TensorType:
+        kind = TensorType(self.shape, self.dtype, self.device)
+        if kind.size != len(self.elements):
+            raise OperandError(
+                f"{len(self.elements)} elements for a literal of shape {self.shape}",
+                rule=f"a shape has as many elements as are listed: {kind.size}",
+            )
+        return kind
+
+    def kernel(self, out: None) -> Array:
+        return converted(self.elements, self.dtype).reshape(self.shape)
+
+
+def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device = cpu) -> Expr:
+    """A tensor whose elements are all ``value``; stores one number."""
+    kind = as_dtype(dtype)
+    return Full(_converted(value, kind), as_shape(shape, "full"), kind, device)()
+
+
+def zeros(shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:
+    """The algebraic zero of a shape; stores nothing."""
+    return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device)()
+
+
+def one_hot_vector(
+    length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device = cpu
+) -> Expr:
+    """A vector of zeros with ``value`` at ``position`` (from zero); stores three numbers."""
+    kind = as_dtype(dtype)
+    return OneHot(whole(length, "length"), whole(position, "position"), _converted(value, kind), kind, device)()
+
+
+def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
+    try:
+        if isinstance(value, np.generic):  # a Python int beyond a dtype raises by itself
+            refuse_beyond(np.asarray(value), dtype)
+        with np.errstate(over="ignore"):  # a number beyond a floating dtype is infinite there
+            number: Number = numbers_of(converted(value, dtype)).item()
+    except (OverflowError, TypeError, ValueError) as error:
+        raise OperandError(
+            f"{value!r} as an element of dtype {dtype}: {error}", rule="a value fits its dtype"
+        ) from None
+    return number
+
+
+_constants: dict[Any, Full] = {}
+_KEPT_CONSTANTS = 1024
+
+
+@public
+def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu) -> Expr:
+    """An operand that is no expression, beside operands of ``dtypes`` on a device.
+
+    Python's numbers are weak: they take the dtype that NumPy gives them beside the others. What has a method
+    ``__expr__`` is the expression that it gives. All else becomes a tensor.
+    """
+    kind = type(value)
+    if kind not in WEAK:
+        # the line's variable is the name of what the array becomes part of, not of the array
+        made: Expr = kind.__expr__(value) if hasattr(kind, "__expr__") else tensor(value, name="tensor")
+        return made
+    key = (kind, value or repr(value), dtypes, device)
+    known = _constants.get(key)
+    if known is not None:
+        return record(known, ())
+    element = next((dtype for dtype in dtypes if element_of(dtype) is not None), None)
+    dtype = np.result_type(*dtypes, value) if element is None else element
+    known = Full(_converted(value, dtype), (), dtype, device)
+    if len(_constants) >= _KEPT_CONSTANTS:
+        _constants.clear()
+    _constants[key] = known
+    return record(known, ())

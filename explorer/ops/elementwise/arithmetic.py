@@ -1,0 +1,258 @@
+"""Arithmetic and comparison of two or more tensors, element by element, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.core.registry import function, public
+from explorer.core.types.tensor_type import Array, Number, TensorType
+from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+from explorer.ops.creation.constants import Full, full
+
+PAIRS = (
+    Example(real(2, 3), real(2, 3)),
+    Example(real(2, 3), real(3)),
+    Example(real(), real(2, 1, 3)),
+    Example(real(2, 1), real(1, 3)),
+)
+POSITIVE_PAIRS = (Example(real(2, 3, low=0.5, high=2.0), real(3, low=0.5, high=2.0)),)
+APART = (Example(real(2, 3, low=0.5, high=1.0), real(3, low=-1.0, high=0.4)),)
+_TRUTHS = (
+    Example(integers(2, 3, high=2, dtype="bool"), integers(3, high=2, dtype="bool")),
+    Example(real(2, 3), integers(3, high=2)),
+)
+_STEPS = "comparisons are constant wherever they have a derivative"
+
+
+class Add(Ufunc):
+    """a + b."""
+
+    ufunc, linear, commutative, associative, examples = (
+        np.add,
+        True,
+        True,
+        True,
+        (*PAIRS, Example(integers(3), integers(3))),
+    )
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g, g
+
+
+class Subtract(Ufunc):
+    """a − b."""
+
+    ufunc, linear, examples = np.subtract, True, PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g, -g
+
+
+class Multiply(Ufunc):
+    """a · b, element by element."""
+
+    ufunc, linear, commutative, associative, examples = np.multiply, True, True, True, PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g * b, g * a
+
+
+class Divide(Ufunc):
+    """a / b."""
+
+    ufunc, weight, examples = np.divide, 4, POSITIVE_PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g / b, -g * y / b
+
+
+class Power(Ufunc):
+    """a to the power b; the gradient for b needs a ≥ 0."""
+
+    ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr | None]:
+        if isinstance(b.operation, Full):
+            return g * _power_slope(a, b.operation.value), None
+        lower = where(logical_and(a == 0, b == 0), 1, b - 1)  # 0 to the power −1 would make the gradient of 0⁰ NaN
+        return g * b * a**lower, where(a == 0, 0, g * y * function("log")(where(a == 0, 1, a)))
+
+
+def _power_slope(a: Expr, exponent: Number) -> Expr:
+    """The derivative of a to a constant power; that of a⁰ is 0, also where a is 0."""
+    if exponent == 2:
+        return 2 * a
+    return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype, a.device)
+
+
+class Maximum(Ufunc):
+    """The larger of a and b; NaN wins. Where they are equal each gets half of the gradient."""
+
+    ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return _shared(g, a, b)
+
+
+class Minimum(Ufunc):
+    """The smaller of a and b; NaN wins. Where they are equal each gets half of the gradient."""
+
+    ufunc, commutative, associative, idempotent, monotone, examples = np.minimum, True, True, True, True, APART
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        second, first = _shared(g, a, b)
+        return first, second
+
+
+def _shared(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """The gradient for the larger of a and b, and for the other."""
+    half = where(a == b, 0.5 * g, 0)
+    return where(a > b, g, half), where(a < b, g, half)
+
+
+class Comparison(Ufunc, abstract=True):
+    """True or False for each pair of elements."""
+
+    nondifferentiable = _STEPS
+    examples = (*PAIRS, Example(integers(3), integers(3)))
+    reuses_operand = False
+
+    def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
+        kind = np.min_scalar_type(number)
+        return np.float64(math.copysign(math.inf, number)) if kind.hasobject else kind.type(number)
+
+
+class Equal(Comparison):
+    """a = b."""
+
+    ufunc, commutative = np.equal, True
+
+
+class NotEqual(Comparison):
+    """a ≠ b."""
+
+    ufunc, commutative = np.not_equal, True
+
+
+class Less(Comparison):
+    """a < b."""
+
+    ufunc = np.less
+
+
+class LessEqual(Comparison):
+    """a ≤ b."""
+
+    ufunc = np.less_equal
+
+
+class Greater(Comparison):
+    """a > b."""
+
+    ufunc = np.greater
+
+
+class GreaterEqual(Comparison):
+    """a ≥ b."""
+
+    ufunc = np.greater_equal
+
+
+class Logic(Ufunc, abstract=True):
+    """Combines truth values; a number is true where it is not 0."""
+
+    nondifferentiable = "truth values have no derivative"
+
+
+class LogicalAnd(Logic):
+    """Whether a and b both hold."""
+
+    ufunc, commutative, associative, idempotent, examples = np.logical_and, True, True, True, _TRUTHS
+
+
+class LogicalOr(Logic):
+    """Whether a or b holds, or both."""
+
+    ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _TRUTHS
+
+
+class LogicalXor(Logic):
+    """Whether one of a and b holds, and the other does not."""
+
+    ufunc, commutative, associative, examples = np.logical_xor, True, True, _TRUTHS
+
+
+class LogicalNot(Logic):
+    """Whether a does not hold."""
+
+    ufunc, involution = np.logical_not, True
+    examples = (Example(integers(2, 3, high=2, dtype="bool")), Example(real(3)))
+
+
+class Select(Elementwise):
+    """a where the condition holds, b elsewhere."""
+
+    name = "where"
+    examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if dtypes[0].kind != "b":
+            raise self.refuse_dtypes(dtypes, "the condition is boolean", "compare it first: x != 0")
+        return np.result_type(*dtypes[1:])
+
+    def kernel(self, out: Array, condition: Array, a: Array, b: Array) -> Array:
+        np.copyto(out, b)
+        np.copyto(out, a, where=condition)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, condition: Expr, a: Expr, b: Expr) -> tuple[None, Expr, Expr]:
+        return None, where(condition, g, 0), where(condition, 0, g)
+
+
+@public
+def where(condition: Any, a: Any, b: Any) -> Expr:
+    """a where the condition holds (a number where it is not 0), b elsewhere; numbers take the other's dtype."""
+    dtype = getattr(condition, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iufc":
+        condition = not_equal(condition, 0)
+    return Select()(condition, a, b)
+
+
+class AddN(Elementwise):
+    """The sum of any number of tensors, from left to right."""
+
+    linear, commutative, associative = True, True, True
+    examples = (Example(real(2, 3), real(2, 3), real(2, 3)), Example(real(3)))
+
+    def infer(self, *types: TensorType) -> TensorType:
+        if not types:
+            raise self.refuse(types, "a sum has at least one term")
+        return super().infer(*types)
+
+    def kernel(self, out: Array, *terms: Array) -> Array:
+        if len(terms) == 1:
+            np.copyto(out, terms[0])
+            return out
+        np.add(terms[0], terms[1], out=out)
+        for term in terms[2:]:
+            np.add(out, term, out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, *terms: Expr) -> tuple[Expr, ...]:
+        return (g,) * len(terms)
+
+    def flops(self, result: Any, *types: TensorType) -> int:
+        return (len(types) - 1) * int(result.size)
+
+
+add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
+maximum, minimum = Maximum(), Minimum()
+equal, not_equal, less, less_equal = Equal(), NotEqual(), Less(), LessEqual()
+logical_and, logical_or, logical_xor, logical_not = LogicalAnd(), LogicalOr(), LogicalXor(), LogicalNot()
+greater, greater_equal = Greater(), GreaterEqual()
+add_n = AddN()

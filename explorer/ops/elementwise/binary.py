@@ -1,0 +1,86 @@
+"""Functions of two numbers beside arithmetic: lengths, signs, steps, extremes without NaN, common divisors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.ops.base import Ufunc
+from explorer.ops.elementwise.arithmetic import APART, logical_or, where
+from explorer.ops.elementwise.predicates import isnan, signbit
+
+_AWAY = (
+    Example(real(2, 3, low=0.2, high=2.0), real(3, low=-2.0, high=-0.2)),
+    Example(real(), real(2, low=0.3, high=1.0)),
+)
+_WORDS = (Example(integers(2, 3, low=1, high=20), integers(3, low=1, high=9)),)
+_WHOLE = "whole numbers have no derivative"
+
+
+class Hypot(Ufunc):
+    """√(a² + b²), without overflow; the gradient at (0, 0) is 0."""
+
+    ufunc, commutative, range, weight, examples = np.hypot, True, "nonnegative", 8, _AWAY
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        share = g / where(y == 0, 1, y)
+        return share * a, share * b
+
+
+class Copysign(Ufunc):
+    """|a| with the sign of b, which −0.0 has, too."""
+
+    ufunc, examples = np.copysign, _AWAY
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, None]:
+        return where(signbit(y) == signbit(a), g, -g), None
+
+
+class Heaviside(Ufunc):
+    """0 where x is negative, 1 where it is positive, h where it is 0."""
+
+    ufunc, examples = np.heaviside, _AWAY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr, h: Expr) -> tuple[None, Expr]:
+        return None, where(x == 0, g, 0)
+
+
+class Fmax(Ufunc):
+    """The larger of a and b; a number wins over NaN. Where they are equal each gets half of the gradient."""
+
+    ufunc, commutative, associative, idempotent, monotone, examples = np.fmax, True, True, True, True, APART
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return _shared(g, a, b, a > b, a < b)
+
+
+class Fmin(Ufunc):
+    """The smaller of a and b; a number wins over NaN. Where they are equal each gets half of the gradient."""
+
+    ufunc, commutative, associative, idempotent, monotone, examples = np.fmin, True, True, True, True, APART
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return _shared(g, a, b, a < b, a > b)
+
+
+def _shared(g: Expr, a: Expr, b: Expr, first: Expr, second: Expr) -> tuple[Expr, Expr]:
+    """The gradients of a and b where the first is chosen, and where the second is."""
+    half = where(a == b, 0.5 * g, 0)
+    return where(logical_or(first, isnan(b)), g, half), where(logical_or(second, isnan(a)), g, half)
+
+
+class Gcd(Ufunc):
+    """The greatest common divisor of whole numbers."""
+
+    ufunc, commutative, associative, weight, nondifferentiable, examples = np.gcd, True, True, 20, _WHOLE, _WORDS
+
+
+class Lcm(Ufunc):
+    """The least common multiple of whole numbers."""
+
+    ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _WHOLE, _WORDS
+
+
+hypot, copysign, heaviside = Hypot(), Copysign(), Heaviside()
+fmax, fmin, gcd, lcm = Fmax(), Fmin(), Gcd(), Lcm()

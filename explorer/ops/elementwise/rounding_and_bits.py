@@ -1,0 +1,129 @@
+"""Rounding, division with remainder, and bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.core.registry import public
+from explorer.ops.base import Ufunc
+
+_STEPS = "constant wherever it has a derivative"
+_BETWEEN = (Example(real(2, 3, low=0.1, high=0.4)), Example(real(3, low=-2.9, high=-2.6)))
+_QUOTIENTS = (
+    Example(real(2, 3, low=0.1, high=0.9), real(3, low=1.0, high=2.0)),
+    Example(real(3, low=-0.9, high=-0.1), real(3, low=1.0, high=2.0)),
+)
+_WORDS = (Example(integers(2, 3), integers(3)),)
+_SHIFTS = (Example(integers(2, 3), integers(3, high=4)),)
+
+
+class Floor(Ufunc):
+    """The largest whole number that is not above x."""
+
+    ufunc, monotone, idempotent, nondifferentiable, examples = np.floor, True, True, _STEPS, _BETWEEN
+    total = True
+
+
+class Ceil(Ufunc):
+    """The smallest whole number that is not below x."""
+
+    ufunc, monotone, idempotent, nondifferentiable, examples = np.ceil, True, True, _STEPS, _BETWEEN
+    total = True
+
+
+class Trunc(Ufunc):
+    """x without its fraction."""
+
+    ufunc, monotone, idempotent, nondifferentiable, examples = np.trunc, True, True, _STEPS, _BETWEEN
+    total = True
+
+
+class RoundHalfEven(Ufunc):
+    """The nearest whole number; of two equally near ones the even one."""
+
+    ufunc, monotone, idempotent, nondifferentiable, examples = np.rint, True, True, _STEPS, _BETWEEN
+    total = True
+
+
+class FloorDivide(Ufunc):
+    """⌊a / b⌋."""
+
+    ufunc, nondifferentiable, weight, examples = np.floor_divide, _STEPS, 4, _QUOTIENTS
+
+
+@public
+def divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
+    """⌊a / b⌋, and what is left of a."""
+    return floor_divide(a, b), remainder(a, b)
+
+
+class Fmod(Ufunc):
+    """What is left of a after division by b towards zero; it has the sign of a."""
+
+    ufunc, weight, examples = np.fmod, 4, _QUOTIENTS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g, -g * trunc(a / b)
+
+
+class Remainder(Ufunc):
+    """What is left of a after division by b downwards; it has the sign of b."""
+
+    ufunc, weight, examples = np.remainder, 4, _QUOTIENTS
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        return g, -g * floor(a / b)
+
+
+class BitwiseAnd(Ufunc):
+    """Bits that a and b both have; of booleans: both."""
+
+    ufunc, commutative, associative, idempotent = np.bitwise_and, True, True, True
+    nondifferentiable, examples = "bits have no derivative", _WORDS
+
+
+class BitwiseOr(Ufunc):
+    """Bits that a or b has; of booleans: either."""
+
+    ufunc, commutative, associative, idempotent = np.bitwise_or, True, True, True
+    nondifferentiable, examples = "bits have no derivative", _WORDS
+
+
+class BitwiseXor(Ufunc):
+    """Bits that one of a and b has; of booleans: one of them."""
+
+    ufunc, commutative, associative = np.bitwise_xor, True, True
+    nondifferentiable, examples = "bits have no derivative", _WORDS
+
+
+class Invert(Ufunc):
+    """x with every bit turned over, −x − 1; of a boolean: whether it does not hold."""
+
+    ufunc, involution, nondifferentiable, examples = (
+        np.invert,
+        True,
+        "bits have no derivative",
+        (Example(integers(2, 3)),),
+    )
+
+
+class LeftShift(Ufunc):
+    """a with its bits moved up by b places."""
+
+    ufunc, nondifferentiable, examples = np.left_shift, "bits have no derivative", _SHIFTS
+
+
+class RightShift(Ufunc):
+    """a with its bits moved down by b places."""
+
+    ufunc, nondifferentiable, examples = np.right_shift, "bits have no derivative", _SHIFTS
+
+
+floor, ceil, trunc, round_half_even = Floor(), Ceil(), Trunc(), RoundHalfEven()
+floor_divide, fmod, remainder = FloorDivide(), Fmod(), Remainder()
+bitwise_and, bitwise_or, bitwise_xor, invert = BitwiseAnd(), BitwiseOr(), BitwiseXor(), Invert()
+left_shift, right_shift = LeftShift(), RightShift()

@@ -1,0 +1,233 @@
+"""Functions of one number, applied to each element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Array
+from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc, float_dtype
+from explorer.ops.elementwise.arithmetic import where
+
+ANY = (Example(real(2, 3)), Example(real()), Example(real(2, 1, 3)))
+POSITIVE = (Example(real(2, 3, low=0.2, high=3.0)),)
+
+
+class Negative(Ufunc):
+    """−x."""
+
+    ufunc, linear, involution, examples = np.negative, True, True, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (-g,)
+
+
+class Positive(Ufunc):
+    """+x: each element as it is."""
+
+    ufunc, linear, monotone, idempotent, examples = np.positive, True, True, True, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g,)
+
+
+class Absolute(Ufunc):
+    """|x|; the gradient at 0 is 0."""
+
+    ufunc, range, idempotent, even = np.absolute, "nonnegative", True, True
+    examples = (Example(real(2, 3, low=0.1)), *POSITIVE)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * sign(x),)
+
+
+class Sign(Ufunc):
+    """−1, 0 or 1."""
+
+    ufunc, monotone, idempotent, examples = np.sign, True, True, ANY
+    total = True
+    nondifferentiable = "sign is constant wherever it has a derivative"
+
+
+class Square(Ufunc):
+    """x²."""
+
+    ufunc, range, even, examples = np.square, "nonnegative", True, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * (2 * x),)
+
+
+class Sqrt(Ufunc):
+    """√x; NaN below 0."""
+
+    ufunc, range, monotone, weight, examples = np.sqrt, "nonnegative", True, 4, POSITIVE
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g / (2 * y),)
+
+
+class Reciprocal(Ufunc):
+    """1 / x."""
+
+    ufunc, involution, weight, examples = np.reciprocal, True, 4, POSITIVE
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (-g * square(y),)
+
+
+class Exp(Ufunc):
+    """eˣ."""
+
+    ufunc, range, monotone, weight, examples = np.exp, "positive", True, EXPENSIVE, ANY
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * y,)
+
+
+class Expm1(Ufunc):
+    """eˣ − 1, exact near 0."""
+
+    ufunc, monotone, weight, examples = np.expm1, True, EXPENSIVE, ANY
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * exp(x),)
+
+
+class Log(Ufunc):
+    """The natural logarithm; −∞ at 0, NaN below."""
+
+    ufunc, monotone, weight, examples = np.log, True, EXPENSIVE, POSITIVE
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g / x,)
+
+
+class Log1p(Ufunc):
+    """log(1 + x), exact near 0."""
+
+    ufunc, monotone, weight, examples = np.log1p, True, EXPENSIVE, POSITIVE
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g / (1 + x),)
+
+
+class Sin(Ufunc):
+    """The sine of an angle in radians."""
+
+    ufunc, weight, examples = np.sin, EXPENSIVE, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * cos(x),)
+
+
+class Cos(Ufunc):
+    """The cosine of an angle in radians."""
+
+    ufunc, even, weight, examples = np.cos, True, EXPENSIVE, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (-g * sin(x),)
+
+
+class Tan(Ufunc):
+    """The tangent of an angle in radians."""
+
+    ufunc, weight, examples = np.tan, EXPENSIVE, ANY
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * (1 + square(y)),)
+
+
+class Tanh(Ufunc):
+    """The hyperbolic tangent; its gradient takes the output: g·(1 − y²)."""
+
+    ufunc, monotone, weight, examples = np.tanh, True, EXPENSIVE, ANY
+    total = True
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * (1 - square(y)),)
+
+
+class Sigmoid(Elementwise):
+    """1 / (1 + e⁻ˣ), without overflow; its gradient takes the output: g·y·(1 − y)."""
+
+    reuses_operand = True
+    range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
+    total = True
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
+            np.exp(np.negative(x, out=out, dtype=out.dtype), out=out)
+        np.reciprocal(np.add(out, 1, out=out), out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (sigmoid_gradient(g, y),)
+
+
+class SigmoidGradient(Elementwise):
+    """g·y·(1 − y) for the output y of a sigmoid."""
+
+    reuses_operand = True
+    weight, examples = 3, (Example(real(2, 3), real(2, 3, low=0.1, high=0.9)),)
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(np.result_type(*dtypes))
+
+    def kernel(self, out: Array, g: Array, y: Array) -> Array:
+        np.multiply(g * y, 1 - y, out=out)
+        return out
+
+    def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
+        return upstream * y * (1 - y), upstream * g * (1 - 2 * y)
+
+
+class Relu(Elementwise):
+    """max(x, 0): positive elements are kept, the others become 0; NaN stays."""
+
+    reuses_operand = True
+    range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
+    total = True
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        if dtypes[0].kind in "bc":
+            raise self.refuse_dtypes(dtypes, "elements are real numbers")
+        return dtypes[0]
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        return np.maximum(x, 0, out=out)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (where(y > 0, g, 0),)
+
+
+class Softplus(Elementwise):
+    """log(1 + eˣ), without overflow."""
+
+    reuses_operand = True
+    range, monotone, weight, examples = "nonnegative", True, 2 * EXPENSIVE, ANY
+    total = True
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        return np.logaddexp(x, 0, out=out, dtype=out.dtype)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g * sigmoid(x),)
+
+
+negative, absolute, sign, square, sqrt = Negative(), Absolute(), Sign(), Square(), Sqrt()
+reciprocal, exp, expm1, log, log1p = Reciprocal(), Exp(), Expm1(), Log(), Log1p()
+sin, cos, tan, tanh, sigmoid, relu, softplus = Sin(), Cos(), Tan(), Tanh(), Sigmoid(), Relu(), Softplus()
+sigmoid_gradient = SigmoidGradient()

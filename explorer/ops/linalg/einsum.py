@@ -1,0 +1,140 @@
+"""Einstein's sums: products of tensors by named axes, as matrix products."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, NamedTuple
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.ir.policy_operations import composition
+from explorer.core.policy import Items
+from explorer.core.registry import public
+from explorer.ops.base import reshape
+from explorer.ops.linalg.matmul import matmul
+from explorer.ops.manipulation.reshape import transpose
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.reduction.reduce import sum
+
+_HIDDEN = 0x4E00
+"""the first of the letters of axes that an ellipsis stands for: none that an equation may hold"""
+
+
+class _Named(NamedTuple):
+    """A tensor and a letter for each of its axes."""
+
+    x: Expr
+    letters: str
+
+
+@public
+@composition
+def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
+    """Σ of products by named axes: ``einsum("bij,bjk->bik", a, b)``; a letter that the result lacks is summed over.
+
+    Without ``->`` the result has the letters that occur once, in the alphabet's order. An ellipsis stands for axes
+    without letters, a letter twice in one operand for its diagonal; an axis of size 1 is repeated. Operands are
+    combined from left to right, each pair as one matrix product.
+    """
+    given = as_operands(operands)
+    terms, result = _parsed(equation, given)
+    sizes: dict[str, int] = {}
+    for x, letters in terms:
+        for letter, size in zip(letters, x.shape, strict=True):
+            if sizes.setdefault(letter, size) != size and size != 1:
+                if sizes[letter] != 1:
+                    raise OperandError(
+                        f"einsum: {equation!r} with {', '.join(repr(x.type) for x in given)}",
+                        rule=f"an axis has one size, and {letter} has {sizes[letter]} and {size}",
+                    )
+                sizes[letter] = size
+    terms = [_diagonal(_wide(term, sizes)) for term in terms]
+    combined = terms[0]
+    for index, term in enumerate(terms[1:], 2):
+        needed = set(result).union(*[letters for _, letters in terms[index:]])
+        combined = _product(combined, term, needed, sizes)
+    combined = _summed(combined, set(result))
+    return transpose(combined.x, tuple([combined.letters.index(letter) for letter in result]))
+
+
+def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _Named:
+    """The product of two tensors, summed over what both have and nothing else needs."""
+    a, b = _summed(a, needed | set(b.letters)), _summed(b, needed | set(a.letters))
+    shared = [letter for letter in a.letters if letter in b.letters]
+    batch, inner = ("".join(filter(lambda c: (c in needed) == kept, shared)) for kept in (True, False))
+    left, right = ("".join([c for c in term.letters if c not in shared]) for term in (a, b))
+
+    def ordered(term: _Named, *groups: str) -> Expr:
+        order = "".join(groups)
+        axes = tuple([term.letters.index(letter) for letter in order])
+        moved = term.x if axes == tuple(range(len(axes))) else transpose(term.x, axes)
+        folded = [math.prod([sizes[c] for c in group]) for group in groups[1:]]
+        return reshape(moved, (*[sizes[c] for c in groups[0]], *folded))
+
+    if inner:
+        y = matmul(ordered(a, batch, left, inner), ordered(b, batch, inner, right))
+    else:
+        y = ordered(a, batch, left, "") * ordered(b, batch, "", right)
+    letters = batch + left + right
+    return _Named(reshape(y, tuple([sizes[c] for c in letters])), letters)
+
+
+def _summed(term: _Named, needed: set[str]) -> _Named:
+    """A tensor without the axes that nothing needs."""
+    axes = tuple([axis for axis, letter in enumerate(term.letters) if letter not in needed])
+    if not axes:
+        return term
+    return _Named(sum(term.x, axes), "".join([letter for letter in term.letters if letter in needed]))
+
+
+def _wide(term: _Named, sizes: dict[str, int]) -> _Named:
+    """A tensor without the axes of size 1 that others are longer along: a product repeats it there."""
+    kept = [axis for axis, letter in enumerate(term.letters) if term.x.shape[axis] == sizes[letter]]
+    shape = tuple([term.x.shape[axis] for axis in kept])
+    return _Named(reshape(term.x, shape), "".join([term.letters[axis] for axis in kept]))
+
+
+def _diagonal(term: _Named) -> _Named:
+    """A tensor with each letter once: of two axes of one letter the diagonal is left."""
+    x, letters = term
+    while len(set(letters)) < len(letters):
+        twice = next(letter for letter in letters if letters.count(letter) > 1)
+        first, second = [axis for axis, letter in enumerate(letters) if letter == twice][:2]
+        rest = [axis for axis in range(x.ndim) if axis not in (first, second)]
+        size, outer = x.shape[first], tuple([x.shape[axis] for axis in rest])
+        square = reshape(transpose(x, (*rest, first, second)), (*outer, size * size))
+        x = part_of(square, (..., slice(None, None, size + 1)))
+        letters = "".join([letters[axis] for axis in rest]) + twice
+    return _Named(x, letters)
+
+
+def _parsed(equation: str, operands: tuple[Expr, ...]) -> tuple[list[_Named], str]:
+    """Each operand with its letters, and the result's letters; those of an ellipsis are its own, equal at the last."""
+    text = equation.replace(" ", "") if isinstance(equation, str) else ""
+    entering, arrow, result = text.partition("->")
+    parts = entering.split(",")
+    missing = [x.ndim - len(part.replace("...", "")) for part, x in zip(parts, operands, strict=False)]
+    hidden = max([count for part, count in zip(parts, missing, strict=False) if "..." in part], default=0)
+    names = "".join([chr(place) for place in range(_HIDDEN, _HIDDEN + max(hidden, 0))])
+    if not arrow:
+        counts = Counter(entering.replace(",", "").replace(".", ""))
+        single = sorted([letter for letter, count in counts.items() if count == 1])
+        result = "..." * ("..." in entering) + "".join(single)
+    named = [
+        part.replace("...", names[len(names) - count :] if count > 0 else "", 1)
+        for part, count in zip(parts, missing, strict=False)
+    ]
+    written, result = result, result.replace("...", names, 1)
+    rule = ""
+    if not all(all(c.isascii() and c.isalpha() for c in part.replace("...", "", 1)) for part in (*parts, written)):
+        rule = "an equation has letters for axes, ... for others, commas between operands, and -> before the result"
+    elif len(parts) != len(operands) or [len(letters) for letters in named] != [x.ndim for x in operands]:
+        rule = "there is a letter for each axis of each operand"
+    elif len(set(result)) != len(result) or not set(result) <= set("".join(named)):
+        rule = "each letter of the result stands there once, and in an operand"
+    if rule:
+        shapes = ", ".join(repr(x.type) for x in operands) or "nothing"
+        raise OperandError(f"einsum: {equation!r} with {shapes}", rule=rule)
+    return [_Named(x, letters) for x, letters in zip(operands, named, strict=True)], result

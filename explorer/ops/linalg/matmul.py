@@ -1,0 +1,147 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.policy_operations import Adjustable
+from explorer.core.ir.tiles import PIECE_BYTES, Piece, cut, even
+from explorer.core.policy import Policies
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
+from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
+from explorer.ops.base import reshape, sum_to
+from explorer.ops.manipulation.reshape import Transpose
+
+_FLOPS = 1 << 24
+"""arithmetic operations that are worth a piece of their own"""
+
+
+class Matmul(Adjustable):
+    """a @ b: (…, n, k) and (…, k, m) give (…, n, m); a vector is a row on the left and a column on the right."""
+
+    linear = True
+    policies = (AccumulationPolicy.dtype,)
+    examples = (
+        Example(real(2, 3), real(3, 4)),
+        Example(real(3), real(3, 4)),
+        Example(real(2, 3), real(3)),
+        Example(real(3), real(3)),
+        Example(real(5, 2, 3), real(3, 4)),
+        Example(real(5, 2, 3), real(5, 3, 4)),
+        Example(real(2, 1, 2, 3), real(5, 3, 4)),
+        Example(real(5, 2, 3), real(3)),
+    )
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        if not a.shape or not b.shape:
+            raise self.refuse((a, b), "both operands have at least one axis", "multiply by a scalar with *")
+        if a.shape[-1] != b.shape[-2 if b.rank > 1 else 0]:
+            raise self.refuse(
+                (a, b),
+                f"the last axis of a ({a.shape[-1]}) and the {'second last' if b.rank > 1 else 'only'} axis of b "
+                f"({b.shape[-2 if b.rank > 1 else 0]}) are equal",
+                "transpose an operand (.T), or check which axis is contracted",
+            )
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if batch is None:
+            raise self.refuse((a, b), "the axes before the last two can be broadcast together")
+        shape = (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))
+        return TensorType(shape, np.result_type(a.dtype, b.dtype), a.device)
+
+    def kernel(self, out: Array, a: Array, b: Array) -> Array:
+        self._into(out, a, b)
+        return out
+
+    def pieces(self, out: Array, prepared: None, a: Array, b: Array) -> list[Piece]:
+        whole = tuple([slice(0, size) for size in out.shape])
+        most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // PIECE_BYTES)
+        if most < 2 or min(a.ndim, b.ndim) < 2:
+            return [Piece(whole, lambda: self._into(out, a, b))]
+        # along the batch where there is one, else along rows or columns: the longer is cut
+        axes = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
+        axis = axes[0] if axes else out.ndim - 2 + (out.shape[-1] > out.shape[-2])
+
+        def piece(part: slice) -> Piece:
+            place = (*whole[:axis], part, *whole[axis + 1 :])
+            left = cut(a, (*place[:-1], slice(None)), out.ndim)
+            right = cut(b, (*place[:-2], slice(None), place[-1]), out.ndim)
+            return Piece(place, lambda: self._into(out[place], left, right))
+
+        return [piece(part) for part in even(out.shape[axis], -(-out.shape[axis] // most))]
+
+    @staticmethod
+    def _into(out: Array, a: Array, b: Array) -> None:
+        if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
+            # one product over all rows, where NumPy would make one for each of the stacked matrices
+            rows = math.prod(a.shape[:-1])
+            a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
+        np.matmul(a, b, out=out)
+
+    def kept_axes(self, operand: int, a: TensorType, b: TensorType) -> tuple[tuple[int, int], ...]:
+        own = b if operand else a
+        result = self.type_of((a, b))
+        assert isinstance(result, TensorType)
+        stacked = max(a.rank, b.rank) - 2
+        shift = stacked - (own.rank - 2)
+        pairs = [(i, i + shift) for i in range(own.rank - 2) if own.shape[i] == result.shape[i + shift]]
+        if own.rank > 1:
+            pairs.append((own.rank - 1, result.rank - 1) if operand else (own.rank - 2, stacked))
+        return tuple(pairs)
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        left, right = reshape(a, _as_left(a.shape)), reshape(b, _as_right(b.shape))
+        upstream = reshape(g, _product_shape(left.shape, right.shape))
+        to_left = sum_to(upstream @ swap(right), left.shape)
+        if right.ndim == 2 and left.ndim > 2:
+            rows = math.prod(left.shape[:-1])
+            to_right = swap(reshape(left, (rows, left.shape[-1]))) @ reshape(upstream, (rows, upstream.shape[-1]))
+        else:
+            to_right = sum_to(swap(left) @ upstream, right.shape)
+        return reshape(to_left, a.shape), reshape(to_right, b.shape)
+
+    def batch(self, size: int, batched: tuple[bool, ...], a: Expr, b: Expr) -> Expr:
+        own_a, own_b = a.shape[batched[0] :], b.shape[batched[1] :]
+        left_shape, right_shape = _as_left(own_a), _as_right(own_b)
+        single = Matmul().infer(TensorType(own_a, a.dtype), TensorType(own_b, b.dtype)).shape
+        if batched[0] and not batched[1] and len(right_shape) == 2:
+            rows = size * math.prod(left_shape[:-1])
+            return reshape(reshape(a, (rows, left_shape[-1])) @ reshape(b, right_shape), (size, *single))
+        rank = max(len(left_shape), len(right_shape))
+        left = reshape(a, (size, *[1] * (rank - len(left_shape)), *left_shape) if batched[0] else left_shape)
+        right = reshape(b, (size, *[1] * (rank - len(right_shape)), *right_shape) if batched[1] else right_shape)
+        return reshape(left @ right, (size, *single))
+
+    def under(self, policies: Policies) -> Operation:
+        """The product in the dtype that is asked for."""
+        return accumulating(self, policies)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * result.size * types[0].shape[-1]
+
+
+def _as_left(shape: Shape) -> Shape:
+    return shape if len(shape) > 1 else (1, *shape)
+
+
+def _as_right(shape: Shape) -> Shape:
+    return shape if len(shape) > 1 else (*shape, 1)
+
+
+def _product_shape(left: Shape, right: Shape) -> Shape:
+    batch: Any = broadcast_shapes(left[:-2], right[:-2])
+    return (*batch, left[-2], right[-1])
+
+
+def swap(x: Expr) -> Expr:
+    """``x`` with its last two axes exchanged."""
+    return Transpose((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))(x)
+
+
+matmul = Matmul()

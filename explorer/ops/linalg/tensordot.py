@@ -1,0 +1,81 @@
+"""Products summed over chosen axes of two tensors, as one matrix product."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.policy import Items
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import normalize_axis, whole
+from explorer.ops.base import reshape
+from explorer.ops.linalg.matmul import matmul
+from explorer.ops.manipulation.reshape import transpose
+
+
+@public
+def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
+    """Σ over ``axes``: the last k of a with the first k of b for a number k (MetaNN: Dot), or a pair of axes of each.
+
+    The result has a's other axes, then b's. Raises OperandError where axes that meet have other sizes.
+    """
+    a, b = as_operands((a, b))
+    of_a, of_b = _paired(a, b, axes)
+    sizes = tuple([a.shape[axis] for axis in of_a])
+    if sizes != tuple([b.shape[axis] for axis in of_b]):
+        raise OperandError(
+            f"tensordot: given {a.type!r}, {b.type!r} and the axes {of_a} of the first, {of_b} of the second",
+            rule=f"axes that are contracted have one size, these have {sizes} "
+            f"and {tuple([b.shape[axis] for axis in of_b])}",
+            fix="choose the axes: ex.tensordot(a, b, axes=((…), (…))), or transpose an operand",
+        )
+    rest_a = tuple([axis for axis in range(a.ndim) if axis not in of_a])
+    rest_b = tuple([axis for axis in range(b.ndim) if axis not in of_b])
+    inner, shape_a = math.prod(sizes), tuple([a.shape[axis] for axis in rest_a])
+    shape_b = tuple([b.shape[axis] for axis in rest_b])
+    left = reshape(_ordered(a, rest_a + of_a), (math.prod(shape_a), inner))
+    right = reshape(_ordered(b, of_b + rest_b), (inner, math.prod(shape_b)))
+    return reshape(matmul(left, right, policies=policies), shape_a + shape_b)
+
+
+@public
+def dot(a: Any, b: Any, *, policies: Items = ()) -> Expr:
+    """a's last axis with b's second last, or its only one, as NumPy has it; a scalar multiplies."""
+    a, b = as_operands((a, b))
+    if not a.ndim or not b.ndim:
+        product: Expr = a * b
+        return product
+    return tensordot(a, b, ((-1,), (-2 if b.ndim > 1 else 0,)), policies=policies)
+
+
+def _ordered(x: Expr, axes: tuple[int, ...]) -> Expr:
+    return x if axes == tuple(range(x.ndim)) else transpose(x, axes)
+
+
+def _paired(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The contracted axes of each operand, in the order in which they meet."""
+    if not isinstance(axes, (tuple, list)):
+        count = whole(axes, "tensordot: axes")
+        if not 0 <= count <= min(a.ndim, b.ndim):
+            raise OperandError(
+                f"tensordot: {count} axes of {a.type!r} and {b.type!r}",
+                rule=f"both operands have as many axes: 0 … {min(a.ndim, b.ndim)}",
+            )
+        return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+    if len(axes) != 2:
+        raise OperandError(
+            f"tensordot: axes {axes!r}", rule="axes are a number, or a pair: those of the first, those of the second"
+        )
+    found = []
+    for x, given in zip((a, b), axes, strict=True):
+        listed = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        placed = tuple([normalize_axis(axis, x.ndim, "tensordot") for axis in listed])
+        if len(set(placed)) != len(placed):
+            raise OperandError(f"tensordot: axes {given!r} of {x.type!r}", rule="each axis is contracted once")
+        found.append(placed)
+    if len(found[0]) != len(found[1]):
+        raise OperandError(f"tensordot: axes {axes!r}", rule="each axis of the first meets one of the second")
+    return found[0], found[1]

@@ -1,0 +1,84 @@
+"""Reductions and products whose partial results have a wider dtype than what they give."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr, state
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.policy_operations import under
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+from explorer.ops.accumulation_dtype import AccumulationPolicy
+from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.reduction.reduce import Mean, Sum
+
+
+class AccumulatedIn(Operation):
+    """Another operation, with partial results in a wider dtype; the result is converted to its own.
+
+    Reductions convert as they read. Of matrix products the operands are converted first.
+    """
+
+    operation: Operation
+    dtype: np.dtype[Any]
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example(real(2, 3, 4, dtype="float32"), operation=Sum((0, 2)), dtype=np.dtype(np.float64)),
+        Example(real(2, 3), operation=Mean((1,), True), dtype=np.dtype(np.float32)),
+        Example(real(5, 2, 3, dtype="float32"), real(3, 4), operation=Matmul(), dtype=np.dtype(np.float64)),
+    )
+
+    @property
+    def label(self) -> str:
+        return f"{self.operation.label} in {self.dtype.name}"
+
+    def infer(self, *types: TensorType) -> AnyType:
+        return self.operation.type_of(types)
+
+    def kernel(self, out: Array, *operands: Array) -> Array:
+        wide = self.part_dtype(out.dtype)
+        if wide == out.dtype:
+            found: Array = self.operation.kernel(out, *operands)
+            return found
+        made = np.empty(out.shape, wide)
+        if self.operation.rows is None:
+            operands = tuple([operand.astype(wide) for operand in operands])
+        np.copyto(out, self.operation.kernel(made, *operands), casting="same_kind")
+        return out
+
+    @property
+    def rows(self) -> tuple[int, ...] | None:
+        return self.operation.rows
+
+    @property
+    def joins(self) -> np.ufunc | None:
+        return self.operation.joins
+
+    def part_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
+        """The policy's dtype, or the result's where that is wider, or no floating one."""
+        return np.result_type(result, self.dtype) if result.kind in "fc" else self.operation.part_dtype(result)
+
+    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Any:
+        return self.operation.part(out, x, axes)
+
+    def finish(self, out: Array, joined: Array, count: int) -> Any:
+        return self.operation.finish(out, joined, count)
+
+    def gradient(self, upstream: Any, result: Any, *operands: Any) -> tuple[Expr | None, ...]:
+        with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):
+            return self.operation.gradient(upstream, result, *operands)
+
+    def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+        with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):
+            return self.operation.batch(size, batched, *operands)
+
+    def flops(self, result: AnyType, *types: AnyType) -> int:
+        return self.operation.flops(result, *types)
+
+    def workspace(self, *types: TensorType) -> int:
+        kind = self.infer(*types)
+        assert isinstance(kind, TensorType)
+        read = () if self.operation.rows is not None else types
+        return sum([each.size for each in (kind, *read)]) * self.part_dtype(kind.dtype).itemsize

@@ -1,0 +1,1 @@
+"""Operations that move elements and compute none: reshaping, slicing, joining, gathering, padding."""

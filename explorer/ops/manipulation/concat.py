@@ -1,0 +1,191 @@
+"""Several tensors as one: stacked along a new axis, or joined along one that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.operation import as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import Array, TensorType, normalize_axis
+from explorer.ops.base import broadcast_to
+from explorer.ops.elementwise.arithmetic import add_n
+from explorer.ops.manipulation.reshape import Movement, Transpose, flatten
+from explorer.ops.manipulation.slicing import Member, Part, Place
+
+
+class Stack(Movement):
+    """Tensors of one shape as the members of a new first axis."""
+
+    examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
+
+    def infer(self, *types: TensorType) -> TensorType:
+        if not types or any(kind.shape != types[0].shape for kind in types):
+            raise self.refuse(types[:4], "there is at least one operand, and all have one shape")
+        dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[kind.dtype for kind in types])
+        return TensorType((len(types), *types[0].shape), dtype)
+
+    def kernel(self, out: Array, *members: Array) -> Array:
+        if out.ndim > 1 and out.flags.c_contiguous:  # one after the other: a third of the time of a new axis for each
+            np.concatenate(members, out=out.reshape(out.shape[0] * out.shape[1], *out.shape[2:]))
+            return out
+        return np.stack(members, out=out)
+
+    def gradient(self, g: Expr, y: Expr, *members: Expr) -> tuple[Expr, ...]:
+        return tuple([Member(index)(g) for index in range(len(members))])
+
+    def batch(self, size: int, batched: tuple[bool, ...], *members: Expr) -> Expr:
+        whole = [
+            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(members, batched, strict=True)
+        ]
+        stacked = self(*whole)
+        return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
+
+
+class GatherMembers(Movement):
+    """Members of several values, and single tensors, as the members of a new first axis.
+
+    ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the operand itself as a member.
+    """
+
+    runs: tuple[tuple[int, int, int], ...]
+    examples = (
+        Example(real(3, 2), real(2), real(2, 2), runs=((0, 1, 3), (1, 0, 0), (2, 1, 2), (0, 0, 1))),
+        Example(real(4), real(), runs=((1, 0, 0), (0, 2, 4))),
+    )
+
+    def infer(self, *types: TensorType) -> TensorType:
+        if {operand for operand, _, _ in self.runs} != {*range(len(types))}:
+            raise self.refuse(types[:4], f"the runs {self.runs} name each operand")
+        shapes = set()
+        for operand, start, stop in self.runs:
+            shape = types[operand].shape
+            if start < stop and (not shape or stop > shape[0]):
+                raise self.refuse(types[:4], f"the operand {operand} has members {start} to {stop - 1}")
+            shapes.add(shape[1:] if start < stop else shape)
+        if len(shapes) != 1 or len({kind.dtype for kind in types}) != 1:
+            raise self.refuse(types[:4], "all members have one shape and dtype")
+        return types[0].with_shape((self.count, *shapes.pop()))
+
+    def kernel(self, out: Array, *values: Array) -> Array:
+        taken = [values[at][start:stop] if start < stop else values[at][np.newaxis] for at, start, stop in self.runs]
+        np.concatenate(taken, out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, *values: Expr) -> tuple[Expr, ...]:
+        found: list[list[Expr]] = [[] for _ in values]
+        member = [(0, size, 1) for size in y.shape[1:]]
+        place = 0
+        for at, start, stop in self.runs:
+            if start < stop:
+                piece = Part(((place, place + stop - start, 1), *member))(g)
+                found[at].append(Place(((start, stop, 1), *member), values[at].shape)(piece))
+            else:
+                found[at].append(Member(place)(g))
+            place += max(1, stop - start)
+        return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in found])
+
+    def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
+        whole = {at for at, start, stop in self.runs if start < stop}
+        turned = []
+        for at, (value, yes) in enumerate(zip(values, batched, strict=True)):
+            given = value if yes else broadcast_to(value, (size, *value.shape))
+            turned.append(Transpose((1, 0, *range(2, given.ndim)))(given) if at in whole else given)
+        gathered = self(*turned)
+        return Transpose((1, 0, *range(2, gathered.ndim)))(gathered)
+
+    @property
+    def count(self) -> int:
+        """How many members the result has."""
+        return sum([max(1, stop - start) for _, start, stop in self.runs])
+
+    @classmethod
+    def of(cls, members: Sequence[tuple[Expr, int | None]]) -> Expr:
+        """The members of values at indices, and the tensors without one, in order: consecutive members are one run."""
+        places: dict[int, int] = {}
+        operands: list[Expr] = []
+        runs: list[tuple[int, int, int]] = []
+        for value, index in members:
+            at = places.get(value.uid)
+            if at is None:
+                at = places[value.uid] = len(operands)
+                operands.append(value)
+            if index is None:
+                runs.append((at, 0, 0))
+            elif runs and runs[-1][0] == at and runs[-1][2] == index > runs[-1][1]:
+                runs[-1] = at, runs[-1][1], index + 1
+            else:
+                runs.append((at, index, index + 1))
+        return record(cls(tuple(runs)), tuple(operands))
+
+
+class Concatenate(Movement):
+    """Tensors joined along an axis that they have."""
+
+    axis: int
+    examples = (Example(real(2, 3), real(4, 3), axis=0), Example(real(2, 3), real(2, 1), axis=1))
+
+    def infer(self, *types: TensorType) -> TensorType:
+        first = types[0].shape if types else ()
+        rest = [kind.shape[: self.axis] + kind.shape[self.axis + 1 :] for kind in types]
+        if (
+            not types
+            or not 0 <= self.axis < len(first)
+            or any(len(k.shape) != len(first) for k in types)
+            or len(set(rest)) > 1
+        ):
+            raise self.refuse(types, f"shapes are equal but for axis {self.axis}")
+        length = sum(kind.shape[self.axis] for kind in types)
+        shape = (*first[: self.axis], length, *first[self.axis + 1 :])
+        return TensorType(shape, np.result_type(*[kind.dtype for kind in types]))
+
+    def kernel(self, out: Array, *parts: Array) -> Array:
+        return np.concatenate(parts, axis=self.axis, out=out)
+
+    def gradient(self, g: Expr, y: Expr, *parts: Expr) -> tuple[Expr, ...]:
+        gradients, start = [], 0
+        for part in parts:
+            stop = start + part.shape[self.axis]
+            spans: list[Any] = [(0, size, 1) for size in g.shape]
+            spans[self.axis] = (start, stop, 1)
+            gradients.append(Part(tuple(spans))(g))
+            start = stop
+        return tuple(gradients)
+
+    def batch(self, size: int, batched: tuple[bool, ...], *parts: Expr) -> Expr:
+        whole = [
+            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(parts, batched, strict=True)
+        ]
+        return Concatenate(self.axis + 1)(*whole)
+
+
+@public
+def stack(arrays: Any, axis: int = 0) -> Expr:
+    """Tensors of one shape as the members of a new axis."""
+    stacked = Stack()(*_several(arrays, "stack"))
+    place = normalize_axis(axis, stacked.ndim, "stack")
+    if place == 0:
+        return stacked
+    return Transpose((*range(1, place + 1), 0, *range(place + 1, stacked.ndim)))(stacked)
+
+
+@public
+def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
+    """Tensors joined along an axis that they have, of any shapes as vectors for None."""
+    operands = as_operands(_several(arrays, "concatenate"))
+    if axis is None:
+        operands, axis = tuple([flatten(operand) for operand in operands]), 0
+    return Concatenate(normalize_axis(axis, operands[0].ndim, "concatenate"))(*operands)
+
+
+def _several(arrays: Any, operation: str) -> tuple[Any, ...]:
+    if not isinstance(arrays, (tuple, list)) or not arrays:
+        raise OperandError(
+            f"{operation}: given {arrays!r}", rule="there is a list or tuple of operands, with one at least"
+        )
+    return tuple(arrays)

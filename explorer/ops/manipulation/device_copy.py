@@ -1,0 +1,56 @@
+"""Where values live: a copy from one device to another is a node of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
+
+
+class ToDevice(Operation):
+    """A copy of a tensor on another device."""
+
+    device: Device
+    moves = True
+    linear = True
+    takes_elements = True
+    examples = (Example(real(2, 3), device=cpu), Example(real(), device=cpu))
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType(x.shape, x.dtype, self.device)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.copyto(out, x)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g if g.device is x.device else to_device(g, x.device),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return self(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+    @property
+    def label(self) -> str:
+        return f"to {self.device.name}"
+
+
+@public
+def to_device(x: Any, device: Device) -> Expr:
+    """A copy of ``x`` on a device, which the plan and its pictures show."""
+    (x,) = as_operands((x,))
+    if not isinstance(device, Device):
+        raise OperandError(
+            f"to_device with {device!r}", rule="a device is an object of ex.Device", fix="ex.device('name'), or ex.cpu"
+        )
+    return ToDevice(device)(x)

@@ -1,0 +1,225 @@
+"""Parts of tensors by whole numbers that are themselves operands: rows of a table, elements along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, normalize_axis
+from explorer.ops.base import broadcast_to, reshape
+from explorer.ops.manipulation.concat import Stack
+from explorer.ops.manipulation.reshape import Movement, flatten, vector_of_scalar
+from explorer.ops.manipulation.slicing import Member
+
+
+def places(numbers: Array, length: int) -> Array:
+    """Numbers as places 0 … length − 1, negative ones counted from the end; raises ValueError for any other."""
+    if not numbers.size:
+        return numbers
+    smallest, largest = int(numbers.min()), int(numbers.max())
+    if smallest < -length or largest >= length:
+        wrong = smallest if smallest < -length else largest
+        raise ValueError(f"row {wrong} of a table with rows 0 … {length - 1}")
+    return numbers if smallest >= 0 else np.where(numbers < 0, numbers + length, numbers)
+
+
+class Take(Operation):
+    """The parts of a tensor at whole numbers of any shape, along one axis: their shape replaces that axis.
+
+    Negative numbers count from the end.
+    """
+
+    axis: int
+    examples = (
+        Example(real(5, 3), integers(2, 4, high=5), axis=0),
+        Example(real(5, 2, 2), integers(3, low=-5, high=5), axis=0),
+        Example(real(2, 4, 3), integers(2, 2, high=4), axis=1),
+        Example(real(2, 4), integers(high=4), axis=1),
+    )
+
+    def infer(self, table: TensorType, numbers: TensorType) -> TensorType:
+        if not 0 <= self.axis < table.rank or numbers.dtype.kind not in "iu":
+            raise self.refuse(
+                (table, numbers), f"the table has an axis {self.axis}, and its parts are chosen by whole numbers"
+            )
+        return table.with_shape((*table.shape[: self.axis], *numbers.shape, *table.shape[self.axis + 1 :]))
+
+    def kernel(self, out: Array, table: Array, numbers: Array) -> Array:
+        rows = places(numbers, table.shape[self.axis])
+        return np.take(table, rows, axis=self.axis, out=out, mode="clip")  # checked; "raise" would buffer the result
+
+    def gradient(self, g: Expr, y: Expr, table: Expr, numbers: Expr) -> tuple[Expr, None]:
+        return TakeGradient(self.axis, table.shape)(g, numbers), None
+
+    def batch(self, size: int, batched: tuple[bool, ...], table: Expr, numbers: Expr) -> Expr:
+        if not batched[1]:
+            return Take(self.axis + 1)(table, numbers)
+        if not batched[0] and self.axis == 0:
+            return self(table, numbers)
+        return _loop(self, size, batched, table, numbers)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+
+class TakeGradient(Operation):
+    """The adjoint of taking parts along an axis: each part of g added to where it was taken from, in zeros."""
+
+    axis: int
+    shape: Shape
+    linear = True
+    examples = (
+        Example(real(2, 4, 3), integers(2, 4, high=5), axis=0, shape=(5, 3)),
+        Example(real(2, 3, 3), integers(3, low=-4, high=4), axis=1, shape=(2, 4, 3)),
+    )
+
+    def infer(self, g: TensorType, numbers: TensorType) -> TensorType:
+        if Take(self.axis).infer(TensorType(self.shape, g.dtype), numbers).shape != g.shape:
+            raise self.refuse((g, numbers), f"g has the shape of the parts of {self.shape} that are chosen")
+        return g.with_shape(self.shape)
+
+    def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
+        out[...] = 0
+        rows = places(numbers, self.shape[self.axis]).reshape(-1)
+        parts = g.reshape(*self.shape[: self.axis], rows.size, *self.shape[self.axis + 1 :])
+        np.add.at(np.moveaxis(out, self.axis, 0), rows, np.moveaxis(parts, self.axis, 0))
+        return out
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr, numbers: Expr) -> tuple[Expr, None]:
+        return Take(self.axis)(upstream, numbers), None
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, numbers: Expr) -> Expr:
+        if not batched[1]:
+            return TakeGradient(self.axis + 1, (size, *self.shape))(g, numbers)
+        return reshape(_loop(self, size, batched, g, numbers), (size, *self.shape))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+
+def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
+    """One operation a member, stacked."""
+    members = [
+        operation(*[Member(i)(x) if yes else x for x, yes in zip(operands, batched, strict=True)]) for i in range(size)
+    ]
+    return Stack()(*members)
+
+
+class TakeAlong(Movement):
+    """For each whole number the element that lies at its place but for one axis, where the number says which."""
+
+    name = "take_along"
+    axis: int
+    linear = False
+    examples = (
+        Example(real(3, 4), integers(3, 2, high=4), axis=1),
+        Example(real(3, 4), integers(5, 4, low=-3, high=3), axis=0),
+    )
+
+    def infer(self, x: TensorType, numbers: TensorType) -> TensorType:
+        if (
+            not 0 <= self.axis < x.rank == numbers.rank
+            or numbers.dtype.kind not in "iu"
+            or _without(x.shape, self.axis) != _without(numbers.shape, self.axis)
+        ):
+            raise self.refuse((x, numbers), f"whole numbers have the shape of x, but for axis {self.axis}")
+        return x.with_shape(numbers.shape)
+
+    def kernel(self, out: Array, x: Array, numbers: Array) -> Array:
+        rows = places(numbers, x.shape[self.axis])
+        np.copyto(out, np.take_along_axis(x, rows.astype(np.intp, copy=False), self.axis))
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr, numbers: Expr) -> tuple[Expr, None]:
+        return TakeAlongGradient(self.axis, x.shape[self.axis])(g, numbers), None
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr, numbers: Expr) -> Expr:
+        return TakeAlong(self.axis + 1)(*_whole(size, batched, x, numbers))
+
+
+class TakeAlongGradient(Movement):
+    """The adjoint of taking elements along an axis: each element of g added to where it was taken from, in zeros."""
+
+    axis: int
+    length: int
+    examples = (
+        Example(real(3, 2), integers(3, 2, high=4), axis=1, length=4),
+        Example(real(5, 4), integers(5, 4, low=-3, high=3), axis=0, length=3),
+    )
+
+    def infer(self, g: TensorType, numbers: TensorType) -> TensorType:
+        if g.shape != numbers.shape or not 0 <= self.axis < g.rank or numbers.dtype.kind not in "iu":
+            raise self.refuse((g, numbers), f"there is a whole number for each element, and an axis {self.axis}")
+        return g.with_shape((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]))
+
+    def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
+        out[...] = 0
+        index: list[Any] = list(np.indices(g.shape, sparse=True))
+        index[self.axis] = places(numbers, self.length)
+        np.add.at(out, tuple(index), g)
+        return out
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr, numbers: Expr) -> tuple[Expr, None]:
+        return TakeAlong(self.axis)(upstream, numbers), None
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, numbers: Expr) -> Expr:
+        return TakeAlongGradient(self.axis + 1, self.length)(*_whole(size, batched, g, numbers))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+
+def _whole(size: int, batched: tuple[bool, ...], *operands: Expr) -> list[Expr]:
+    return [x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip(operands, batched, strict=True)]
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _whole_numbers(indices: Any) -> Any:
+    """Places; a Python int among them is an int64, whatever the dtype of what is taken from."""
+    return np.asarray(indices) if type(indices) is int else indices
+
+
+@public
+def embedding(table: Any, numbers: Any) -> Expr:
+    """Rows of ``table`` (rows, …) at ``numbers`` (any shape, whole): numbers.shape + table.shape[1:]."""
+    return Take(0)(*as_operands((table, _whole_numbers(numbers))))
+
+
+@public
+def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
+    """The parts of ``x`` at whole numbers along an axis, of the flattened ``x`` for None; their shape replaces it."""
+    x, indices = as_operands((x, _whole_numbers(indices)))
+    if axis is None:
+        return Take(0)(flatten(x), indices)
+    x = vector_of_scalar(x, axis)
+    return Take(normalize_axis(axis, x.ndim, "take"))(x, indices)
+
+
+@public
+def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
+    """For each whole number the element of ``x`` at its place but for ``axis``, where the number says which."""
+    x, indices = as_operands((x, _whole_numbers(indices)))
+    place = normalize_axis(axis, x.ndim, "take_along_axis")
+    if indices.ndim != x.ndim:
+        raise OperandError(
+            f"take_along_axis: given {x.type} and {indices.type}",
+            rule="the numbers have as many axes as what they choose from",
+            fix="use ex.take for the same choice everywhere",
+        )
+    shape = broadcast_shapes(_without(x.shape, place), _without(indices.shape, place))
+    if shape is None:
+        raise OperandError(
+            f"take_along_axis: given {x.type} and {indices.type}",
+            rule=f"shapes but for axis {place} can be broadcast together",
+        )
+    wide = [(*shape[:place], node.shape[place], *shape[place:]) for node in (x, indices)]
+    return TakeAlong(place)(broadcast_to(x, wide[0]), broadcast_to(indices, wide[1]))

@@ -1,0 +1,75 @@
+"""Choosing by integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, integers
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype, whole
+
+
+class OneHotRows(Operation):
+    """A row for each class number: 1 at the number's place, 0 elsewhere."""
+
+    name = "one_hot"
+    classes: int
+    dtype: np.dtype[Any] = np.dtype("float32")
+    nondifferentiable = "class numbers are integers"
+    examples = (Example(integers(4, high=3), classes=3),)
+
+    def infer(self, labels: TensorType) -> TensorType:
+        if labels.dtype.kind not in "iu" or self.classes < 1:
+            raise self.refuse((labels,), f"labels are integers in 0 … classes − 1 ({self.classes} classes)")
+        return TensorType((*labels.shape, self.classes), self.dtype)
+
+    def kernel(self, out: Array, labels: Array) -> Array:
+        _check_labels(labels, self.classes)
+        return np.equal(labels[..., None], np.arange(self.classes), out=out, casting="unsafe")
+
+    def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
+        return self(labels)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+
+class ClassNumbers(Operation):
+    """Class numbers themselves, each of which is one of so many classes."""
+
+    classes: int
+    nondifferentiable = "class numbers are integers"
+    examples = (Example(integers(4, high=3), classes=3),)
+
+    def infer(self, labels: TensorType) -> TensorType:
+        if labels.dtype.kind not in "iu" or self.classes < 1:
+            raise self.refuse((labels,), f"labels are integers in 0 … classes − 1 ({self.classes} classes)")
+        return labels
+
+    def kernel(self, out: Array, labels: Array) -> Array:
+        _check_labels(labels, self.classes)
+        np.copyto(out, labels)
+        return out
+
+    def batch(self, size: int, batched: tuple[bool, ...], labels: Expr) -> Expr:
+        return self(labels)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+
+def _check_labels(labels: Array, classes: int) -> None:
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+        wrong = int(labels.min()) if labels.min() < 0 else int(labels.max())
+        raise ValueError(f"label {wrong} with {classes} classes: labels lie in 0 … {classes - 1}")
+
+
+@public
+def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
+    """A row for each class number in ``labels``: shape (…,) of integers to (…, classes)."""
+    (labels,) = as_operands((labels,))
+    return OneHotRows(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)

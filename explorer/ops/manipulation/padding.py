@@ -1,0 +1,162 @@
+"""Padding: elements added before and after those of each axis."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, whole
+from explorer.ops.base import broadcast_to
+from explorer.ops.manipulation.concat import Concatenate
+from explorer.ops.manipulation.slicing import Part, part_of
+
+Widths: TypeAlias = tuple[tuple[int, int], ...]
+"""for each axis how many elements are added before and after"""
+MODES = ("constant", "reflect", "edge", "wrap")
+
+
+class Pad(Operation):
+    """One value before and after the elements of each axis."""
+
+    widths: Widths
+    value: Number = 0
+    examples = (
+        Example(real(2, 3), widths=((1, 0), (2, 1))),
+        Example(real(3), widths=((1, 2),), value=-2.5),
+        Example(real(2, 2), widths=((0, 0), (0, 1)), value=1),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        if len(self.widths) != x.rank or any(min(sides) < 0 for sides in self.widths):
+            raise self.refuse((x,), f"there are two widths ≥ 0 for each axis, {self.widths} are given")
+        if not _holds(x.dtype, self.value):
+            raise self.refuse((x,), f"the value {self.value} has a place among elements of dtype {x.dtype}")
+        return x.with_shape(
+            tuple([before + size + after for size, (before, after) in zip(x.shape, self.widths, strict=True)])
+        )
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        inner = self.inner(x.shape)
+        for axis, (before, after) in enumerate(self.widths):
+            ends: tuple[slice, ...] = slice(before), slice(out.shape[axis] - after, None)
+            for end in ends:
+                out[(*inner[:axis], end)] = self.value
+        out[inner] = x
+        return out
+
+    def inner(self, shape: Shape) -> tuple[slice, ...]:
+        """Where the elements of a tensor of a shape lie in the result."""
+        return tuple([slice(before, before + size) for size, (before, _) in zip(shape, self.widths, strict=True)])
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        spans = tuple(
+            [(part.start, part.stop, 1) if part.start < part.stop else (0, 0, 1) for part in self.inner(x.shape)]
+        )
+        return (Part(spans)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Pad(((0, 0), *self.widths), self.value)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 0
+
+
+@public
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
+    """``x`` with elements before and after those of each axis; negative widths take elements away.
+
+    ``pad_width`` is one number, one pair, or a pair for each axis. Modes, in NumPy's words: ``constant``, ``reflect``
+    (mirrored without the outermost element), ``edge`` (the outermost repeated), ``wrap`` (from the other end).
+    """
+    (x,) = as_operands((x,))
+    found = padded(x, pad_width, mode, constant_values)
+    return Pad(((0, 0),) * x.ndim)(x) if found is x else found
+
+
+def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
+    """``x`` padded; itself where nothing is added and nothing taken away."""
+    widths = _widths(pad_width, x.ndim)
+    if mode not in MODES:
+        raise OperandError(f"pad: mode {mode!r}", rule=f"the mode is one of {', '.join(MODES)}")
+    kept = [
+        slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, widths, strict=True)
+    ]
+    if any(part.stop < part.start for part in kept):
+        raise OperandError(f"pad: given {x.type} and the widths {widths}", rule="no more is taken away than there is")
+    y = part_of(x, tuple(kept))
+    added = tuple([(max(0, before), max(0, after)) for before, after in widths])
+    if mode == "constant" and any(map(any, added)):
+        return Pad(added, constant_values)(y)
+    for axis, sides in enumerate(added):
+        y = _extended(y, axis, sides, mode)
+    return y
+
+
+def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
+    """``x`` continued at both ends of an axis from its own elements."""
+    (before, after), size = sides, x.shape[axis]
+    if not before and not after:
+        return x
+    room = {"reflect": size - 1, "wrap": size, "edge": max(sides) if size else 0}[mode]
+    if max(sides) > room:
+        raise OperandError(
+            f"pad: mode {mode} with {before} before and {after} after axis {axis} of {x.type}",
+            rule=f"at most {max(room, 0)} elements are there to continue it with",
+            fix="pad less, or with mode='constant'",
+        )
+
+    def part(start: int, stop: int, step: int = 1) -> Expr:
+        spans: list[Any] = [(0, n, 1) for n in x.shape]
+        spans[axis] = (start, stop, step)
+        return Part(tuple(spans))(x)
+
+    def repeated(place: int, count: int) -> Expr:
+        return broadcast_to(part(place, place + 1), (*x.shape[:axis], count, *x.shape[axis + 1 :]))
+
+    pieces = [x]
+    if before:
+        first = {
+            "reflect": lambda: part(before, 0, -1),
+            "wrap": lambda: part(size - before, size),
+            "edge": lambda: repeated(0, before),
+        }
+        pieces.insert(0, first[mode]())
+    if after:
+        last = {
+            "reflect": lambda: part(size - 2, size - 2 - after, -1),
+            "wrap": lambda: part(0, after),
+            "edge": lambda: repeated(size - 1, after),
+        }
+        pieces.append(last[mode]())
+    return Concatenate(axis)(*pieces)
+
+
+def _holds(dtype: np.dtype[Any], value: Number) -> bool:
+    """Whether a number is one among elements of a dtype, up to rounding."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return isinstance(value, (int, float)) and value == value // 1 and limits.min <= value <= limits.max
+    if dtype.kind == "b":
+        return value in (0, 1)
+    return dtype.kind == "c" or not isinstance(value, complex)
+
+
+def _widths(given: Any, rank: int) -> Widths:
+    items = given if isinstance(given, (tuple, list)) else ((given, given),)
+    if not any(isinstance(item, (tuple, list)) for item in items):
+        items = (items,)
+    pairs = [tuple([whole(n, "pad: a width") for n in item]) for item in items if isinstance(item, (tuple, list))]
+    if len(pairs) == 1:
+        pairs *= rank
+    if len(pairs) != rank or len(items) not in (1, rank) or any(len(sides) != 2 for sides in pairs):
+        raise OperandError(
+            f"pad: pad_width {given!r} for {rank} axes",
+            rule="one number, one pair, or a pair (before, after) for each axis",
+        )
+    return tuple([(before, after) for before, after in pairs])

@@ -1,0 +1,229 @@
+"""Parts of tensors: reading them, and putting them back among zeros."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from explorer.core.array_api.operators_and_methods import Operators
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.registry import function, public
+from explorer.core.types.tensor_type import Array, Shape, TensorType
+from explorer.ops.manipulation.reshape import Movement, Reshape
+
+
+class Part(Movement):
+    """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""
+
+    spans: tuple[Any, ...]
+    view = True
+    examples = (Example(real(4, 5), spans=((1, 3, 1), 2)), Example(real(4, 5), spans=((0, 4, 2), (4, -1, -2))))
+
+    def infer(self, x: TensorType) -> TensorType:
+        if len(self.spans) != x.rank:
+            raise self.refuse((x,), f"there is one index or range for each axis, {len(self.spans)} are given")
+        for span, size in zip(self.spans, x.shape, strict=True):
+            first, last = _ends(span)
+            if not (0 <= first < size and 0 <= last < size) and (isinstance(span, int) or len(range(*span))):
+                raise self.refuse((x,), f"indices and ranges lie inside the axes, {span} not inside one of size {size}")
+        return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
+
+    def kernel(self, out: None, x: Array) -> Array:
+        part: Array = x[(*index_of(self.spans), ...)]
+        return part
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (Place(self.spans, x.shape)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Part(((0, size, 1), *self.spans))(x)
+
+
+class Place(Movement):
+    """Zeros of a shape with x at the indices and ranges that ``Part`` would read."""
+
+    spans: tuple[Any, ...]
+    shape: Shape
+    examples = (Example(real(2), spans=((1, 3, 1), 2), shape=(4, 5)),)
+
+    def infer(self, x: TensorType) -> TensorType:
+        if Part(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
+            raise self.refuse((x,), f"the shape is that of the part {self.spans} of {self.shape}")
+        return x.with_shape(self.shape)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        out[...] = 0
+        out[(*index_of(self.spans), ...)] = x
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (Part(self.spans)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Place(((0, size, 1), *self.spans), (size, *self.shape))(x)
+
+
+class Member(Movement):
+    """The part at one index of the first axis."""
+
+    index: int
+    view = True
+    examples = (Example(real(3, 2), index=1),)
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not x.shape or not 0 <= self.index < x.shape[0]:
+            raise self.refuse((x,), f"the first axis has an index {self.index}")
+        return x.with_shape(x.shape[1:])
+
+    def kernel(self, out: None, x: Array) -> Array:
+        member: Array = x[self.index, ...]
+        return member
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (Place((self.index, *[(0, size, 1) for size in x.shape[1:]]), x.shape)(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Part(((0, size, 1), self.index, *[(0, n, 1) for n in x.shape[2:]]))(x)
+
+
+def _ends(span: Any) -> tuple[int, int]:
+    """The first and the last index of a span; of an empty one its start and stop."""
+    if isinstance(span, int):
+        return span, span
+    places = range(*span)
+    return (places[0], places[-1]) if places else (span[0], span[1])
+
+
+def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
+    """NumPy's index of canonical spans; a negative stop means "through index 0"."""
+    return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
+
+
+@public
+def getitem(x: Expr, index: Any) -> Expr:
+    """The part of ``x`` at ints, slices, None, Ellipsis and arrays of whole numbers, as NumPy indexes."""
+    found = part_of(x, index)
+    return whole_of(x) if found is x else found
+
+
+def whole_of(x: Expr) -> Expr:
+    """All of ``x``, recorded as a part, of which the plan tells that it has nothing to do."""
+    return Part(tuple([(0, size, 1) for size in x.shape]))(x)
+
+
+def part_of(x: Expr, index: Any) -> Expr:
+    """The part of ``x`` at an index; itself where that is all of it."""
+    entries = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(entry, (list, np.ndarray, Operators)) for entry in entries):
+        return _at_arrays(x, entries)
+    given = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if sum(entry is Ellipsis for entry in entries) > 1 or given > x.ndim:
+        raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis")
+    if not any(entry is Ellipsis for entry in entries):
+        entries = (*entries, Ellipsis)
+    spans: list[Any] = []
+    shape: list[int] = []
+    for entry in entries:
+        axis = len(spans)
+        if entry is None:
+            shape.append(1)
+        elif entry is Ellipsis:
+            for size in x.shape[axis : axis + x.ndim - given]:
+                spans.append((0, size, 1))
+                shape.append(size)
+        elif isinstance(entry, slice):
+            try:
+                span = entry.indices(x.shape[axis])
+            except (TypeError, ValueError) as error:
+                raise OperandError(f"index {entry!r} of {x.type}: {error}", rule="slices hold ints") from None
+            spans.append(span if len(range(*span)) else (0, 0, 1))
+            shape.append(len(range(*span)))
+        elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
+            spans.append(_position(int(entry), x, axis))
+        else:
+            raise OperandError(
+                f"index {entry!r} of {x.type}",
+                rule="an index must be an int, a slice, None, Ellipsis, or an array of whole numbers",
+                fix="use ex.where to choose by a condition",
+            )
+    part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Part(tuple(spans))(x)
+    return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
+
+
+def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
+    """The elements at arrays of whole numbers, which are broadcast together: their shape replaces their axes.
+
+    It stands where the first of these axes is; in front where others lie between them, as NumPy has it.
+    """
+    dots = [place for place, entry in enumerate(entries) if entry is Ellipsis]
+    consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
+    if len(dots) > 1 or consumed > x.ndim:
+        raise OperandError(
+            f"index {entries!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis"
+        )
+    place = dots[0] if dots else len(entries)
+    entries = (*entries[:place], *[slice(None)] * (x.ndim - consumed), *entries[place + 1 :])
+    picked = [place for place, entry in enumerate(entries) if entry is not None and not isinstance(entry, slice)]
+    x = part_of(x, tuple([slice(None) if place in picked else entry for place, entry in enumerate(entries)]))
+    places = [_places(entries[place], x, place) for place in picked]
+    front = picked[0]
+    sizes = tuple([x.shape[place] for place in picked])
+    if picked[-1] - front >= len(picked):
+        front, rest = 0, [axis for axis in range(x.ndim) if axis not in picked]
+        x = function("transpose")(x, (*picked, *rest))
+    take = function("take")
+    if len(places) == 1:
+        return cast("Expr", take(x, places[0], front))
+    known = [numbers for numbers in places if isinstance(numbers, np.ndarray)]
+    if len(known) < len(places):
+        raise OperandError(
+            f"index {entries!r} of {x.type}",
+            rule="an expression must be the only index that chooses places: others beside it are known arrays only",
+            fix="take in two steps, x[:, 0][numbers], or ex.take_along_axis(x, numbers, axis)",
+        )
+    try:
+        together = np.broadcast_arrays(*known)
+    except ValueError as error:
+        raise OperandError(
+            f"index {entries!r} of {x.type}: {error}", rule="arrays of places must have shapes that broadcast together"
+        ) from None
+    strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
+    linear = sum([numbers * stride for numbers, stride in zip(together, strides, strict=True)], np.intp(0))
+    joined = Reshape((*x.shape[:front], math.prod(sizes), *x.shape[front + len(sizes) :]))(x)
+    return cast("Expr", take(joined, np.asarray(linear), front))
+
+
+def _places(entry: Any, x: Expr, axis: int) -> Any:
+    """Whole numbers that choose along an axis, counted from the front where they are known; an expression as it is."""
+    numbers = entry if isinstance(entry, Operators) else np.asarray(entry)
+    if isinstance(numbers, np.ndarray) and isinstance(entry, list) and not numbers.size:
+        numbers = numbers.astype(np.intp)
+    kind: Any = numbers
+    if kind.dtype.kind not in "iu":
+        raise OperandError(
+            f"index of dtype {kind.dtype} at axis {axis} of {x.type}",
+            rule="an array that indexes must hold whole numbers: how many elements a mask picks is not known yet",
+            fix="use ex.where(mask, x, 0) to choose by a condition",
+        )
+    if not isinstance(numbers, np.ndarray):
+        return numbers
+    size = x.shape[axis]
+    if numbers.size and not (-size <= int(numbers.min()) and int(numbers.max()) < size):
+        wrong = int(numbers.min()) if int(numbers.min()) < -size else int(numbers.max())
+        raise OperandError(
+            f"index {wrong} of axis {axis} of {x.type}",
+            rule=f"an index must lie in {-size} … {size - 1}" if size else "an axis of size 0 has no elements to index",
+        )
+    numbers = numbers.astype(np.intp)
+    return np.where(numbers < 0, numbers + size, numbers)
+
+
+def _position(index: int, x: Expr, axis: int) -> int:
+    size = x.shape[axis]
+    if not -size <= index < size:
+        raise OperandError(f"index {index} of axis {axis} of {x.type}", rule=f"an index lies in {-size} … {size - 1}")
+    return index % size

@@ -1,0 +1,191 @@
+"""Activations of neural networks beside relu, sigmoid and tanh."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import WEAK, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import Array, Number
+from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype
+from explorer.ops.elementwise.arithmetic import maximum, minimum, where
+from explorer.ops.elementwise.erf import erf
+from explorer.ops.elementwise.unary import exp, sigmoid, square, tanh
+
+_SHAPES = (Example(real(2, 3, low=-2.0, high=2.0)), Example(real()), Example(real(3, dtype="float32")))
+_WIDE = (
+    Example(real(2, 3, low=-2.9, high=-0.1)),
+    Example(real(2, 3, low=0.1, high=2.9)),
+    Example(real(3, low=3.1, high=9.0)),
+)
+
+
+class Clip(Elementwise):
+    """x kept between low and high, of which one may be None; NaN stays. The gradient is 0 outside."""
+
+    low: Number | None
+    high: Number | None
+    monotone, idempotent = True, True
+    total = True
+    examples = (
+        Example(real(2, 3, low=0.1, high=0.7), low=0.2, high=0.5),
+        Example(real(3), low=None, high=2.0),
+        Example(real(3), low=-2.0, high=None),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low is None and self.high is None:
+            raise OperandError("clip without low and high", rule="one of them is given")
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        return np.clip(x, self.low, self.high, out=out)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        if self.low is not None:
+            g = where(x >= self.low, g, 0)
+        return (where(x <= self.high, g, 0) if self.high is not None else g,)
+
+    @property
+    def label(self) -> str:
+        return "relu6" if (self.low, self.high) == (0, 6) else "clip"
+
+
+class Silu(Elementwise):
+    """x · σ(x), also called swish."""
+
+    weight, examples = EXPENSIVE + 1, _SHAPES
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        with np.errstate(over="ignore"):  # e⁻ˣ = ∞ gives the right 0
+            np.divide(x, 1 + np.exp(np.negative(x, dtype=out.dtype)), out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        s = sigmoid(x)
+        return (g * (s * (1 + x * (1 - s))),)
+
+
+class Hardsigmoid(Elementwise):
+    """x/6 + 1/2 kept between 0 and 1."""
+
+    range, monotone, weight, examples = "unit", True, 3, _WIDE
+    total = True
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.clip(np.add(x, 3, out=out), 0, 6, out=out)
+        return np.divide(out, 6, out=out)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (where(x > -3, where(x < 3, g / 6, 0), 0),)
+
+
+class Hardswish(Elementwise):
+    """x times the hard sigmoid of x."""
+
+    weight, examples = 4, _WIDE
+    reuses_operand = False
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.clip(np.add(x, 3, out=out), 0, 6, out=out)
+        return np.divide(np.multiply(out, x, out=out), 6, out=out)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (where(x > -3, where(x < 3, g * (x / 3 + 0.5), g), 0),)
+
+
+class LeakyRelu(Elementwise):
+    """x where it is positive, slope · x elsewhere."""
+
+    slope: float
+    examples = (Example(real(2, 3, low=0.1), slope=0.1), Example(real(2, 3, low=-2.0, high=-0.1), slope=0.01))
+    reuses_operand = False
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.multiply(x, self.slope, out=out)
+        np.copyto(out, x, where=x > 0)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (where(x > 0, g, g * self.slope),)
+
+
+class Gelu(Elementwise):
+    """x · Φ(x) with the normal distribution's Φ, or with its approximation by tanh."""
+
+    approximate: bool = False
+    weight = 2 * EXPENSIVE
+    examples = (*_SHAPES, Example(real(2, 3, low=-2.0, high=2.0), approximate=True))
+
+    def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
+        return float_dtype(*dtypes)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        if self.approximate:
+            inner = np.tanh(_SLOPE * (x + 0.044715 * x**3))
+        else:
+            inner = erf.kernel(np.empty_like(out), x * math.sqrt(0.5))
+        np.multiply(0.5 * x, 1 + inner, out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        if not self.approximate:
+            density = exp(-0.5 * square(x)) / math.sqrt(2 * math.pi)
+            return (g * (0.5 * (1 + erf(x * math.sqrt(0.5))) + x * density),)
+        inner = tanh(_SLOPE * (x + 0.044715 * x * square(x)))
+        steepness = _SLOPE * (1 + 3 * 0.044715 * square(x))
+        return (g * (0.5 * (1 + inner) + 0.5 * x * (1 - square(inner)) * steepness),)
+
+
+_SLOPE = math.sqrt(2 / math.pi)
+
+silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
+
+
+@public
+def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
+    """``x`` with its elements kept between low and high, of which one may be None: numbers, or tensors to broadcast."""
+    numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
+    if all(numbers):
+        return Clip(low, high)(*as_operands((x,)))
+    y: Expr = x if low is None else maximum(x, low)
+    return y if high is None else minimum(y, high)
+
+
+@public
+def relu6(x: Any) -> Expr:
+    """``x`` with its elements kept between 0 and 6."""
+    return clip(x, 0, 6)
+
+
+@public
+def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
+    """``x`` where it is positive, slope · x elsewhere."""
+    return LeakyRelu(float(slope))(*as_operands((x,)))
+
+
+@public
+def gelu(x: Any, approximate: bool = False) -> Expr:
+    """x · Φ(x), or its approximation by tanh."""
+    return Gelu(bool(approximate))(*as_operands((x,)))

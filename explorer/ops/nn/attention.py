@@ -1,0 +1,85 @@
+"""Attention: values mixed by how well their keys match queries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.ir.policy_operations import composition
+from explorer.core.memory_budget import claim_constant
+from explorer.core.policy import Items
+from explorer.core.registry import public
+from explorer.ops.elementwise.arithmetic import where
+from explorer.ops.linalg.matmul import matmul, swap
+from explorer.ops.manipulation.rearrange import repeat
+from explorer.ops.nn.softmax_and_loss import softmax
+
+
+@public
+@composition
+def attention_weights(
+    query: Any, key: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None, policies: Items = ()
+) -> Expr:
+    """Softmax of query · keyᵀ · scale + mask over the keys: (…, L, E) and (…, S, E) to (…, L, S).
+
+    ``scale`` is 1/√E for None. A boolean mask says which keys count, and a row without any gives NaN; ``causal`` hides
+    the keys behind each query.
+    """
+    query, key = as_operands((query, key))
+    if query.ndim < 2 or key.ndim < 2 or query.shape[-1] != key.shape[-1]:
+        raise OperandError(
+            f"attention: given queries {query.type} and keys {key.type}",
+            rule="queries are (…, L, E) and keys (…, S, E) with one size E",
+        )
+    factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    scores = matmul(query * factor, swap(key))
+    if mask is not None:
+        (mask,) = as_operands((mask,))
+        scores = where(mask, scores, -np.inf) if mask.dtype.kind == "b" else scores + mask
+    if causal:
+        claim_constant("a causal mask", query.shape[-2] * key.shape[-2], 1)
+        scores = where(np.tri(query.shape[-2], key.shape[-2], dtype=bool), scores, -np.inf)
+    return softmax(scores, -1)
+
+
+@public
+@composition
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    policies: Items = (),
+) -> Expr:
+    """Scaled dot-product attention: (…, L, E), (…, S, E) and (…, S, V) to (…, L, V); see ``attention_weights``.
+
+    Where the queries have more heads (third axis from the end) than keys and values, consecutive heads share one. A
+    query for which a boolean mask lets no key count gets zeros.
+    """
+    query, key, value = as_operands((query, key, value))
+    key, value = (_shared(query, x) for x in (key, value))
+    weights = attention_weights(query, key, mask, causal=causal, scale=scale)
+    if mask is not None:
+        (mask,) = as_operands((mask,))
+        weights = where(mask, weights, 0) if mask.dtype.kind == "b" else weights
+    return matmul(weights, value)
+
+
+def _shared(query: Expr, x: Expr) -> Expr:
+    if min(query.ndim, x.ndim) < 3 or x.shape[-3] in (1, query.shape[-3]):
+        return x
+    count, rest = divmod(query.shape[-3], max(x.shape[-3], 1))
+    if rest or not x.shape[-3]:
+        raise OperandError(
+            f"attention: {query.shape[-3]} heads of queries for {x.shape[-3]} of keys or values",
+            rule="the heads of the queries divide among those of keys and values",
+        )
+    return repeat(x, count, x.ndim - 3)

@@ -1,0 +1,268 @@
+"""Two-dimensional convolution (cross-correlation, as everywhere in deep learning) and its two adjoints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.policy_operations import Adjustable
+from explorer.core.ir.tiles import Piece, compute
+from explorer.core.policy import Items, Minor, Policies, PolicyClass
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
+from explorer.ops.base import reshape
+from explorer.ops.manipulation.concat import Stack
+from explorer.ops.manipulation.slicing import Member
+from explorer.ops.nn.kernels.conv_filter_gradient import FilterGradient
+from explorer.ops.nn.kernels.conv_forward import Convolving, pack
+from explorer.ops.nn.kernels.conv_input_gradient import ImageGradient
+from explorer.ops.nn.kernels.window import Padding, Pair, Window, both_sides, pair
+
+_ONE: Pair = (1, 1)
+_NONE: Padding = ((0, 0), (0, 0))
+
+
+class Convolution(Operation, abstract=True):
+    """What convolution and its adjoints share: images (N, C, H, W), filters (O, C / groups, h, w)."""
+
+    strides: Pair = _ONE
+    padding: Padding = _NONE
+    dilation: Pair = _ONE
+    groups: int = 1
+    linear: ClassVar[bool] = True
+
+    def window(self, filters: Shape) -> Window:
+        """The window that the filters slide with."""
+        return Window((filters[2], filters[3]), self.strides, self.padding, self.dilation)
+
+    @property
+    def options(self) -> tuple[Pair, Padding, Pair, int]:
+        """The attributes that all three share."""
+        return self.strides, self.padding, self.dilation, self.groups
+
+    def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
+        """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
+        if len(images) != 4 or len(filters) != 4 or any(kind.dtype.kind == "b" for kind in types):
+            raise self.refuse(types, "images are (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
+        if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
+            raise self.refuse(
+                types,
+                f"channels of the images ({images[1]}) = channels of a filter ({filters[1]}) × groups ({self.groups}), "
+                f"and the filters ({filters[0]}) divide among the groups",
+            )
+        wrong = self.window(filters).wrong()
+        if wrong:
+            raise self.refuse(types, wrong)
+        rows, columns = self.window(filters).output(images[2], images[3])
+        if rows < 1 or columns < 1:
+            raise self.refuse(types, f"the filter {filters[2]}×{filters[3]} fits into the padded image")
+        return images[0], filters[0], rows, columns
+
+
+class ConvolutionPolicy(PolicyClass):
+    """Which algorithm computes a convolution.
+
+    "priced" leaves it to the plan, which takes minimal filtering of tiles where that is faster; "direct" multiplies
+    pixels with weights as they are, so that a NaN or ∞ reaches the results of its own windows alone.
+    """
+
+    algorithm = Minor("priced", among=("priced", "direct"))
+
+
+class Conv2d(Adjustable, Convolution):
+    """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w): (N, O, H′, W′)."""
+
+    policies: ClassVar[tuple[Minor, ...]] = (ConvolutionPolicy.algorithm,)
+    prepares = 1
+    channels_last = True
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
+        Example(real(1, 2, 6, 5), real(4, 1, 3, 2), strides=(2, 1), groups=2),
+        Example(real(1, 1, 6, 6), real(1, 1, 2, 2), dilation=(2, 2), padding=((1, 0), (0, 2))),
+    )
+
+    def infer(self, images: TensorType, filters: TensorType) -> TensorType:
+        shape = self.result_shape(images.shape, filters.shape, (images, filters))
+        return TensorType(shape, np.result_type(images.dtype, filters.dtype), images.device)
+
+    def workspace(self, images: TensorType, filters: TensorType) -> int:
+        return self.convolving(images.shape, filters.shape).workspace(images.dtype.itemsize)
+
+    def convolving(self, images: Shape, filters: Shape) -> Convolving:
+        """How the convolution of operands of these shapes runs."""
+        return Convolving(self.window(filters), self.groups, images, filters)
+
+    def prepare(self, filters: Array) -> Array:
+        return pack(filters, self.groups)
+
+    def pieces(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Piece]:
+        return self.convolving(images.shape, filters.shape).pieces(out, images, prepared)
+
+    def kernel(self, out: Array, images: Array, filters: Array) -> Array:
+        compute(self.pieces(out, self.prepare(filters), images, filters))
+        return out
+
+    def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
+        return ((0, 1),) if operand else ((0, 0),)
+
+    def gradient(self, g: Expr, y: Expr, images: Expr, filters: Expr) -> tuple[Expr, Expr]:
+        return (
+            Conv2dImageGradient(*self.options, images.shape)(g, filters),
+            Conv2dFilterGradient(*self.options, filters.shape)(g, images),
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], images: Expr, filters: Expr) -> Expr:
+        if batched[1]:
+            return _batch_filters(self, size, batched, images, filters)
+        merged = self(reshape(images, (size * images.shape[1], *images.shape[2:])), filters)
+        return reshape(merged, (size, images.shape[1], *merged.shape[1:]))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * result.size * math.prod(types[1].shape[1:])
+
+    def under(self, policies: Policies) -> Operation:
+        """The convolution that no plan computes in another way, where that is asked for."""
+        return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
+
+
+class DirectConv2d(Conv2d):
+    """A convolution that stays as it is: no plan takes another algorithm for it."""
+
+    policies = ()
+
+
+class Conv2dImageGradient(Convolution):
+    """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
+
+    shape: Shape = ()
+    prepares = 1
+    channels_last = True
+    examples = (
+        Example(real(2, 4, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1)), shape=(2, 3, 5, 5)),
+        Example(real(1, 4, 2, 4), real(4, 1, 3, 2), strides=(2, 1), groups=2, shape=(1, 2, 6, 5)),
+    )
+
+    def infer(self, g: TensorType, filters: TensorType) -> TensorType:
+        if self.result_shape(self.shape, filters.shape, (g, filters)) != g.shape:
+            raise self.refuse((g, filters), f"the gradient has the shape of the convolution of {self.shape}")
+        return TensorType(self.shape, np.result_type(g.dtype, filters.dtype))
+
+    def workspace(self, g: TensorType, filters: TensorType) -> int:
+        return self.gradient_of(filters.shape).workspace(np.result_type(g.dtype, filters.dtype).itemsize)
+
+    def gradient_of(self, filters: Shape) -> ImageGradient:
+        """How the adjoint of a convolution with filters of this shape runs."""
+        return ImageGradient(self.window(filters), self.groups, self.shape, filters)
+
+    def prepare(self, filters: Array) -> list[Array]:
+        return self.gradient_of(filters.shape).pack(filters)
+
+    def pieces(self, out: Array, prepared: list[Array], g: Array, filters: Array) -> list[Piece]:
+        return self.gradient_of(filters.shape).pieces(out, g, prepared)
+
+    def kernel(self, out: Array, g: Array, filters: Array) -> Array:
+        compute(self.pieces(out, self.prepare(filters), g, filters))
+        return out
+
+    def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
+        if operand:
+            return ((1, 1),) if self.groups == 1 else ()  # the groups' channels lie one behind the other
+        return ((0, 0),)
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr, filters: Expr) -> tuple[Expr, Expr]:
+        return (
+            Conv2d(*self.options)(upstream, filters),
+            Conv2dFilterGradient(*self.options, filters.shape)(g, upstream),
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, filters: Expr) -> Expr:
+        if batched[1]:
+            return _batch_filters(self, size, batched, g, filters)
+        merged = (size * self.shape[0], *self.shape[1:])
+        together = Conv2dImageGradient(*self.options, merged)(reshape(g, (size * g.shape[1], *g.shape[2:])), filters)
+        return reshape(together, (size, *self.shape))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 2 * types[0].size * math.prod(types[1].shape[1:])
+
+
+class Conv2dFilterGradient(Convolution):
+    """Convolution's adjoint in the filters: (N, O, H′, W′), images (N, C, H, W) to ``shape`` (O, C / groups, h, w)."""
+
+    shape: Shape = ()
+    examples = (
+        Example(real(2, 4, 5, 5), real(2, 3, 5, 5), padding=((1, 1), (1, 1)), shape=(4, 3, 3, 3)),
+        Example(real(1, 4, 2, 4), real(1, 2, 6, 5), strides=(2, 1), groups=2, shape=(4, 1, 3, 2)),
+    )
+
+    def infer(self, g: TensorType, images: TensorType) -> TensorType:
+        if self.result_shape(images.shape, self.shape, (g, images)) != g.shape:
+            raise self.refuse((g, images), f"the gradient has the shape of the convolution with filters {self.shape}")
+        return TensorType(self.shape, np.result_type(g.dtype, images.dtype))
+
+    def workspace(self, g: TensorType, images: TensorType) -> int:
+        return self.gradient_of(images.shape).workspace(np.result_type(g.dtype, images.dtype).itemsize)
+
+    def gradient_of(self, images: Shape) -> FilterGradient:
+        """How the adjoint of a convolution of images of this shape runs."""
+        return FilterGradient(self.window(self.shape), self.groups, images, self.shape)
+
+    def pieces(self, out: Array, prepared: None, g: Array, images: Array) -> list[Piece]:
+        return self.gradient_of(images.shape).pieces(out, g, images)
+
+    def kernel(self, out: Array, g: Array, images: Array) -> Array:
+        compute(self.pieces(out, None, g, images))
+        return out
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr, images: Expr) -> tuple[Expr, Expr]:
+        return (
+            Conv2d(*self.options)(images, upstream),
+            Conv2dImageGradient(*self.options, images.shape)(g, upstream),
+        )
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, images: Expr) -> Expr:
+        return _batch_filters(self, size, batched, g, images)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return 2 * types[0].size * math.prod(self.shape[1:])
+
+
+def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
+    """One convolution a member: each member has its own filters, so that one product cannot serve them all."""
+
+    def part(node: Expr, yes: bool, index: int) -> Expr:
+        return Member(index)(node) if yes else node
+
+    members = [operation(part(first, batched[0], i), part(second, batched[1], i)) for i in range(size)]
+    return Stack()(*members)
+
+
+@public
+def conv2d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int | Pair = 1,
+    padding: int | Pair | Padding = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Cross-correlation of (N, C, H, W) with filters (O, C / groups, h, w) plus a bias (O,): (N, O, H′, W′)."""
+    x, filters = as_operands((x, filters))
+    operation = Conv2d(
+        pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), whole(groups, "groups")
+    )
+    y = operation(x, filters, policies=policies)
+    if bias is None:
+        return y
+    (bias,) = as_operands((bias,))
+    return y + reshape(bias, (bias.size, 1, 1))

@@ -1,0 +1,199 @@
+"""Convolutions beside the plain one in two dimensions: transposed, along one axis, along three."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import as_operands
+from explorer.core.ir.policy_operations import composition
+from explorer.core.memory_budget import claim_steps
+from explorer.core.policy import Items
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import whole
+from explorer.ops.base import reshape
+from explorer.ops.elementwise.arithmetic import add_n
+from explorer.ops.manipulation.padding import padded
+from explorer.ops.manipulation.reshape import expand_dims, transpose
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.nn.conv import Conv2dImageGradient, conv2d
+from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, for_each, pair
+
+_PHASE = 16
+"""operators that a phase of a transposed convolution counts for: it is a convolution of its own, in pieces"""
+
+
+@public
+def conv_transpose2d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int | Pair = 1,
+    padding: int | Pair | Padding = 0,
+    output_padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    groups: int = 1,
+) -> Expr:
+    """The adjoint of a convolution: (N, C, H, W) and filters (C, O / groups, h, w) to (N, O, H′, W′), plus a bias (O,).
+
+    H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, which is smaller than the stride.
+    """
+    x, filters = as_operands((x, filters))
+    steps, sides, spread = pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation")
+    extra, count = pair(output_padding, "output_padding"), whole(groups, "groups")
+    if x.ndim != 4 or filters.ndim != 4 or x.shape[1] != filters.shape[0]:
+        raise OperandError(
+            f"conv_transpose2d: given {x.type} and {filters.type}",
+            rule="images are (N, C, H, W) and filters (C, O / groups, h, w)",
+        )
+    if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
+        raise OperandError(
+            f"conv_transpose2d: output_padding {extra} with strides {steps}",
+            rule="output_padding is not negative and smaller than the stride",
+        )
+    size = [
+        (x.shape[2 + axis] - 1) * steps[axis]
+        - sum(sides[axis])
+        + spread[axis] * (filters.shape[2 + axis] - 1)
+        + 1
+        + extra[axis]
+        for axis in (0, 1)
+    ]
+    if min(size) < 1:
+        raise OperandError(
+            f"conv_transpose2d: given {x.type}, filters {filters.type}, strides {steps}, padding {sides}",
+            rule=f"the result has one pixel at least, not {size[0]}×{size[1]}",
+            fix="pad less",
+        )
+    phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
+    taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
+    claim_steps("a transposed convolution", _PHASE * math.prod(phases) + sum(taps))
+    shape = (x.shape[0], filters.shape[1] * count, *size)
+    return _plus(Conv2dImageGradient(steps, sides, spread, count, shape)(x, filters), bias)
+
+
+@public
+@composition
+def conv1d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int = 1,
+    padding: int | Pair = 0,
+    dilation: int = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Cross-correlation of (N, C, L) with filters (O, C / groups, l) plus a bias (O,): (N, O, L′)."""
+    x, filters = _lines(x, filters, "conv1d")
+    y = conv2d(x, filters, bias, strides=(1, strides), padding=_side(padding), dilation=(1, dilation), groups=groups)
+    return part_of(y, (slice(None), slice(None), 0))
+
+
+@public
+def conv_transpose1d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int = 1,
+    padding: int | Pair = 0,
+    output_padding: int = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Expr:
+    """The adjoint of ``conv1d``: (N, C, L) and filters (C, O / groups, l) to (N, O, L′)."""
+    x, filters = _lines(x, filters, "conv_transpose1d")
+    y = conv_transpose2d(
+        x,
+        filters,
+        bias,
+        strides=(1, strides),
+        padding=_side(padding),
+        output_padding=(0, output_padding),
+        dilation=(1, dilation),
+        groups=groups,
+    )
+    return part_of(y, (slice(None), slice(None), 0))
+
+
+@public
+@composition
+def conv3d(
+    x: Any,
+    filters: Any,
+    bias: Any = None,
+    *,
+    strides: int | tuple[int, int, int] = 1,
+    padding: int | tuple[Any, ...] = 0,
+    dilation: int | tuple[int, int, int] = 1,
+    groups: int = 1,
+    policies: Items = (),
+) -> Expr:
+    """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d.
+
+    Strides, padding and dilation are one number for all three axes, or one for each; padding also a pair (before,
+    after) for each.
+    """
+    x, filters = as_operands((x, filters))
+    if x.ndim != 5 or filters.ndim != 5:
+        raise OperandError(
+            f"conv3d: given {x.type} and {filters.type}",
+            rule="volumes are (N, C, D, H, W), filters (O, C / groups, d, h, w)",
+        )
+    steps = [whole(step, "strides") for step in for_each(strides, 3, "strides")]
+    spread = [whole(step, "dilation") for step in for_each(dilation, 3, "dilation")]
+    sides = [pair(given, "padding") for given in for_each(padding, 3, "padding")]
+    if min(*steps, *spread) < 1 or min(map(min, sides)) < 0:
+        raise OperandError(
+            f"conv3d: strides {strides}, padding {padding}, dilation {dilation}",
+            rule="strides and dilation must be at least 1, padding at least 0",
+            fix="strides=1, padding=0, dilation=1",
+        )
+    deep = padded(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
+    count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
+    if count < 1 or not filters.shape[2]:
+        raise OperandError(f"conv3d: given {x.type} and {filters.type}", rule="the filter fits into the padded volume")
+
+    def plane(depth: int) -> Expr:
+        first = depth * spread[0]
+        layers = part_of(deep, (slice(None), slice(None), slice(first, first + (count - 1) * steps[0] + 1, steps[0])))
+        images = transpose(layers, (0, 2, 1, 3, 4))
+        y = conv2d(
+            reshape(images, (images.shape[0] * count, *images.shape[2:])),
+            part_of(filters, (slice(None), slice(None), depth)),
+            strides=(steps[1], steps[2]),
+            padding=(sides[1], sides[2]),
+            dilation=(spread[1], spread[2]),
+            groups=groups,
+        )
+        return reshape(y, (x.shape[0], count, *y.shape[1:]))
+
+    claim_steps("a convolution of volumes", filters.shape[2])
+    total = add_n(*[plane(depth) for depth in range(filters.shape[2])])
+    return _plus(transpose(total, (0, 2, 1, 3, 4)), bias)
+
+
+def _lines(x: Any, filters: Any, operation: str) -> tuple[Expr, Expr]:
+    x, filters = as_operands((x, filters))
+    if x.ndim != 3 or filters.ndim != 3:
+        raise OperandError(
+            f"{operation}: given {x.type} and {filters.type}",
+            rule="sequences are (N, C, L), and filters have three axes",
+        )
+    return expand_dims(x, 2), expand_dims(filters, 2)
+
+
+def _side(padding: int | Pair) -> Padding:
+    return (0, 0), pair(padding, "padding")
+
+
+def _plus(y: Expr, bias: Any) -> Expr:
+    if bias is None:
+        return y
+    (bias,) = as_operands((bias,))
+    return y + reshape(bias, (bias.size, *[1] * (y.ndim - 2)))

@@ -1,0 +1,194 @@
+"""Winograd's minimal filtering F(2×2, 3×3): 16 products a tile of four pixels and a pair of channels, instead of 36.
+
+Source: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, count, longest, scratch, slices
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
+from explorer.ops.nn.conv import Conv2d
+from explorer.ops.nn.kernels.im2col import padded
+
+_FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+"""what is multiplied from both sides with a filter, (4, 3)"""
+_BLOCK = 8 * PIECE_BYTES
+_PIECES = 4
+"""so many threads find work, also where all would fit into one piece"""
+
+
+def _tiles(length: int) -> int:
+    return -(-length // 2)
+
+
+class WinogradConv2d(Conv2d):
+    """The same convolution with 3×3 filters and steps of one pixel, computed in tiles of 2×2 pixels.
+
+    Rounds otherwise than Conv2d: each tile is a sum of differences of pixels.
+    """
+
+    prepares: ClassVar[int] = 1
+    policies = ()
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
+        Example(real(1, 2, 6, 4), real(3, 2, 3, 3), padding=((0, 2), (1, 0))),
+    )
+
+    def infer(self, images: TensorType, filters: TensorType) -> TensorType:
+        found = super().infer(images, filters)
+        why = self.unfit(images.shape, filters.shape)
+        if why or found.dtype.kind != "f":
+            raise self.refuse((images, filters), f"numbers are real; {why}" if why else "numbers are real")
+        return found
+
+    def unfit(self, images: Shape, filters: Shape) -> str:
+        """The rule that these shapes and attributes break, empty where they break none."""
+        if filters[2:] != (3, 3):
+            return "filters are 3×3"
+        if self.strides != (1, 1) or self.dilation != (1, 1):
+            return "windows step by one pixel and lie close"
+        return "" if self.groups == 1 else "every filter reads all channels"
+
+    def workspace(self, images: TensorType, filters: TensorType) -> int:
+        kind = self.infer(images, filters)
+        shape = kind.shape
+        if not math.prod(shape) or not images.size:
+            return 0
+        many, bands = _counts(shape, images.shape[1], kind.dtype.itemsize)
+        n, rows = longest(shape[0], many), min(2 * longest(_tiles(shape[2]), bands), shape[2])
+        wanted = _memory(n, _tiles(rows), _tiles(shape[3]), images.shape[1], shape[1])
+        return sum([math.prod(each) for each in wanted]) * kind.dtype.itemsize
+
+    def prepare(self, filters: Array) -> Array:
+        dtype = np.result_type(filters.dtype)
+        transformed = np.einsum("ia,ocab,jb->ijco", _FILTERS, filters.astype(np.float64), _FILTERS, optimize=True)
+        return np.ascontiguousarray(transformed.astype(dtype)).reshape(16, *filters.shape[1::-1])
+
+    def pieces(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Piece]:
+        if not (images.size and out.size):  # a sum of nothing
+            return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
+        top, left = self.padding[0][0], self.padding[1][0]
+
+        def piece(index: Index) -> Piece:
+            return Piece(index, _computing(out, images, prepared, index, top, left))
+
+        return [piece(index) for index in _indices(out.shape, images.shape[1], out.itemsize)]
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        n, o, rows, across = result.shape
+        c = types[0].shape[1]
+        return n * _tiles(rows) * _tiles(across) * (32 * c * o + 32 * c + 24 * o)
+
+
+def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
+    """The parts of the result (N, O, H′, W′) that are made apart, each of whole tiles."""
+    n, o, rows, across = shape
+    many, bands = _counts(shape, channels, itemsize)
+    return [
+        (images, slice(0, o), slice(2 * band.start, min(rows, 2 * band.stop)), slice(0, across))
+        for images in slices(n, many)
+        for band in slices(_tiles(rows), bands)
+    ]
+
+
+def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
+    """Into how many parts images and bands of tiles are cut."""
+    n, o, rows, across = shape
+    bands, row_bytes = _tiles(rows), 16 * _tiles(across) * (channels + o) * itemsize
+    block = max(1, min(_BLOCK // row_bytes, -(-n * bands // _PIECES)))
+    return (count(n, block // bands), 1) if block >= bands else (count(n, 1), count(bands, block))
+
+
+def _memory(n: int, down: int, across: int, channels: int, filters: int) -> tuple[Shape, ...]:
+    """The scratch memory of a piece: padded pixels, differences of rows, of both, products, sums of rows."""
+    tiles = n * down * across
+    return (
+        (n, 2 * down + 2, 2 * across + 2, channels),
+        (4, n, down, 2 * across + 2, channels),
+        (4, 4, n, down, across, channels),
+        (4, 4, tiles, filters),
+        (2, 4, tiles, filters),
+    )
+
+
+class _Room(NamedTuple):
+    """The scratch memory of a piece, as its steps see it."""
+
+    slab: Array
+    before: list[tuple[np.ufunc, Array, Array, Array]]
+    """sums and differences before the products"""
+    pixels: Array
+    products: Array
+    after: list[tuple[np.ufunc, Array, Array, Array]]
+    """sums over the rows of products"""
+    tiles: Array
+
+
+def _room(slab: Array, by_row: Array, by_both: Array, products: Array, sums: Array) -> _Room:
+    _, n, down, across, _ = by_both.shape[1:]
+    rows = [slab[:, i : i + 2 * down : 2] for i in range(4)]
+    columns = [by_row[:, :, :, i : i + 2 * across : 2] for i in range(4)]
+    return _Room(
+        slab,
+        _differences(rows, [*by_row]) + _differences(columns, [by_both[:, i] for i in range(4)]),
+        by_both.reshape(16, -1, by_both.shape[-1]),
+        products.reshape(16, -1, products.shape[-1]),
+        _first([*products], sums[0]) + _second([*products], sums[1]),
+        sums.reshape(2, 4, n, down, across, -1),
+    )
+
+
+def _computing(out: Array, images: Array, filters: Array, index: Index, top: int, left: int) -> Callable[[], None]:
+    n, _, rows, columns = index
+    count, down, across = n.stop - n.start, _tiles(rows.stop - rows.start), _tiles(columns.stop)
+    wanted = tuple([(shape, out.dtype) for shape in _memory(count, down, across, *filters.shape[1:])])
+    copies, zeros = padded(wanted[0][0], images.transpose(0, 2, 3, 1)[n], rows.start - top, -left)
+    into = out.transpose(0, 2, 3, 1)[n, rows]
+    parts = [[into[:, row::2, column::2] for column in (0, 1)] for row in (0, 1)]
+
+    def compute() -> None:
+        room = scratch(wanted, wanted, _room)
+        for place in zeros:
+            room.slab[place] = 0
+        for place, source in copies:
+            room.slab[place] = source
+        for step, a, b, c in room.before:
+            step(a, b, c)
+        np.matmul(room.pixels, filters, room.products)
+        for step, a, b, c in room.after:
+            step(a, b, c)
+        for tiles, (even_columns, odd_columns) in zip(room.tiles, parts, strict=True):
+            last = [*tiles[:, :, : even_columns.shape[1]]]
+            shorter = [each[:, :, : odd_columns.shape[2]] for each in last]
+            for step, a, b, c in _first(last, even_columns) + _second(shorter, odd_columns):
+                step(a, b, c)
+
+    return compute
+
+
+_Steps: TypeAlias = list[tuple[np.ufunc, Array, Array, Array]]
+
+
+def _differences(d: list[Array], into: list[Array]) -> _Steps:
+    return [
+        (np.subtract, d[0], d[2], into[0]),
+        (np.add, d[1], d[2], into[1]),
+        (np.subtract, d[2], d[1], into[2]),
+        (np.subtract, d[1], d[3], into[3]),
+    ]
+
+
+def _first(m: list[Array], into: Array) -> _Steps:
+    return [(np.add, m[0], m[1], into), (np.add, into, m[2], into)]
+
+
+def _second(m: list[Array], into: Array) -> _Steps:
+    return [(np.subtract, m[1], m[2], into), (np.subtract, into, m[3], into)]

@@ -1,0 +1,1 @@
+"""NumPy kernels of convolution and pooling, and of their gradients."""

@@ -1,0 +1,241 @@
+"""How a convolution's adjoint in its filters runs: products of the upstream gradient's pixels with windows, summed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, even
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.ops.nn.kernels.im2col import Unfolding, by_group, met, pixels
+from explorer.ops.nn.kernels.window import Window
+
+_FLOPS = 1 << 23
+"""arithmetic operations of a product that are worth a piece of their own; an eighth where there is no product"""
+_PIECES = 4
+"""so many threads find work, also where all would fit into one piece"""
+_CHANNELS = 16
+"""a piece reads at least so many channels of a pixel, and makes at least so many filters"""
+_PIXELS = 32
+"""so many pixels of an image are worth a product of their own, where images do not lie in one row"""
+_BLOCK = 8 * PIECE_BYTES
+_Block: TypeAlias = tuple[slice, slice]
+"""images, and rows of windows"""
+
+
+class FilterGradient(NamedTuple):
+    """A convolution's adjoint in its filters: products of the upstream gradient's pixels with windows, summed."""
+
+    window: Window
+    groups: int
+    images: Shape
+    """(N, C, H, W)"""
+    filters: Shape
+    """(O, C / groups, h, w)"""
+
+    @property
+    def depthwise(self) -> bool:
+        """Every channel has one filter of its own."""
+        return self.groups > 1 and self.filters[:2] == (self.groups, 1)
+
+    @property
+    def upstream(self) -> Shape:
+        """(N, O, H′, W′)"""
+        return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
+
+    def indices(self) -> list[Index]:
+        """The parts of the result (O, C / groups, h, w) that are made apart, by shapes alone.
+
+        No window is gathered twice where channels, or rows of the filters, suffice to tell pieces apart.
+        """
+        o, c, h, w = self.filters
+        flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
+        most = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
+        if self.groups > 1:
+            least = min(2 * _CHANNELS if self.depthwise else 1, self.groups)
+            parts = even(self.groups, max(least, -(-self.groups // most)))
+            rows = even(h, 1 if self.depthwise and len(parts) < most else h)
+            groups = [slice(part.start * (o // self.groups), part.stop * (o // self.groups)) for part in parts]
+            return [(part, slice(0, c), row, slice(0, w)) for part in groups for row in rows]
+        sizes, counts, least_sizes = (o, c, h), [1, 1, 1], (_CHANNELS, _CHANNELS, 1)
+        while math.prod(counts) < most:
+            able = [axis for axis in (1, 2, 0) if sizes[axis] >= 2 * counts[axis] * least_sizes[axis]]
+            if not able:
+                break
+            counts[able[0] if h * w > 1 else max(able, key=lambda axis: sizes[axis] // counts[axis])] *= 2
+        filters, channels, rows = [even(size, -(-size // count)) for size, count in zip(sizes, counts, strict=True)]
+        return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
+
+    def workspace(self, itemsize: int) -> int:
+        """Bytes of scratch memory that the largest piece takes."""
+        if not (math.prod(self.upstream) and math.prod(self.images)):
+            return 0
+        return max([self._room(index, itemsize) for index in self.indices()])
+
+    def _room(self, index: Index, itemsize: int) -> int:
+        o, c, i, _ = index
+        part = self._part(index)
+        n, rows = [
+            max([s.stop - s.start for s in side]) for side in zip(*self._blocks(part.unfolding, itemsize), strict=True)
+        ]
+        filters: int = o.stop - o.start
+        product: int = filters * (c.stop - c.start) * (i.stop - i.start) * self.filters[3]
+        if self.depthwise:
+            return product * itemsize
+        if self._pointwise and math.prod(self.upstream[2:]) >= _PIXELS:
+            return 2 * product * itemsize
+        copied: int = n * rows * part.unfolding.across * filters * (n > 1)
+        gathered = math.prod(part.unfolding.windows(n, rows)) + math.prod(part.unfolding.slab(n, rows))
+        return (gathered + copied + product) * itemsize
+
+    def pieces(self, out: Array, upstream: Array, images: Array) -> list[Piece]:
+        """The pieces of the gradient in ``out``."""
+        if not (upstream.size and images.size):  # a sum of nothing
+            return [Piece(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
+        window, images = met(self.window, images)
+        plain = self._replace(window=window, images=images.shape)
+        make = plain._depthwise if plain.depthwise else plain._product
+        return [Piece(index, make(out, upstream, images, index)) for index in plain.indices()]
+
+    # -- one piece -------------------------------------------------------------------------------------------------
+
+    def _part(self, index: Index) -> _Part:
+        """What a piece reads."""
+        o, c, i, _ = index
+        each = self.filters[0] // self.groups
+        groups = (o.stop - o.start) // each if self.groups > 1 else 1
+        first = o.start // each * self.filters[1] if self.groups > 1 else 0
+        channels = slice(first + c.start, first + c.stop + (groups - 1) * self.filters[1])
+        (top, below), across = self.window.padding
+        window = self.window._replace(
+            size=(i.stop - i.start, self.window.size[1]),
+            padding=((top - i.start * self.window.dilation[0], below), across),
+        )
+        return _Part(groups, channels, Unfolding(window, self.upstream[3], channels.stop - channels.start))
+
+    def _blocks(self, unfolding: Unfolding, itemsize: int) -> list[_Block]:
+        """Images and rows whose windows are summed at a time."""
+        n, _, rows, _ = self.upstream
+        block = max(1, _BLOCK // (math.prod(unfolding.windows(1, 1)) * itemsize))
+        if block < rows:
+            return [(image, part) for image in even(n, 1) for part in even(rows, block)]
+        return [(part, slice(0, rows)) for part in even(n, block // rows)]
+
+    def _product(self, out: Array, upstream: Array, images: Array, index: Index) -> Callable[[], None]:
+        part = self._part(index)
+        o, c, i, j = index
+        shape = part.groups, (o.stop - o.start) // part.groups, c.stop - c.start, i.stop - i.start, j.stop
+        into = out[index].reshape(shape, copy=False).transpose(0, 1, 3, 4, 2)
+        outer, inner = upstream[:, o].transpose(0, 2, 3, 1), images[:, part.channels]
+        straight = self._straight(outer, inner.transpose(0, 2, 3, 1))
+        if straight is not None:
+            left, right = straight
+
+            def multiply() -> None:
+                np.copyto(into, np.matmul(left[0].T, right[0]).reshape(into.shape))
+                for rows, others in zip(left[1:], right[1:], strict=True):
+                    np.add(into, np.matmul(rows.T, others).reshape(into.shape), out=into)
+
+            return multiply
+        sums = [
+            self._summing(outer, inner, part, block, into.shape, out.dtype)
+            for block in self._blocks(part.unfolding, images.itemsize)
+        ]
+
+        def compute() -> None:
+            np.copyto(into, sums[0]())
+            for further in sums[1:]:
+                np.add(into, further(), out=into)
+
+        return compute
+
+    @property
+    def _pointwise(self) -> bool:
+        return self.groups == 1 and self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
+
+    def _straight(self, outer: Array, inner: Array) -> tuple[Array, Array] | None:
+        """Both as matrices, one or one for each image, where windows are pixels and lie evenly spaced."""
+        if not self._pointwise:
+            return None
+        left, right = pixels(outer), pixels(inner)
+        if left is None or right is None:
+            return None
+        n = max(len(left), len(right))
+        if n > 1 and math.prod(self.upstream[2:]) < _PIXELS:
+            return None
+        return left.reshape(n, -1, left.shape[2], copy=False), right.reshape(n, -1, right.shape[2], copy=False)
+
+    def _summing(
+        self, outer: Array, inner: Array, part: _Part, block: _Block, into: Shape, dtype: Any
+    ) -> Callable[[], Array]:
+        """A function that gives the sum over one block, in scratch memory."""
+        n, rows = block
+        shape = part.unfolding.windows(n.stop - n.start, rows.stop - rows.start)
+        count, groups = math.prod(shape[:3]), part.groups
+        wanted: tuple[tuple[Shape, Any], ...] = (
+            ((groups, *shape[:5], shape[5] // groups), inner.dtype),
+            (into, dtype),
+        )
+        source = outer[n, rows]
+        seen = pixels(source)
+        dense = seen is not None and len(seen) == 1
+        if not dense:
+            wanted = *wanted, (source.shape, outer.dtype)
+
+        def matrices(rows: Array) -> Array:
+            return rows.reshape(count, groups, -1, copy=False).transpose(1, 2, 0)
+
+        def views(columns: Array, product: Array, *copied: Array) -> tuple[Array, ...]:
+            flat = product.reshape(groups, into[1], -1)
+            return columns, columns.reshape(groups, count, -1), product, flat, *copied, *map(matrices, copied)
+
+        left = matrices(seen) if seen is not None and dense else None
+        gather = part.unfolding.gathering(inner, n, rows, (into, dense), wanted, views)
+
+        def compute() -> Array:
+            windows, columns, flat, product, matrix, *copied = gather()
+            np.copyto(columns, by_group(windows, groups))
+            if left is not None:
+                np.matmul(left, flat, matrix)
+            else:
+                copy, turned = copied
+                np.copyto(copy, source)
+                np.matmul(turned, flat, matrix)
+            return product
+
+        return compute
+
+    def _depthwise(self, out: Array, upstream: Array, images: Array, index: Index) -> Callable[[], None]:
+        o, _, i, j = index
+        across = self.upstream[3]
+        window, size = self.window, (self.images[2], self.images[3])
+        outer, inner = upstream[:, o], images[:, o]
+        taps: list[tuple[Array, list[tuple[Array, Array]]]] = []
+        for row in range(i.start, i.stop):
+            for column in range(j.stop):
+                terms = []
+                for images_, band in self._blocks(self._part(index).unfolding, images.itemsize):
+                    windows, inside = window.overlap(row, column, size, band, across)
+                    terms.append((outer[images_, :, band][windows], inner[images_][inside]))
+                taps.append((out[o, 0, row, column], terms))
+
+        def compute() -> None:
+            for into, terms in taps:
+                into.fill(0)
+                for gradient, pixel in terms:
+                    into += np.einsum("ncyx,ncyx->c", gradient, pixel)
+
+        return compute
+
+
+class _Part(NamedTuple):
+    """What a piece of the filters' gradient reads."""
+
+    groups: int
+    channels: slice
+    """of the images"""
+    unfolding: Unfolding

@@ -1,0 +1,246 @@
+"""How a convolution runs on NumPy: windows gathered block by block into scratch memory, one matrix product a block.
+
+Images and results may lie either way, channel by channel or pixel by pixel; only their strides differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, count, longest, slices
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.ops.nn.kernels.im2col import Unfolding, by_group, met, pixels
+from explorer.ops.nn.kernels.window import Window
+
+_FLOPS = 1 << 23
+"""arithmetic operations of a product that are worth a piece of their own; an eighth where there is no product"""
+_PIECES = 4
+"""so many threads find work, also where all would fit into one piece"""
+_FILTERS = 64
+"""a piece makes at least so many channels of the result"""
+_MANY = 128
+"""channels of which a quarter are no longer few: their filters take as long to turn as windows to gather"""
+_BLOCK = 8 * PIECE_BYTES
+
+
+def pack(filters: Array, groups: int) -> Array:
+    """Filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
+    o, c, h, w = filters.shape
+    apart = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
+    return np.ascontiguousarray(apart).reshape(groups, h * w * c, o // groups)
+
+
+class Convolving(NamedTuple):
+    """One convolution of given shapes, and how it is cut."""
+
+    window: Window
+    groups: int
+    images: Shape
+    """(N, C, H, W)"""
+    filters: Shape
+    """(O, C / groups, h, w)"""
+
+    @property
+    def depthwise(self) -> bool:
+        """Every channel has one filter of its own."""
+        return self.groups > 1 and self.filters[:2] == (self.groups, 1)
+
+    @property
+    def result(self) -> Shape:
+        """(N, O, H′, W′)"""
+        return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
+
+    def indices(self, itemsize: int) -> list[Index]:
+        """The parts of the result that are made apart, by shapes alone."""
+        n, o, rows, across = self.result
+        images, filters, bands = self._counts(itemsize)
+        return [
+            (image, part, band, slice(0, across))
+            for image in slices(n, images)
+            for part in slices(o, filters)
+            for band in slices(rows, bands)
+        ]
+
+    def _counts(self, itemsize: int) -> tuple[int, int, int]:
+        """Into how many parts images, filters and rows of the result are cut."""
+        n, o, rows, across = self.result
+        depth = math.prod(self.filters[1:])
+        flops = 2 * n * rows * across * depth * o
+        pieces = min(_PIECES, max(1, flops // (_FLOPS // 8 if self.depthwise else _FLOPS)))
+        held = 4 * o if self.depthwise else max(depth * self.groups, 2 * o)
+        if self._few:
+            held = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
+        row_bytes = across * itemsize * held
+        if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
+            # the filters are what is large: each piece reads its own
+            return 1, count(o, max(_FILTERS, -(-o // pieces))), 1
+        block = max(1, min(_BLOCK // max(1, row_bytes), -(-n * rows // pieces)))
+        if block < rows:
+            return count(n, 1), 1, count(rows, block)
+        return count(n, block // max(1, rows)), 1, 1
+
+    def workspace(self, itemsize: int, spread: bool = False) -> int:
+        """Bytes of scratch memory that the largest piece takes; more where the result's pixels lie ``spread``."""
+        if not math.prod(self.result):
+            return 0
+        n, o, high, across = self.result
+        parts = self._counts(itemsize)
+        images, filters, rows = [longest(size, part) for size, part in zip((n, o, high), parts, strict=True)]
+        slab = 0 if self._pointwise and not spread else math.prod(self._unfolding.slab(images, rows))
+        windows = images * rows * across
+        if self.depthwise:
+            return slab * itemsize
+        if self._few:
+            products = slab // self.images[1] * math.prod(self.window.size) * filters
+            return (slab + products + windows * filters) * itemsize
+        columns = windows * math.prod(self.filters[1:]) * self.groups * (slab > 0 or self.groups > 1)
+        elements = slab + columns + (windows * filters if spread or self.groups > 1 else 0)
+        return elements * itemsize
+
+    def pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
+        """The pieces of the convolution in ``out``; ``packed`` are the filters as ``pack`` makes them.
+
+        All views are made here, once: a piece itself spends its time outside the interpreter.
+        """
+        if not (images.size and packed.size):  # a sum of nothing
+            return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
+        window, images = met(self.window, images)
+        return self._replace(window=window, images=images.shape)._pieces(out, images, packed)
+
+    def _pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
+        make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
+        if self._few:
+            make = self._shifted
+        if self.depthwise:
+            packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
+        return [Piece(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
+
+    # -- one piece -------------------------------------------------------------------------------------------------
+
+    def _product(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
+        n, o, rows, _ = index
+        matrix = packed[0] if o.stop - o.start == packed.shape[2] else packed[0, :, o]
+        place = out.transpose(0, 2, 3, 1)[n, rows, :, o]
+        source = pixels(images.transpose(0, 2, 3, 1)[n, rows]) if self._pointwise else None
+        into = pixels(place)
+        if into is not None and source is not None:
+            if len(into) == len(source):
+                return partial(_multiply, source, matrix, into)
+            apart = len(place), -1
+            return partial(
+                _multiply,
+                source.reshape(*apart, source.shape[2], copy=False),
+                matrix,
+                into.reshape(*apart, into.shape[2], copy=False),
+            )
+        shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
+        wanted: tuple[tuple[Shape, Any], ...] = ((shape, images.dtype),)
+        if into is None:
+            wanted = *wanted, (place.shape, out.dtype)
+        flat = 1 if into is None else len(into), -1, matrix.shape[0]
+
+        def views(columns: Array, *products: Array) -> tuple[Array, ...]:
+            return columns, columns.reshape(flat), *products
+
+        gather = self._unfolding.gathering(images, n, rows, flat, wanted, views)
+
+        def compute() -> None:
+            windows, columns, rows, *products = gather()
+            np.copyto(columns, windows)
+            if into is not None:
+                _multiply(rows, matrix, into)
+            else:
+                (product,) = products
+                np.matmul(rows[0], matrix, product.reshape(-1, product.shape[3]))
+                np.copyto(place, product)
+
+        return compute
+
+    def _shifted(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
+        """Every pixel by the filters' every tap, then sums of these moved by as much as their taps lie apart."""
+        n, _, rows, _ = index
+        (h, w), (down, across) = self.window.size, self.window.dilation
+        o, c = self.filters[:2]
+        high, wide = rows.stop - rows.start, self.result[3]
+        points = Unfolding(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
+        reach = slice(rows.start, rows.stop + down * (h - 1))
+        shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
+        matrix = packed.reshape(h * w, c, o).transpose(0, 2, 1).reshape(-1, c)
+        into = out.transpose(1, 0, 2, 3)[:, n, rows]
+        wanted = ((h, w, o, *shape), out.dtype), (into.shape, out.dtype)
+
+        def views(products: Array, total: Array) -> tuple[Array, ...]:
+            moved = [
+                products[i, j, :, :, i * down : i * down + high, j * across : j * across + wide]
+                for i in range(h)
+                for j in range(w)
+            ]
+            return products.reshape(len(matrix), -1), total, *moved
+
+        gather = points.gathering(images, n, reach, (self.window, high), wanted, views)
+
+        def compute() -> None:
+            seen, products, total, first, second, *others = gather()
+            np.matmul(matrix, seen.reshape(-1, c).T, products)
+            np.add(first, second, out=total)
+            for each in others:
+                np.add(total, each, out=total)
+            np.copyto(into, total)
+
+        return compute
+
+    def _grouped(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
+        n, _, rows, _ = index
+        shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
+        each, depth = self.filters[0] // self.groups, self.filters[1]
+        count = math.prod(shape[:3])
+        into = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, each, copy=False)
+        wanted = ((self.groups, *shape[:5], depth), images.dtype), ((self.groups, count, each), out.dtype)
+
+        def views(columns: Array, products: Array) -> tuple[Array, ...]:
+            flat = columns.reshape(self.groups, count, -1)
+            return columns, flat, products, products.reshape(self.groups, *shape[:3], each).transpose(1, 2, 3, 0, 4)
+
+        gather = self._unfolding.gathering(images, n, rows, each, wanted, views)
+
+        def compute() -> None:
+            windows, columns, flat, products, found = gather()
+            np.copyto(columns, by_group(windows, self.groups))
+            np.matmul(flat, packed, products)
+            np.copyto(into, found)
+
+        return compute
+
+    def _depthwise(self, out: Array, images: Array, taps: Array, index: Index) -> Callable[[], None]:
+        n, _, rows, _ = index
+        into = out.transpose(0, 2, 3, 1)[n, rows]
+        gather = self._unfolding.gathering(images, n, rows, 0, (), lambda: ())
+
+        def compute() -> None:
+            np.einsum("nyxijc,ijc->nyxc", gather()[0], taps, out=into, casting="same_kind")
+
+        return compute
+
+    @property
+    def _pointwise(self) -> bool:
+        return self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
+
+    @property
+    def _few(self) -> bool:
+        """So few channels are made of many that windows would take more memory than products do."""
+        several = self.window.strides == (1, 1) and self.window.size != (1, 1)
+        return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
+
+    @property
+    def _unfolding(self) -> Unfolding:
+        return Unfolding(self.window, self.result[3], self.images[1])
+
+
+def _multiply(pixels: Array, matrix: Array, into: Array) -> None:
+    for rows, out in zip(pixels, into, strict=True):
+        np.matmul(rows, matrix, out)

@@ -1,0 +1,117 @@
+"""How a convolution's adjoint in its images runs: as convolutions of the upstream gradient by filters turned round."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from explorer.core.ir.tiles import Index, Piece
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.ops.nn.kernels.conv_forward import Convolving
+from explorer.ops.nn.kernels.window import Window
+
+
+class Phase(NamedTuple):
+    """The pixels of an image that lie on the same taps of windows: every stride-th, from an offset on."""
+
+    place: Index
+    """which of the images' (N, C, H, W)"""
+    taps: tuple[slice, slice]
+    """which rows and columns of the filters, from the last to the first"""
+    convolving: Convolving | None
+    """the upstream gradient with these taps; None where there are none, and the gradient is zero"""
+
+
+class _Side(NamedTuple):
+    """A window along one axis."""
+
+    size: int
+    dilation: int
+    padding: tuple[int, int]
+    """negative where the window begins inside"""
+
+
+class ImageGradient(NamedTuple):
+    """A convolution's adjoint in its images: for each phase a convolution of the upstream gradient, by steps of one."""
+
+    window: Window
+    groups: int
+    images: Shape
+    """(N, C, H, W)"""
+    filters: Shape
+    """(O, C / groups, h, w)"""
+
+    def phases(self) -> list[Phase]:
+        """As many as a window's step has pixels."""
+        n, c, height, width = self.images
+        upstream = (n, self.filters[0], *self.window.output(height, width))
+        filters = c, self.filters[0] // self.groups
+        found = []
+        for rows, i, down in self._along(0, upstream[2]):
+            for columns, j, across in self._along(1, upstream[3]):
+                convolving = None
+                if down is not None and across is not None:
+                    window = Window(
+                        (down.size, across.size),
+                        (1, 1),
+                        (down.padding, across.padding),
+                        (down.dilation, across.dilation),
+                    )
+                    convolving = Convolving(window, self.groups, upstream, (*filters, *window.size))
+                found.append(Phase((slice(0, n), slice(0, c), rows, columns), (i, j), convolving))
+        return found
+
+    def _along(self, axis: int, upstream: int) -> list[tuple[slice, slice, _Side | None]]:
+        """For each phase along an axis: its pixels, its taps, and its window where it has taps."""
+        size, stride, dilation = self.window.size[axis], self.window.strides[axis], self.window.dilation[axis]
+        length, before = self.images[2 + axis], self.window.padding[axis][0]
+        common = math.gcd(stride, dilation)
+        every, apart = stride // common, dilation // common
+        found: list[tuple[slice, slice, _Side | None]] = []
+        for phase in range(min(stride, length)):
+            place = slice(phase, length, stride)
+            taps = [tap for tap in range(min(size, every)) if (phase + before - tap * dilation) % stride == 0]
+            if not taps:
+                found.append((place, slice(0), None))
+                continue
+            (first,) = taps
+            count = len(range(first, size, every))
+            reach = (count - 1) * apart
+            front = reach - (phase + before - first * dilation) // stride
+            behind = len(range(phase, length, stride)) + reach - upstream - front
+            last = first + (count - 1) * every
+            backwards = slice(last, None if first < every else first - every, -every)
+            found.append((place, backwards, _Side(count, apart, (front, behind))))
+        return found
+
+    def pack(self, filters: Array) -> list[Array]:
+        """For each phase the filters (O, C / groups, h, w) as matrices (groups, h′ · w′ · O / groups, C / groups)."""
+        o, c, h, w = filters.shape
+        apart = filters.reshape(self.groups, o // self.groups, c, h, w).transpose(0, 3, 4, 1, 2)
+        return [np.ascontiguousarray(apart[:, i, j]).reshape(self.groups, -1, c) for _, (i, j), _ in self.phases()]
+
+    def workspace(self, itemsize: int) -> int:
+        """Bytes of scratch memory that the largest piece takes."""
+        spread = self.window.strides != (1, 1)
+        return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
+
+    def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Piece]:
+        """The pieces of the gradient in ``out``; ``packed`` are the filters as ``pack`` makes them."""
+        found = []
+        for (place, _, convolving), matrices in zip(self.phases(), packed, strict=True):
+            part = out[place]
+            if convolving is None:
+                found.append(Piece(place, partial(part.fill, 0)))
+                continue
+            for (n, c, rows, columns), compute in convolving.pieces(part, upstream, matrices):
+                found.append(Piece((n, c, _within(place[2], rows), _within(place[3], columns)), compute))
+        return found
+
+
+def _within(outer: slice, inner: slice) -> slice:
+    """The elements ``inner`` of the elements ``outer``."""
+    picked = range(outer.stop)[outer][inner]
+    return slice(picked.start, picked.stop, picked.step)

@@ -1,0 +1,138 @@
+"""Windows of images as rows of memory: a view of the images, or of a padded copy in scratch memory.
+
+Inside, a pixel's channels lie together (N, H, W, C): a window's row is then one run of memory. Images may lie either
+way; only their strides differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from explorer.core.ir.tiles import scratch
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.ops.nn.kernels.window import Window
+
+
+class Unfolding(NamedTuple):
+    """Windows that slide over images, as many of them beside each other as ``across``."""
+
+    window: Window
+    across: int
+    channels: int
+
+    def windows(self, images: int, rows: int) -> Shape:
+        """The shape of all windows (N, rows, W′, h, w, C)."""
+        return images, rows, self.across, *self.window.size, self.channels
+
+    def slab(self, images: int, rows: int) -> Shape:
+        """The padded part of images (N, H, W, C) that rows of windows are made of."""
+        size, strides, _, dilation, _ = self.window
+        height, width = (
+            (count - 1) * strides[axis] + dilation[axis] * (size[axis] - 1) + 1
+            for axis, count in enumerate((rows, self.across))
+        )
+        return images, height, width, self.channels
+
+    def gathering(
+        self,
+        images: Array,
+        n: slice,
+        rows: slice,
+        key: Hashable,
+        wanted: tuple[tuple[Shape, Any], ...],
+        views: Callable[..., tuple[Array, ...]],
+    ) -> Callable[[], tuple[Array, ...]]:
+        """A function that gives all windows (N, rows, W′, h, w, C), and ``views`` of scratch memory as ``wanted``.
+
+        The windows are a view of the images where these lie pixel by pixel and hold them whole, else of a padded
+        copy. The views depend on the windows, on ``key`` and on what is wanted.
+        """
+        (down, across), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
+        shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
+        whole, first = images.transpose(0, 2, 3, 1)[n], rows.start * down - top
+
+        def steps(s: Shape) -> Shape:
+            dilated = [d * b for d, b in zip(self.window.dilation, s[1:3], strict=True)]
+            return s[0], s[1] * down, s[2] * across, *dilated, s[3]
+
+        key = self, shape, key, wanted
+        slab_shape = self.slab(*shape[:2])
+        inside = first >= 0 and first + slab_shape[1] <= whole.shape[1]
+        inside = inside and left <= 0 and slab_shape[2] - left <= whole.shape[2]
+        if inside and whole.strides[3] == whole.itemsize:
+            part = whole[:, first:, -left:]
+            seen = as_strided(part, shape, steps(part.strides), writeable=False)
+            return lambda: (seen, *scratch(key, wanted, views))
+        copies, zeros = padded(slab_shape, whole, first, -left)
+        strides = steps(_dense(slab_shape, dtype.itemsize))
+
+        def room(slab: Array, *others: Array) -> tuple[Array, ...]:
+            return slab, np.ndarray(shape, dtype, slab, strides=strides), *views(*others)
+
+        def gather() -> tuple[Array, ...]:
+            slab, *found = scratch(("padded", key), ((slab_shape, dtype), *wanted), room)
+            for place in zeros:
+                slab[place] = 0
+            for place, source in copies:
+                slab[place] = source
+            return tuple(found)
+
+        return gather
+
+
+def met(window: Window, images: Array) -> tuple[Window, Array]:
+    """Images (N, C, H, W) without the pixels that windows of a single pixel step over, and windows that step by one."""
+    if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
+        return window, images
+    down, across = window.strides
+    return window._replace(strides=(1, 1)), images[:, :, ::down, ::across]
+
+
+def by_group(windows: Array, groups: int) -> Array:
+    """Windows (N, rows, W′, h, w, C) as (groups, N, rows, W′, h, w, C / groups): a view."""
+    depth, step = windows.shape[5] // groups, windows.strides[5]
+    shape = *windows.shape[:5], groups, depth
+    return as_strided(windows, shape, (*windows.strides[:5], step * depth, step)).transpose(5, 0, 1, 2, 3, 4, 6)
+
+
+def pixels(array: Array) -> Array | None:
+    """Images (N, H, W, C) as (1, pixels, C), or (N, pixels, C) where that merges; None where a copy would be made."""
+    n, h, w, c = array.shape
+    if h > 1 and w > 1 and array.strides[1] != w * array.strides[2]:
+        return None
+    step = array.strides[2] if w > 1 else array.strides[1]
+    if n == 1 or h * w == 1 or array.strides[0] == h * w * step:
+        return array.reshape(1, n * h * w, c, copy=False)
+    return array.reshape(n, h * w, c, copy=False)
+
+
+def _dense(shape: Shape, itemsize: int) -> Shape:
+    return tuple([itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
+
+
+def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
+    """How a slab (N, H, W, C) of images that begins at (top, left) is filled: what is copied where; where zeros are."""
+    height, width = images.shape[1:3]
+    up, down = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
+    before, behind = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
+    if up >= down or before >= behind:
+        return [], [...]
+    every, rows = slice(None), slice(up, down)
+    borders = [
+        (every, slice(0, up)),
+        (every, slice(down, shape[1])),
+        (every, rows, slice(0, before)),
+        (every, rows, slice(behind, shape[2])),
+    ]
+    zeros = [place for place in borders if place[-1].start < place[-1].stop]
+    source = images[:, top + up : top + down, left + before : left + behind]
+    inside = every, rows, slice(before, behind)
+    if images.strides[3] == images.itemsize:
+        return [(inside, source)], zeros
+    # the runs of memory are rows of one channel
+    return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

@@ -1,0 +1,151 @@
+"""What poolings share: windows gathered into a result, or a gradient scattered back, in bands of rows."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, compute, even
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
+from explorer.ops.base import reshape
+from explorer.ops.nn.kernels.window import Padding, Pair, Window
+
+NO_PADDING: Padding = ((0, 0), (0, 0))
+WINDOWS = (
+    Example(real(2, 3, 4, 6), size=(2, 2), strides=(2, 2)),
+    Example(real(1, 2, 5, 5), size=(3, 2), strides=(2, 1), padding=((1, 1), (0, 0))),
+    Example(real(1, 1, 5, 6), size=(2, 2), strides=(2, 2), ceil=True),
+)
+
+
+class Sliding(Operation, abstract=True):
+    """What window poolings and their gradients share."""
+
+    size: Pair
+    strides: Pair
+    padding: Padding = NO_PADDING
+    dilation: Pair = (1, 1)
+    ceil: bool = False
+    examples: ClassVar[tuple[Example, ...]] = WINDOWS
+
+    @property
+    def window(self) -> Window:
+        """The window that slides."""
+        return Window(self.size, self.strides, self.padding, self.dilation, self.ceil)
+
+    @property
+    def taps(self) -> list[Pair]:
+        """Row and column of each pixel of a window, row by row."""
+        return list(itertools.product(range(self.size[0]), range(self.size[1])))
+
+    def result_shape(self, x: TensorType) -> Shape:
+        """(N, C, H′, W′); raises OperandError where no window fits."""
+        if x.rank != 4:
+            raise self.refuse((x,), "images are (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
+        wrong = self.window.wrong()
+        if wrong:
+            raise self.refuse((x,), wrong)
+        for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
+            if 2 * max(sides) > dilation * (size - 1) + 1:
+                raise self.refuse(
+                    (x,), f"padding {max(sides)} is at most half of the window, so that none is all padding"
+                )
+        rows, columns = self.window.output(x.shape[2], x.shape[3])
+        if rows < 1 or columns < 1:
+            raise self.refuse((x,), f"the window {self.size[0]}×{self.size[1]} fits into the padded image")
+        return (*x.shape[:2], rows, columns)
+
+
+class Pooling(Sliding, abstract=True):
+    """One operand: the images."""
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
+        return reshape(merged, (size, x.shape[1], *merged.shape[1:]))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return result.size * self.size[0] * self.size[1]
+
+
+class Gathering(Pooling, abstract=True):
+    """Poolings that combine each window's pixels tap by tap, over views of the images, whichever way these lie."""
+
+    channels_last = True
+
+    def make(self, out: Array, x: Array, index: Index) -> None:
+        """Compute one piece of the pooling."""
+        raise NotImplementedError
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        compute(self.pieces(out, None, x))
+        return out
+
+    def pieces(self, out: Array, prepared: None, x: Array) -> list[Piece]:
+        return [Piece(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
+
+    def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
+        """Combine the pixels of each window into the piece of ``out``; padding takes no part."""
+        part, images = out[index], x[index[0]]
+        for row, column in self.taps:
+            windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
+            into = part[windows]
+            combine(into, images[pixels], out=into)
+
+
+class Scattering(Sliding, abstract=True):
+    """Gradients of poolings: each band of the images' rows adds up what the windows that reach it hand back."""
+
+    channels_last = True
+
+    def make(self, out: Array, index: Index, *operands: Any, **_: Any) -> None:
+        """Compute one piece of the gradient."""
+        raise NotImplementedError
+
+    def kernel(self, out: Array, *operands: Any, **_: Any) -> Array:
+        compute(self.pieces(out, None, *operands))
+        return out
+
+    def pieces(self, out: Array, prepared: None, *operands: Any, **_: Any) -> list[Piece]:
+        return [Piece(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
+
+    def reaching(self, band: slice, rows: int) -> slice:
+        """Which of so many rows of windows have a pixel in a band of the image's rows."""
+        top, step = self.padding[0][0], self.strides[0]
+        first = -((self.dilation[0] * (self.size[0] - 1) - top - band.start) // step)
+        last = min(rows, (band.stop - 1 + top) // step + 1)
+        return slice(min(max(0, first), max(0, last)), max(0, last))
+
+    def within(self, band: slice) -> Window:
+        """The window as it slides over a band of rows alone."""
+        (top, below), across = self.padding
+        return self.window._replace(padding=((top + band.start, below), across))
+
+    def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
+        """How many windows reach the largest piece of images of a shape, channel by channel."""
+        rows, across = windows[2:]
+        return max(
+            [
+                (n.stop - n.start) * shape[1] * (reach.stop - reach.start) * across
+                for n, _, band, _ in _bands(shape, itemsize)
+                for reach in (self.reaching(band, rows),)
+            ],
+            default=0,
+        )
+
+
+def _bands(shape: Shape, itemsize: int) -> list[Index]:
+    """Images (N, C, H, W) cut into some of the images, or into bands of rows of one."""
+    n, c, rows, across = shape
+    block = max(1, PIECE_BYTES // max(1, c * across * itemsize))
+    return [
+        (images, slice(0, c), band, slice(0, across))
+        for images in even(n, block // max(1, rows))
+        for band in even(rows, block)
+    ]

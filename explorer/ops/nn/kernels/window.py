@@ -1,0 +1,84 @@
+"""Windows that slide over the last two axes of images: what convolution and pooling share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from explorer.core.errors import OperandError
+from explorer.core.types.tensor_type import whole
+
+Pair: TypeAlias = tuple[int, int]
+Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+_FAR, _FARTHEST = 2**31 - 1, 2**53
+"""beyond these, places of pixels are no numbers that NumPy can compute with"""
+
+
+class Window(NamedTuple):
+    """Size, step, padding ((top, bottom), (left, right)) and dilation of a window, in pixels."""
+
+    size: Pair
+    strides: Pair
+    padding: Padding
+    dilation: Pair = (1, 1)
+    ceil: bool = False
+    """a last window may stand partly outside, when it starts inside the image or its padding at the front"""
+
+    def wrong(self) -> str:
+        """The rule that the window breaks, empty where it breaks none."""
+        if min(*self.size, *self.strides, *self.dilation) < 1:
+            return "a window's size, strides and dilation are at least 1"
+        if max(*self.size, *self.strides, *self.dilation) > _FAR or max(map(max, self.padding)) > _FARTHEST:
+            return f"a window's size, strides and dilation are at most {_FAR}, its padding at most {_FARTHEST}"
+        return "padding is not negative" if min(map(min, self.padding)) < 0 else ""
+
+    def output(self, height: int, width: int) -> Pair:
+        """How many windows fit below and beside each other; less than 1 where none fits."""
+        counts = []
+        for axis, length in enumerate((height, width)):
+            before, after = self.padding[axis]
+            room = length + before + after - self.dilation[axis] * (self.size[axis] - 1) - 1
+            count = room // self.strides[axis] + 1
+            if self.ceil and room % self.strides[axis] and count * self.strides[axis] < length + before:
+                count += 1
+            counts.append(count)
+        return counts[0], counts[1]
+
+    def overlap(self, row: int, column: int, size: Pair, rows: slice, across: int) -> tuple[Any, Any]:
+        """Which windows have their pixel (row, column) inside images of ``size``, and where these pixels lie.
+
+        Two indices of the last two axes: of windows, counted from ``rows.start``, and of images.
+        """
+        windows, pixels = [], []
+        for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, across))):
+            step, first = self.strides[axis], tap * self.dilation[axis] - self.padding[axis][0]
+            low = max(start, -(first // step))
+            high = max(low, min(stop, (size[axis] - 1 - first) // step + 1))
+            windows.append(slice(low - start, high - start))
+            pixels.append(slice(low * step + first, max(0, (high - 1) * step + first + 1), step))
+        return (..., *windows), (..., *pixels)
+
+
+def pair(value: int | tuple[int, ...] | list[int], what: str) -> Pair:
+    """One number for both axes, or one for each."""
+    rows, columns = for_each(value, 2, what)
+    return whole(rows, what), whole(columns, what)
+
+
+def for_each(value: Any, count: int, what: str) -> tuple[Any, ...]:
+    """What is given for each of ``count`` axes, or once for all of them."""
+    found = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    if len(found) != count:
+        raise OperandError(
+            f"{what} {value!r}",
+            rule=f"there must be one number for all {count} axes, or one for each",
+            fix=f"{what}=1, or {what}={(1,) * count}",
+        )
+    return found
+
+
+def both_sides(value: int | tuple[Any, ...] | list[Any]) -> Padding:
+    """Padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
+    if isinstance(value, (tuple, list)) and value and isinstance(value[0], (tuple, list)) and len(value) == 2:
+        return pair(value[0], "padding"), pair(value[1], "padding")
+    rows, columns = pair(value, "padding")
+    return (rows, rows), (columns, columns)

@@ -1,0 +1,265 @@
+"""Pooling over windows of images (N, C, H, W)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.tiles import Index
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
+from explorer.ops.base import broadcast_to, float_dtype, reshape
+from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Gathering, Pooling, Scattering
+from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
+
+
+class MaxPool2d(Gathering):
+    """The largest pixel of each window; padding never wins."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        if x.dtype.kind not in "fiu":
+            raise self.refuse((x,), "pixels are real numbers")
+        return x.with_shape(self.result_shape(x))
+
+    def make(self, out: Array, x: Array, index: Index) -> None:
+        out[index].fill(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min)
+        self.gather(np.maximum, out, x, index)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (MaxPool2dGradient(self.size, self.strides, self.padding, self.dilation, self.ceil)(g, y, x),)
+
+
+class MaxPool2dGradient(Scattering):
+    """The gradient of a max-pooling goes to the first largest pixel of each window, row by row."""
+
+    nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
+    refuses_gradient = True
+    examples = (
+        Example(real(1, 1, 2, 2), real(1, 1, 2, 2), real(1, 1, 4, 4), size=(2, 2), strides=(2, 2)),
+        Example(
+            real(1, 2, 3, 2),
+            real(1, 2, 3, 2),
+            real(1, 2, 5, 6),
+            size=(3, 3),
+            strides=(2, 3),
+            padding=((1, 1), (0, 1)),
+        ),
+    )
+
+    def infer(self, g: TensorType, y: TensorType, x: TensorType) -> TensorType:
+        shape = self.result_shape(x)
+        if g.shape != y.shape or shape != y.shape:
+            raise self.refuse((g, y, x), f"the gradient and the result have the pooling's shape {shape}")
+        return TensorType(x.shape, g.dtype)
+
+    def make(self, out: Array, index: Index, g: Array, y: Array, x: Array) -> None:
+        n, _, band, _ = index
+        rows, across = self.reaching(band, y.shape[2]), y.shape[3]
+        part, images, upstream, largest = out[index], x[n], g[n, :, rows], y[n, :, rows]
+        within = self.within(band)
+        free, missing = np.ones_like(largest, bool), largest != largest
+        holes = bool(missing.any())
+        zero = out.dtype.type(0)
+        part.fill(0)
+
+        def hand_back(row: int, column: int) -> None:
+            windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), rows, across)
+            chosen = images[pixels] == largest[windows]
+            if holes:
+                chosen |= (images[pixels] != images[pixels]) & missing[windows]
+            left = free[windows]
+            chosen &= left
+            left ^= chosen
+            inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, across)
+            first = inside[1].start - windows[1].start
+            chosen = chosen[:, :, first : first + inside[1].stop - inside[1].start]
+            part[into] += np.where(chosen, upstream[inside], zero)
+
+        for row, column in self.taps:
+            hand_back(row, column)
+
+    def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
+        windows, itemsize = self.reached(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
+        buffered = min(windows, np.getbufsize())  # NumPy's own, while it chooses and adds
+        return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr, x: Expr) -> Expr:
+        whole = [v if yes else broadcast_to(v, (size, *v.shape)) for v, yes in zip((g, y, x), batched, strict=True)]
+        merged = self(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in whole])
+        return reshape(merged, (size, whole[2].shape[1], *merged.shape[1:]))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 2 * types[0].size * self.size[0] * self.size[1]
+
+
+class MeanPooling(Pooling, abstract=True):
+    """What mean pooling and its adjoint share; ``count_padding``: padding counts as zeros, or not at all."""
+
+    count_padding: bool = True
+    linear: ClassVar[bool] = True
+
+    @property
+    def options(self) -> tuple[Pair, Pair, Padding, Pair, bool, bool]:
+        """The attributes that both share."""
+        return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
+
+    def counts(self, height: int, width: int, dtype: np.dtype[Any]) -> Array:
+        """How many pixels each window's mean divides by, (windows below, windows beside)."""
+        along = []
+        for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
+            before, after = self.padding[axis] if self.count_padding else (0, 0)
+            first = np.arange(windows) * self.strides[axis] - self.padding[axis][0]
+            ends = [-((first - end) // self.dilation[axis]) for end in (-before, length + after)]
+            inside, outside = [np.clip(end, 0, self.size[axis]) for end in ends]  # its pixels before either end
+            along.append(outside - inside)
+        counts: Array = np.outer(*along).astype(dtype)
+        return counts
+
+
+class AvgPool2d(Gathering, MeanPooling):
+    """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
+
+    examples = (
+        *WINDOWS,
+        Example(real(1, 2, 5, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (1, 1)), count_padding=False),
+        Example(real(1, 2, 6, 5), size=(3, 3), strides=(2, 2), padding=((1, 1), (0, 1)), ceil=True),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType(self.result_shape(x), float_dtype(x.dtype))
+
+    def make(self, out: Array, x: Array, index: Index) -> None:
+        part = out[index]
+        part.fill(0)
+        self.gather(np.add, out, x, index)
+        part /= self.counts(x.shape[2], x.shape[3], out.dtype)[index[2]]
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (AvgPool2dGradient(*self.options, x.shape)(g),)
+
+
+class AvgPool2dGradient(Scattering, MeanPooling):
+    """The adjoint of mean pooling: (N, C, H′, W′) spread back over windows of images of ``shape``."""
+
+    shape: Shape = ()
+    examples = (
+        Example(real(1, 2, 2, 2), size=(2, 2), strides=(2, 2), shape=(1, 2, 4, 4)),
+        Example(
+            real(1, 2, 3, 3),
+            size=(3, 3),
+            strides=(2, 2),
+            padding=((1, 1), (1, 1)),
+            count_padding=False,
+            shape=(1, 2, 5, 5),
+        ),
+    )
+
+    def infer(self, g: TensorType) -> TensorType:
+        if self.result_shape(TensorType(self.shape, g.dtype)) != g.shape:
+            raise self.refuse((g,), f"the gradient has the shape of the pooling of {self.shape}")
+        return TensorType(self.shape, float_dtype(g.dtype))
+
+    def make(self, out: Array, index: Index, g: Array) -> None:
+        n, _, band, _ = index
+        rows = self.reaching(band, g.shape[2])
+        part = out[index]
+        part.fill(0)
+        within = self.within(band)
+        share = g[n, :, rows] / self.counts(self.shape[2], self.shape[3], out.dtype)[rows]
+        for row, column in self.taps:
+            windows, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, g.shape[3])
+            part[into] += share[windows]
+
+    def workspace(self, g: TensorType) -> int:
+        kind = self.infer(g)
+        return self.reached(kind.shape, g.shape, kind.dtype.itemsize) * kind.dtype.itemsize
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
+        return (AvgPool2d(*self.options)(upstream),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr) -> Expr:
+        merged = AvgPool2dGradient(*self.options, (size * self.shape[0], *self.shape[1:]))
+        return reshape(merged(reshape(g, (size * g.shape[1], *g.shape[2:]))), (size, *self.shape))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size * self.size[0] * self.size[1]
+
+
+class AdaptiveAvgPool2d(Operation):
+    """The means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
+
+    output: Pair
+    linear: ClassVar[bool] = True
+    examples = (
+        Example(real(2, 3, 4, 4), output=(2, 2)),
+        Example(real(1, 2, 5, 7), output=(3, 2)),
+        Example(real(1, 2, 3, 3), output=(1, 1)),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        if x.rank != 4 or min(self.output) < 1 or min(x.shape[2:]) < 1:
+            raise self.refuse((x,), "images are (N, C, H, W) with at least one pixel, and there is one window at least")
+        return TensorType((*x.shape[:2], *self.output), float_dtype(x.dtype))
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        rows, columns = _shares(x.shape[2], self.output[0]), _shares(x.shape[3], self.output[1])
+        np.matmul(np.matmul(rows.astype(out.dtype), x), columns.T.astype(out.dtype), out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        from_rows = as_operands((_shares(x.shape[2], self.output[0]).T.astype(g.dtype),))[0]
+        from_columns = as_operands((_shares(x.shape[3], self.output[1]).astype(g.dtype),))[0]
+        return (from_rows @ g @ from_columns,)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
+        return reshape(merged, (size, x.shape[1], *merged.shape[1:]))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+
+def _shares(length: int, windows: int) -> Array:
+    """(windows, length): the share that each pixel has in each window's mean."""
+    shares = np.zeros((windows, length))
+    for index in range(windows):
+        start, stop = index * length // windows, -(-(index + 1) * length // windows)
+        shares[index, start:stop] = 1 / (stop - start)
+    return shares
+
+
+def _options(
+    size: Any, strides: Any, padding: Any, dilation: Any, ceil: bool
+) -> tuple[Pair, Pair, Padding, Pair, bool]:
+    window = pair(size, "window")
+    return (
+        window,
+        pair(size if strides is None else strides, "strides"),
+        both_sides(padding),
+        pair(dilation, "dilation"),
+        ceil,
+    )
+
+
+@public
+def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Expr:
+    """The largest pixel of each window of (N, C, H, W); strides are the window's size for None."""
+    return MaxPool2d(*_options(size, strides, padding, dilation, ceil))(x)
+
+
+@public
+def avg_pool2d(
+    x: Any, size: Any, strides: Any = None, padding: Any = 0, ceil: bool = False, count_padding: bool = True
+) -> Expr:
+    """The mean of each window of (N, C, H, W); strides are the window's size for None."""
+    return AvgPool2d(*_options(size, strides, padding, 1, ceil), count_padding)(x)
+
+
+@public
+def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
+    """The means of output[0] × output[1] windows that cover each image evenly."""
+    return AdaptiveAvgPool2d(pair(output, "output size"))(x)

@@ -1,0 +1,245 @@
+"""Images of another size: each axis resampled on its own, every new element a weighted sum of a few old ones."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes, whole
+from explorer.ops.base import float_dtype
+
+_ROUNDING = {
+    "floor": (0.0, False),
+    "ceil": (0.0, True),
+    "round_prefer_floor": (-0.5, True),
+    "round_prefer_ceil": (0.5, False),
+}
+"""how a place is rounded to the nearest: what is added, and whether then upwards or downwards"""
+NEAREST = tuple(_ROUNDING)
+METHODS = (*NEAREST, "linear", "cubic")
+COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+
+
+class Resample(Operation):
+    """Another length of one axis: new elements lie between old ones, as ``coordinates`` (ONNX's words) say.
+
+    ``step`` is the distance of new elements in old ones. Methods: "linear", "cubic" (with its coefficient), and, for
+    the nearest element, how it is rounded to. Beyond the ends the outermost elements go on.
+    """
+
+    axis: int
+    length: int
+    method: str
+    coordinates: str
+    step: float
+    coefficient: float = -0.75
+    linear = True
+    examples = (
+        Example(real(2, 3, 4), axis=2, length=7, method="linear", coordinates="half_pixel", step=4 / 7),
+        Example(real(2, 5), axis=0, length=3, method="linear", coordinates="align_corners", step=2 / 3),
+        Example(real(3, 4), axis=1, length=3, method="cubic", coordinates="half_pixel", step=4 / 3),
+        Example(real(3, 4), axis=0, length=6, method="floor", coordinates="asymmetric", step=0.5),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        _check(self, x)
+        if not 0 <= self.axis < x.rank or not x.shape[self.axis]:
+            raise self.refuse((x,), f"there is an axis {self.axis} with one element at least")
+        kind = x if self.method in NEAREST else x.with_dtype(float_dtype(x.dtype))
+        return kind.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
+
+    def taps(self, length: int) -> tuple[Array, Array]:
+        """For an axis of a length: (taps, new length) places of old elements, and their weights."""
+        return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        places, weights = self.taps(x.shape[self.axis])
+        if len(places) == 1:
+            return np.take(x, places[0], self.axis, out=out, mode="clip")
+        column = (-1, *[1] * (x.ndim - self.axis - 1))
+        part = np.empty_like(out)
+        for index, (place, weight) in enumerate(zip(places, weights.astype(out.dtype), strict=True)):
+            taken = np.take(x, place, self.axis, out=part if x.dtype == out.dtype else None, mode="clip")
+            np.multiply(taken, weight.reshape(column), out=part if index else out)
+            if index:
+                np.add(out, part, out=out)
+        return out
+
+    def workspace(self, x: TensorType) -> int:
+        if self.method in NEAREST:
+            return 0
+        result = self.infer(x)
+        return result.nbytes * (1 if result.dtype == x.dtype else 2)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (ResampleGradient(*_options(self), x.shape[self.axis])(g),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return Resample(self.axis + 1, *_options(self)[1:])(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        assert isinstance(result, TensorType)
+        return result.size * {"linear": 3, "cubic": 7}.get(self.method, 0)
+
+
+class ResampleGradient(Operation):
+    """The adjoint of resampling an axis of ``old`` elements: what each new element received is given back."""
+
+    axis: int
+    length: int
+    method: str
+    coordinates: str
+    step: float
+    coefficient: float = -0.75
+    old: int = 1
+    linear = True
+    examples = (
+        Example(real(2, 7), axis=1, length=7, method="linear", coordinates="half_pixel", step=4 / 7, old=4),
+        Example(real(6, 4), axis=0, length=6, method="floor", coordinates="asymmetric", step=0.5, old=3),
+    )
+
+    def infer(self, g: TensorType) -> TensorType:
+        _check(self, g)
+        if not 0 <= self.axis < g.rank or g.shape[self.axis] != self.length or self.old < 1:
+            raise self.refuse((g,), f"axis {self.axis} has the new length {self.length}, and there is an old one ≥ 1")
+        kind = g.with_dtype(float_dtype(g.dtype))
+        return kind.with_shape((*g.shape[: self.axis], self.old, *g.shape[self.axis + 1 :]))
+
+    def kernel(self, out: Array, g: Array) -> Array:
+        places, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)
+        matrix = np.zeros((self.old, self.length), out.dtype)
+        np.add.at(matrix, (places, np.arange(self.length)), weights.astype(out.dtype))
+        moved = np.moveaxis(g.astype(out.dtype, copy=False), self.axis, -1)
+        np.copyto(np.moveaxis(out, self.axis, -1), moved @ matrix.T)
+        return out
+
+    def workspace(self, g: TensorType) -> int:
+        result = self.infer(g)
+        return result.nbytes + g.size * result.dtype.itemsize + self.old * self.length * result.dtype.itemsize
+
+    def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
+        return (Resample(*_options(self))(upstream),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr) -> Expr:
+        return ResampleGradient(self.axis + 1, *_options(self)[1:], self.old)(g)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 2 * types[0].size * self.old
+
+
+def _options(operation: Resample | ResampleGradient) -> tuple[int, int, str, str, float, float]:
+    return (
+        operation.axis,
+        operation.length,
+        operation.method,
+        operation.coordinates,
+        operation.step,
+        operation.coefficient,
+    )
+
+
+def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
+    """Refuse what no resampling is."""
+    if operation.method not in METHODS:
+        raise operation.refuse((x,), f"the method is one of {', '.join(METHODS)}, not {operation.method!r}")
+    if operation.coordinates not in COORDINATES:
+        raise operation.refuse((x,), f"coordinates are one of {', '.join(COORDINATES)}, not {operation.coordinates!r}")
+    if operation.length < 1 or not 0 < operation.step < math.inf:
+        raise operation.refuse(
+            (x,), f"the new length ({operation.length}) is 1 or more, and the step ({operation.step}) is positive"
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _taps(old: int, new: int, method: str, coordinates: str, step: float, coefficient: float) -> tuple[Array, Array]:
+    index = np.arange(new)
+    between = 0.5 if "half_pixel" in coordinates else 0.0
+    if coordinates == "align_corners":
+        where = index * ((old - 1) / (new - 1) if new > 1 else 0.0)
+    elif coordinates == "asymmetric":
+        where = index * step
+    else:
+        where = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
+    if method in NEAREST:
+        moved, upwards = _ROUNDING[method]
+        where = (where + between).astype(np.float32) - between  # a place that is whole but for rounding is whole
+        rounded = np.ceil(where + moved) if upwards else np.floor(where + moved)
+        places, weights = rounded[None], np.ones((1, new))
+    else:
+        first = np.floor(where)
+        t = where - first
+        if method == "linear":
+            places, weights = first + np.array([[0], [1]]), np.stack([1 - t, t])
+        else:
+            places = first + np.array([[-1], [0], [1], [2]])
+            weights = np.stack(
+                [_far(t + 1, coefficient), _near(t, coefficient), _near(1 - t, coefficient), _far(2 - t, coefficient)]
+            )
+    places = np.clip(places, 0, old - 1).astype(np.intp)
+    for array in (places, weights):
+        array.flags.writeable = False
+    return places, weights
+
+
+def _near(t: Array, a: float) -> Array:
+    """The cubic convolution kernel up to a distance of 1."""
+    near: Array = ((a + 2) * t - (a + 3)) * t * t + 1
+    return near
+
+
+def _far(t: Array, a: float) -> Array:
+    """The cubic convolution kernel at distances of 1 to 2."""
+    far: Array = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+    return far
+
+
+def _step(step: Any) -> float:
+    if not isinstance(step, (int, float, np.integer, np.floating)):
+        raise OperandError(f"resize: the step {step!r}", rule="a step must be a number", fix="steps=2.0")
+    return float(step)
+
+
+@public
+def resize(
+    x: Any,
+    size: int | tuple[int, ...],
+    axes: int | tuple[int, ...] | None = None,
+    *,
+    method: str = "linear",
+    coordinates: str = "half_pixel",
+    steps: float | tuple[float, ...] | None = None,
+    coefficient: float = -0.75,
+) -> Expr:
+    """``x`` with other lengths of axes, of the last ones for None: see ``Resample`` for the methods.
+
+    ``steps`` are the distances of new elements in old ones where they are not old length / new length.
+    """
+    (x,) = as_operands((x,))
+    given = size if isinstance(size, (tuple, list)) else (size,)
+    sizes = [whole(length, "resize: a size") for length in given]
+    places: tuple[int, ...] = tuple(range(x.ndim - len(sizes), x.ndim))
+    if axes is not None:
+        places = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+    if len(places) != len(sizes) or len(sizes) > x.ndim or len(normalize_axes(places, x.ndim, "resize")) != len(sizes):
+        raise OperandError(f"resize: {x.type} to {size!r} along {axes!r}", rule="there is one size for each axis")
+    distances: Any = [None] * len(sizes) if steps is None else steps
+    distances = distances if isinstance(distances, (tuple, list)) else [distances]
+    if len(distances) != len(sizes):
+        raise OperandError(f"resize: steps {steps!r} for the sizes {size!r}", rule="there is one step for each axis")
+    jobs = [
+        (axis % x.ndim, length, x.shape[axis] / max(length, 1) if step is None else _step(step))
+        for axis, length, step in zip(places, sizes, distances, strict=True)
+    ]
+    y: Expr = x
+    for axis, length, step in sorted(jobs, key=lambda job: (job[1] > x.shape[job[0]], -job[0])):
+        if length != y.shape[axis] or step != 1:
+            y = Resample(axis, length, method, coordinates, step, float(coefficient))(y)
+    return y

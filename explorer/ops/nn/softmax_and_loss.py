@@ -1,0 +1,258 @@
+"""Softmax and its family, and losses; written plainly: planning makes their compositions stable."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes
+from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
+from explorer.ops.elementwise.unary import exp, log
+from explorer.ops.reduction.reduce import Sum
+
+_EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Example(real(2, 3, 2), axes=(1, 2)))
+
+
+class Normalization(Operation, abstract=True):
+    """A function over all elements along ``axes`` that keeps the shape."""
+
+    axes: tuple[int, ...]
+    weight: ClassVar[int] = EXPENSIVE + 4
+    examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
+
+    def infer(self, x: TensorType) -> TensorType:
+        if any(not 0 <= axis < x.rank for axis in self.axes) or not self.axes:
+            raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}, and there is one at least")
+        return x.with_dtype(float_dtype(x.dtype))
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return type(self)(tuple([axis + 1 for axis in self.axes]))(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return self.weight * types[0].size
+
+
+def _largest(x: Array, axes: tuple[int, ...]) -> Array:
+    """The largest elements over axes, which are kept; 0 where that is ±∞ or NaN, from which nothing is taken away."""
+    largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
+    return np.where(np.isfinite(largest), largest, 0)
+
+
+class Softmax(Normalization):
+    """eˣ / Σ eˣ over axes, with the largest element subtracted first."""
+
+    range = "unit"
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        x = x.astype(out.dtype, copy=False)
+        with np.errstate(invalid="ignore"):  # ∞ / ∞ and 0 / 0 are NaN, as in the formula
+            np.subtract(x, _largest(x, self.axes), out=out)
+            np.exp(out, out=out)
+            np.divide(out, np.sum(out, axis=self.axes, keepdims=True), out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (SoftmaxGradient(self.axes)(g, y),)
+
+
+class SoftmaxGradient(Operation):
+    """y·(g − Σ g·y) for the output y of a softmax (MetaNN: SoftmaxGrad)."""
+
+    axes: tuple[int, ...]
+    examples = (Example(real(2, 3), real(2, 3, low=0.1, high=0.6), axes=(1,)),)
+
+    def infer(self, g: TensorType, y: TensorType) -> TensorType:
+        if g.shape != y.shape:
+            raise self.refuse((g, y), "the gradient has the output's shape")
+        Softmax(self.axes).infer(y)
+        return TensorType(y.shape, float_dtype(np.result_type(g.dtype, y.dtype)))
+
+    def kernel(self, out: Array, g: Array, y: Array) -> Array:
+        inner = np.sum(g * y, axis=self.axes, keepdims=True)
+        np.multiply(y, np.subtract(g, inner, dtype=out.dtype), out=out)
+        return out
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
+    def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
+        inner = Sum(self.axes, True)(g * y)
+        weighted = Sum(self.axes, True)(upstream * y)
+        return y * (upstream - weighted), upstream * (g - inner) - g * weighted
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr) -> Expr:
+        g, y = (x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip((g, y), batched, strict=True))
+        return SoftmaxGradient(tuple([axis + 1 for axis in self.axes]))(g, y)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 4 * types[0].size
+
+
+class LogSoftmax(Normalization):
+    """x − log Σ eˣ over axes, finite for every finite x."""
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        x = x.astype(out.dtype, copy=False)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.subtract(x, _largest(x, self.axes), out=out)
+            np.subtract(out, np.log(np.sum(np.exp(out), axis=self.axes, keepdims=True)), out=out)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (g - exp(y) * Sum(self.axes, True)(g),)
+
+
+class LogSumExp(Operation):
+    """log Σ eˣ over axes, without overflow."""
+
+    name = "logsumexp"
+    axes: tuple[int, ...]
+    keepdims: bool = False
+    examples = (Example(real(2, 3), axes=(1,)), Example(real(2, 3), axes=(0, 1), keepdims=True))
+
+    def infer(self, x: TensorType) -> TensorType:
+        kind = Sum(self.axes, self.keepdims).infer(x)
+        return kind.with_dtype(float_dtype(x.dtype))
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        x = x.astype(out.dtype, copy=False)
+        shift = _largest(x, self.axes)
+        with np.errstate(divide="ignore"):  # the sum of nothing: log 0 = −∞
+            total = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
+        np.copyto(out, total.reshape(out.shape))
+        return out
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
+    @property
+    def joins(self) -> np.ufunc:
+        return np.logaddexp
+
+    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+        return LogSumExp(axes, True).kernel(out, x)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        if not self.axes:  # log eˣ
+            return (g,)
+        kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
+        return (reshape(g, kept) * Softmax(self.axes)(x),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return LogSumExp(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return (EXPENSIVE + 2) * types[0].size
+
+
+class NllLoss(Operation):
+    """−Σ t·log p / Σ t: the negative log likelihood of probabilities p, with truth or weights t (MetaNN: NLLLoss)."""
+
+    examples = (Example(real(2, 3, low=0.1), real(2, 3, low=0.1)),)
+
+    def infer(self, truth: TensorType, prediction: TensorType) -> TensorType:
+        if truth.shape != prediction.shape:
+            raise self.refuse(
+                (truth, prediction), "truth and prediction have one shape", "use ex.one_hot for class numbers"
+            )
+        return TensorType((), float_dtype(np.result_type(truth.dtype, prediction.dtype)))
+
+    def kernel(self, out: Array, truth: Array, prediction: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # log 0 = −∞ is the value of the formula as written
+            out[...] = -np.sum(truth * np.log(prediction)) / np.sum(truth)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr]:
+        return -g * (log(prediction) + y) / truth.sum(), NllLossGradient()(g, truth, prediction)
+
+    def batch(self, size: int, batched: tuple[bool, ...], truth: Expr, prediction: Expr) -> Expr:
+        truth, prediction = (
+            x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip((truth, prediction), batched, strict=True)
+        )
+        axes = tuple(range(1, truth.ndim))
+        return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return (EXPENSIVE + 3) * types[1].size
+
+
+class NllLossGradient(Operation):
+    """−g·t / (p·Σ t): the gradient of NllLoss for p (MetaNN: NLLLossGrad)."""
+
+    examples = (Example(real(), real(2, 3, low=0.1), real(2, 3, low=0.1)),)
+
+    def infer(self, g: TensorType, truth: TensorType, prediction: TensorType) -> TensorType:
+        if g.shape or truth.shape != prediction.shape:
+            raise self.refuse((g, truth, prediction), "g is a scalar, truth and prediction have one shape")
+        return TensorType(prediction.shape, float_dtype(np.result_type(g.dtype, truth.dtype, prediction.dtype)))
+
+    def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):  # p = 0 gives the formula's −∞
+            np.divide(truth, prediction, out=out)
+            np.multiply(out, np.divide(g, -np.sum(truth, dtype=out.dtype)), out=out)
+        return out
+
+    def gradient(self, upstream: Expr, result: Expr, g: Expr, truth: Expr, prediction: Expr) -> tuple[Expr, Expr, Expr]:
+        total = truth.sum()
+        weighted = upstream * truth / prediction
+        inner = weighted.sum()
+        to_truth = -g / total * (upstream / prediction - inner / total)
+        return -inner / total, to_truth, upstream * g * truth / (prediction * prediction * total)
+
+    def batch(self, size: int, batched: tuple[bool, ...], g: Expr, truth: Expr, prediction: Expr) -> Expr:
+        g, truth, prediction = (
+            x if yes else broadcast_to(x, (size, *x.shape))
+            for x, yes in zip((g, truth, prediction), batched, strict=True)
+        )
+        ones = (size, *[1] * (truth.ndim - 1))
+        axes = tuple(range(1, truth.ndim))
+        return -reshape(g, ones) * truth / (prediction * truth.sum(axis=axes, keepdims=True))
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return 4 * types[2].size
+
+
+def _over(kind: Any, x: Any, axis: int | tuple[int, ...] | None, **options: Any) -> Expr:
+    (x,) = as_operands((x,))
+    found: Expr = kind(normalize_axes(axis, x.ndim, kind.name), **options)(x)
+    return found
+
+
+@public
+def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
+    """Softmax over axes; shape as ``x``."""
+    return _over(Softmax, x, axis)
+
+
+@public
+def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
+    """y·(g − Σ g·y) for the output ``y`` of a softmax over axes and the gradient ``g`` for it; shape as ``y``."""
+    g, y = as_operands((g, y))
+    return SoftmaxGradient(normalize_axes(axis, y.ndim, "softmax_gradient"))(g, y)
+
+
+@public
+def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
+    """The logarithm of softmax over axes, stable; shape as ``x``."""
+    return _over(LogSoftmax, x, axis)
+
+
+@public
+def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """log Σ eˣ over axes, over all of them for None."""
+    return _over(LogSumExp, x, axis, keepdims=keepdims)
+
+
+nll_loss, nll_loss_gradient = NllLoss(), NllLossGradient()
+"""``nll_loss(truth, prediction)`` is a scalar; ``nll_loss_gradient(g, truth, prediction)`` has prediction's shape."""

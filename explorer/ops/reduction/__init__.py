@@ -1,0 +1,1 @@
+"""Operations along axes: sums, extremes, statistics, sorting."""

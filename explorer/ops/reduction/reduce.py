@@ -1,0 +1,302 @@
+"""Reductions: sums, means and extremes over axes."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.ir.policy_operations import Adjustable
+from explorer.core.policy import Items, Policies
+from explorer.core.registry import function, public
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes
+from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
+from explorer.ops.base import broadcast_to, cast, reshape
+from explorer.ops.creation.constants import full
+
+_EXAMPLES = (
+    Example(real(2, 3, 4), axes=(0, 2)),
+    Example(real(2, 3), axes=(1,), keepdims=True),
+    Example(real(3), axes=(0,)),
+    Example(real(2, 3), axes=()),
+)
+
+
+class Reduction(Operation, abstract=True):
+    """Combines the elements along ``axes`` (counted from the front, ascending)."""
+
+    axes: tuple[int, ...]
+    keepdims: bool = False
+    ufunc: ClassVar[np.ufunc]
+    examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
+
+    def result_shape(self, x: TensorType) -> Shape:
+        """The shape without the reduced axes, or with size 1 there."""
+        if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
+            raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}")
+        if self.keepdims:
+            return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
+        return tuple([size for axis, size in enumerate(x.shape) if axis not in self.axes])
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType(self.result_shape(x), self.result_dtype(x.dtype), x.device)
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype of the result."""
+        return dtype
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        result: Array = self.ufunc.reduce(x, axis=self.axes, out=out, keepdims=self.keepdims, dtype=out.dtype)
+        return result
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return self.axes
+
+    @property
+    def joins(self) -> np.ufunc:
+        return self.ufunc
+
+    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+        result: Array = self.ufunc.reduce(x, axis=axes, out=out, keepdims=True, dtype=out.dtype)
+        return result
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return type(self)(tuple([axis + 1 for axis in self.axes]), self.keepdims)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+    def spread(self, value: Expr, x: Expr) -> Expr:
+        """A value of the result's shape repeated along the reduced axes."""
+        kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
+        return broadcast_to(reshape(value, kept), x.shape)
+
+
+@functools.cache
+def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of sums of elements of a dtype: small integers are summed in the platform's integer, as NumPy does."""
+    found: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
+    return found
+
+
+class Sum(Adjustable, Reduction):
+    """The sum over axes; small integers are summed in the platform's integer, as NumPy does.
+
+    A sum over no axis is its operand, −0.0 included; any other starts from 0.0, as NumPy's do. AccumulationPolicy says
+    otherwise: by which operation, in which dtype.
+    """
+
+    linear = True
+    policies = (AccumulationPolicy.by, AccumulationPolicy.dtype)
+    ufunc = np.add
+    examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return sum_dtype(dtype)
+
+    def under(self, policies: Policies) -> Operation:
+        """The product over the axes, where that is asked for; in the dtype that is."""
+        product = policies.select(AccumulationPolicy).by == "product"
+        return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        if self.axes:
+            return super().kernel(out, x)
+        np.copyto(out, x)
+        return out
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (self.spread(g, x),)
+
+
+class Mean(Adjustable, Reduction):
+    """The mean over axes; integers give a floating result. The mean of nothing is NaN, over no axis the operand."""
+
+    linear = True
+    policies = (AccumulationPolicy.dtype,)
+    ufunc = np.add
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return dtype if dtype.kind in "fc" else np.dtype(np.float64)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        if not self.axes:
+            np.copyto(out, x)
+            return out
+        count = math.prod([x.shape[axis] for axis in self.axes])
+        if not count:
+            out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
+            return out
+        dtype = self.part_dtype(out.dtype)  # the sum of halves overflows at 65,504
+        total = out if dtype == out.dtype else np.empty(out.shape, dtype)
+        np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
+        return self.finish(out, total, count)
+
+    def finish(self, out: Array, joined: Array, count: int) -> Array:
+        return np.divide(joined, count, out=out, casting="same_kind")
+
+    def under(self, policies: Policies) -> Operation:
+        """The mean in the dtype that is asked for."""
+        return accumulating(self, policies)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (self.spread(g / math.prod([x.shape[axis] for axis in self.axes]), x),)
+
+
+class Prod(Adjustable, Reduction):
+    """The product over axes, in the dtype that a sum has; its gradients hold where elements are 0 too."""
+
+    ufunc = np.multiply
+    policies = (AccumulationPolicy.dtype,)
+    examples: ClassVar[tuple[Example, ...]] = (*_EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return sum_dtype(dtype)
+
+    def under(self, policies: Policies) -> Operation:
+        """The product in the dtype that is asked for."""
+        return accumulating(self, policies)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        """g · the product of the other elements."""
+        if not x.size:
+            return (self.spread(g, x),)
+        kept = tuple([axis for axis in range(x.ndim) if axis not in self.axes])
+        order = kept + self.axes
+        last = function("transpose")(x, order)
+        rows = reshape(last, (*[x.shape[axis] for axis in kept], math.prod([x.shape[axis] for axis in self.axes])))
+        others = reshape(_products_of_others(rows), last.shape)
+        return (self.spread(g, x) * function("inverse_transpose")(others, order),)
+
+
+def _products_of_others(x: Expr) -> Expr:
+    """For each element along the last axis the product of the others: a tree of products, without any quotient."""
+    levels = [x]
+    while levels[-1].shape[-1] > 1:
+        first, second = _halves(levels[-1])
+        levels.append(first * second)
+    found = full(levels.pop().shape, 1, x.dtype)
+    for level in reversed(levels):
+        first, second = _halves(level)
+        both = function("concatenate")((found * second, found * first), -1)
+        found = both[..., : level.shape[-1]]
+    return found
+
+
+def _halves(x: Expr) -> tuple[Expr, Expr]:
+    """The halves along the last axis, the second with a 1 at its end where the length is odd."""
+    middle = (x.shape[-1] + 1) // 2
+    second = x[..., middle:]
+    if x.shape[-1] % 2:
+        second = function("concatenate")((second, full((*x.shape[:-1], 1), 1, x.dtype)), -1)
+    return x[..., :middle], second
+
+
+class Truth(Reduction, abstract=True):
+    """Whether elements along axes are not 0."""
+
+    nondifferentiable = "truth values have no derivative"
+    idempotent = True
+
+    def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return np.dtype(bool)
+
+
+class All(Truth):
+    """Whether all elements over axes hold: are not 0."""
+
+    ufunc = np.logical_and
+
+
+class AnyOf(Truth):
+    """Whether any element over axes holds: is not 0."""
+
+    name, ufunc = "any", np.logical_or
+
+
+class Extreme(Reduction, abstract=True):
+    """A largest or smallest element; elements that share it share the gradient."""
+
+    idempotent = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        if builtins.any(x.shape[axis] == 0 for axis in self.axes if axis < x.rank):
+            raise self.refuse((x,), "the reduced axes hold at least one element")
+        return super().infer(x)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        chosen = cast(x == self.spread(y, x), x.dtype)
+        return (chosen * self.spread(g / reshape(Sum(self.axes, True)(chosen), g.shape), x),)
+
+
+class Max(Extreme):
+    """The largest element over axes; NaN wins."""
+
+    ufunc = np.maximum
+
+
+class Min(Extreme):
+    """The smallest element over axes; NaN wins."""
+
+    ufunc = np.minimum
+
+
+def _reduce(
+    kind: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
+) -> Expr:
+    (x,) = as_operands((x,))
+    if x.ndim == 0 and axis in (0, -1) and kind is not Mean:  # NumPy's ufuncs take a scalar for a vector of one element
+        axis = ()
+    return kind(normalize_axes(axis, x.ndim, kind.name), keepdims)(x, policies=policies)
+
+
+@public
+def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+    """The sum over axes, over all of them for None; over no axis, (), ``x`` itself.
+
+    AccumulationPolicy can ask for a product, or a wider dtype.
+    """
+    return _reduce(Sum, x, axis, keepdims, policies)
+
+
+@public
+def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+    """The mean over axes, over all of them for None; over no axis, (), ``x`` itself."""
+    return _reduce(Mean, x, axis, keepdims, policies)
+
+
+@public
+def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The largest element over axes, over all of them for None."""
+    return _reduce(Max, x, axis, keepdims)
+
+
+@public
+def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """The smallest element over axes, over all of them for None."""
+    return _reduce(Min, x, axis, keepdims)
+
+
+@public
+def prod(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
+    """The product over axes, over all of them for None."""
+    return _reduce(Prod, x, axis, keepdims, policies)
+
+
+@public
+def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """Whether all elements over axes are not 0, over all of them for None."""
+    return _reduce(All, x, axis, keepdims)
+
+
+@public
+def any(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
+    """Whether any element over axes is not 0, over all of them for None."""
+    return _reduce(AnyOf, x, axis, keepdims)

@@ -1,0 +1,196 @@
+"""Places of extremes, sorting, and running sums."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.examples import Example, integers, real
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation, as_operands
+from explorer.core.registry import public
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis, whole
+from explorer.ops.base import reshape
+from explorer.ops.manipulation.gather import TakeAlong
+from explorer.ops.manipulation.padding import padded
+from explorer.ops.manipulation.rearrange import flip
+from explorer.ops.manipulation.reshape import Movement, flatten, vector_of_scalar
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.reduction.reduce import sum_dtype
+
+_NUMBERS = "places are whole numbers and constant wherever they have a derivative"
+_APART = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
+
+
+class ArgExtreme(Operation, abstract=True):
+    """The place of an extreme element along an axis, the first of several; NaN wins."""
+
+    axis: int
+    keepdims: bool = False
+    nondifferentiable = _NUMBERS
+    examples: ClassVar[tuple[Example, ...]] = (
+        *_APART,
+        Example(integers(3, 2), axis=0, keepdims=True),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not 0 <= self.axis < x.rank or not x.shape[self.axis] or x.dtype.kind == "c":
+            raise self.refuse((x,), f"real elements have an axis {self.axis} that holds at least one")
+        kept = (1,) * self.keepdims
+        return TensorType((*x.shape[: self.axis], *kept, *x.shape[self.axis + 1 :]), np.int64)
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return (self.axis,)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return type(self)(self.axis + 1, self.keepdims)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+
+class ArgMax(ArgExtreme):
+    """The place of the largest element along an axis, the first of several; NaN wins."""
+
+    name = "argmax"
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.copyto(out, np.argmax(x, self.axis, keepdims=self.keepdims))
+        return out
+
+
+class ArgMin(ArgExtreme):
+    """The place of the smallest element along an axis, the first of several; NaN wins."""
+
+    name = "argmin"
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        np.copyto(out, np.argmin(x, self.axis, keepdims=self.keepdims))
+        return out
+
+
+class ArgSort(Operation):
+    """The places of the elements along an axis in ascending or descending order; equal ones stay in theirs.
+
+    NaN counts as larger than all numbers.
+    """
+
+    name = "argsort"
+    axis: int
+    descending: bool = False
+    nondifferentiable = _NUMBERS
+    examples = (*_APART, Example(integers(3, 6, high=3), axis=1, descending=True))
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not 0 <= self.axis < x.rank or x.dtype.kind == "c":
+            raise self.refuse((x,), f"elements are real and have an axis {self.axis}")
+        return x.with_dtype(np.int64)
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        if not self.descending:
+            np.copyto(out, np.argsort(x, self.axis, kind="stable"))
+            return out
+        backwards = np.argsort(np.flip(x, self.axis), self.axis, kind="stable")  # of equal ones the last comes first
+        np.subtract(x.shape[self.axis] - 1, np.flip(backwards, self.axis), out=out)
+        return out
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return ArgSort(self.axis + 1, self.descending)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        length = types[0].shape[self.axis]
+        return types[0].size * max(1, length - 1).bit_length()
+
+
+class CumulativeSum(Movement):
+    """The sum of the elements up to and with each one, along an axis."""
+
+    name = "cumsum"
+    axis: int
+    examples = (
+        Example(real(2, 3, 4), axis=1),
+        Example(real(5), axis=0),
+        Example(integers(2, 3, dtype="int32"), axis=1),
+    )
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not 0 <= self.axis < x.rank:
+            raise self.refuse((x,), f"there is an axis {self.axis}")
+        return x.with_dtype(sum_dtype(x.dtype))
+
+    def kernel(self, out: Array, x: Array) -> Array:
+        return np.cumsum(x, self.axis, dtype=out.dtype, out=out)
+
+    def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
+        return (flip(self(flip(g, self.axis)), self.axis),)
+
+    def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
+        return CumulativeSum(self.axis + 1)(x)
+
+    def flops(self, result: AnyType, *types: TensorType) -> int:
+        return types[0].size
+
+
+def _place(kind: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
+    (x,) = as_operands((x,))
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a scalar for a vector of one element
+        found = kind(0)(flatten(x))
+        return reshape(found, (1,) * x.ndim) if keepdims else found
+    return kind(normalize_axis(axis, x.ndim, kind.name), bool(keepdims))(x)
+
+
+@public
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
+    """The place of the largest element along an axis (int64), of the flattened ``x`` for None."""
+    return _place(ArgMax, x, axis, keepdims)
+
+
+@public
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
+    """The place of the smallest element along an axis (int64), of the flattened ``x`` for None."""
+    return _place(ArgMin, x, axis, keepdims)
+
+
+@public
+def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
+    """The places (int64) of the elements along an axis in order; equal ones stay in theirs."""
+    (x,) = as_operands((x,))
+    x = vector_of_scalar(x, axis)
+    return ArgSort(normalize_axis(axis, x.ndim, "argsort"), bool(descending))(x)
+
+
+@public
+def sort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
+    """The elements along an axis in ascending or descending order; NaN counts as larger than all numbers."""
+    (x,) = as_operands((x,))
+    return TakeAlong(normalize_axis(axis, x.ndim, "sort"))(x, argsort(x, axis, descending))
+
+
+@public
+def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Expr]:
+    """The k largest or smallest elements along an axis in order, and their places (int64)."""
+    (x,) = as_operands((x,))
+    place, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
+    if not 0 <= count <= x.shape[place]:
+        raise OperandError(
+            f"topk: {count} of {x.type}", rule=f"axis {place} has 0 … {x.shape[place]} elements to choose"
+        )
+    numbers = part_of(argsort(x, place, largest), (*[slice(None)] * place, slice(count)))
+    return TakeAlong(place)(x, numbers), numbers
+
+
+@public
+def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False) -> Expr:
+    """Running sums along an axis, of the flattened ``x`` for None; ``exclusive`` leaves each element itself out."""
+    (x,) = as_operands((x,))
+    if axis is None:
+        x, axis = flatten(x), 0
+    x = vector_of_scalar(x, axis)
+    place = normalize_axis(axis, x.ndim, "cumsum")
+    y = CumulativeSum(place)(flip(x, place) if reverse else x)
+    if exclusive and x.shape[place]:
+        y = padded(y, tuple([(1, -1) if i == place else (0, 0) for i in range(x.ndim)]))
+    return flip(y, place) if reverse else y

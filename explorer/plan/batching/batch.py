@@ -1,0 +1,187 @@
+"""Group: calls of one function, and single operations, that cannot depend on each other become one over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from explorer.core.ir.expr import Expr, next_uid, record, surrounded
+from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.traversal import reachable
+from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.tensor_type import TupleType
+from explorer.plan.batching.buckets import Bucket, buckets_of
+from explorer.plan.batching.members import Rows
+from explorer.plan.batching.unbatched import tell_ungrouped
+from explorer.plan.batching.vectorize import NotBatchableError, batch_body
+from explorer.plan.graph.cost_model import REFERENCE, Prices, kernel_cost
+from explorer.plan.graph.decisions import Cluster
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph
+
+_ROW = 0.12
+"""µs to take one row into a stack, beside moving its bytes"""
+_CALLS = {
+    "device": "{name} works on another device, where nothing is stacked",
+    "not_batchable": "{name} has no batched form: ",
+    "stacking_costs_more": (
+        "{count:call} of {name} kept separate: stacked they would take {together_us}, separately {separate_us}"
+    ),
+}
+"""why calls are kept separate"""
+_OPERATIONS = {
+    "not_batchable": "{name} ×{count} kept separate: the operation has no batched form for such operands",
+    "stacking_costs_more": (
+        "{name} ×{count} kept separate: stacked they would take {together_us}, separately {separate_us}"
+    ),
+}
+"""why operations are kept separate; those of another device are told of one by one, by the pass that fuses"""
+
+
+@dataclass(frozen=True)
+class Group(Pass):
+    """Batch the calls of one function, and equal operations on equal types, where the prices say that it pays.
+
+    Members stand at one depth of calls, operations also at one level: none can depend on another.
+    """
+
+    prices: Prices = field(default=REFERENCE)
+    fewest: int = 5
+    """operations that are looked at: of fewer, stacking costs as much as it saves"""
+    name = "group"
+
+    def run(self, graph: Graph) -> None:
+        """Consider the buckets in the order in which they can depend on each other, and explain what stays alone."""
+        first = len(graph.choices)
+        buckets, items = buckets_of(graph, self.fewest)
+        grouping = _Grouping(self, graph, items)
+        for bucket in buckets:
+            if len(bucket.members) > 1 and (bucket.called or len(bucket.members) >= self.fewest):
+                grouping.consider(bucket)
+        grouping.close()
+        tell_ungrouped(self, [bucket.members for bucket in buckets if bucket.called], first, self.prices, graph)
+
+
+class _Grouping:
+    """The pass at work on one graph."""
+
+    def __init__(self, link: Group, graph: Graph, items: dict[int, list[Expr]]) -> None:
+        self.link, self.prices, self.graph, self.items = link, link.prices, graph, items
+        self.rows = Rows(graph)
+        self._kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
+        """name and code → operations that are kept separate, what they take stacked, and what separately"""
+
+    def consider(self, bucket: Bucket) -> None:
+        """Make one of the members, or refuse it with the reason."""
+        members, of, rows, inputs = bucket.members, bucket.body, self.rows, self.graph.inputs
+        # calls on the same values must stack them in the same order, whatever order they were recorded in
+        members.sort(key=lambda node: [rows.place(operand) for operand in inputs[node.uid]])
+        columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
+        batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
+        count = len(members)
+        if not any(batched):
+            return
+        if not all(node.type.plain for node in of.nodes):
+            self._keep(bucket, "device")
+            return
+        try:
+            body = batch_body(of, count, batched)
+        except NotBatchableError as error:
+            self._keep(bucket, "not_batchable", why=error.given)
+            return
+        alone = count * self._price(of)
+        used = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
+        together = self._price(body) + used * self.prices.view
+        for column, yes in zip(columns, batched, strict=True):
+            if yes and rows.whole(column) is None:
+                stacked = column[0].type.nbytes * count
+                together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
+        if together < alone:
+            facts = {"name": of.name, "count": count, "separate_us": round(alone, 2), "together_us": round(together, 2)}
+            self._batch(members, columns, batched, body, facts)
+        else:
+            self._keep(bucket, "stacking_costs_more", (together, alone))
+
+    def close(self) -> None:
+        """Put rows in the place of members that are read outside of batches, and tell what was kept separate."""
+        self.rows.settle()
+        for (name, code), (members, prices) in self._kept.items():
+            self._refuse(members, name, code, _OPERATIONS[code], prices)
+
+    def _keep(self, bucket: Bucket, code: str, prices: tuple[float, ...] = (), why: str = "") -> None:
+        """Calls are refused at once; of operations those of one name are told of together, with the sum of prices."""
+        if bucket.called:
+            reason = _CALLS[code] + why.replace("{", "(").replace("}", ")")
+            self._refuse(bucket.members, bucket.body.name, code, reason, prices)
+        elif code in _OPERATIONS:
+            members, before = self._kept.setdefault((bucket.body.name, code), ([], [0.0] * len(prices)))
+            members.extend(bucket.members)
+            before[:] = [held + price for held, price in zip(before, prices, strict=True)]
+
+    def _refuse(self, members: list[Expr], name: str, code: str, reason: str, prices: Sequence[float]) -> None:
+        facts: dict[str, object] = {"name": name, "count": len(members)}
+        if prices:
+            together, alone = prices
+            facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
+        for node in members:
+            self.graph.refuse(self.link, code, reason, facts, node)
+
+    def _batch(
+        self,
+        members: list[Expr],
+        columns: list[tuple[Expr, ...]],
+        batched: tuple[bool, ...],
+        body: Body,
+        facts: dict[str, object],
+    ) -> None:
+        graph, rows = self.graph, self.rows
+        first = members[0]
+        with surrounded(first.scope, first.code, first.instruction):
+            before = next_uid()
+            operands = [
+                rows.stacked(column) if yes else rows.single(column[0])
+                for column, yes in zip(columns, batched, strict=True)
+            ]
+            made = next_uid()
+            if isinstance(first.operation, Call):
+                result = record(Call(body), tuple(operands))
+            else:
+                result = first.operation.batch(len(members), batched, *operands)
+            parts = result.type.parts if isinstance(result.type, TupleType) else ()
+            wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
+        decision = graph.decide(
+            self.link,
+            "batched",
+            ("{count:call} of {name}" if isinstance(first.operation, Call) else "{name} ×{count}")
+            + " made one over stacked rows: {together_us} instead of {separate_us}",
+            facts,
+            members,
+            (result,),
+        )
+        graph.clusters.append(Cluster(decision, "batch", body.name, list(members)))
+        stacks = [operand for operand in operands if operand.uid > before]
+        between = [node for node in reachable([result], stop=lambda node: node.uid < made) if node.uid > made]
+        graph.introduce(decision, [*stacks, *between, *(wholes if parts else ())], first)
+        for index, node in enumerate(members):
+            if parts:
+                for item in self.items.get(node.uid, ()):
+                    assert isinstance(item.operation, Item)
+                    rows.enter(item, wholes[item.operation.index], index, decision)
+                graph.removed.append((decision, node))
+            else:
+                rows.enter(node, result, index, decision)
+
+    def _price(self, body: Body) -> float:
+        key = ("price", self.prices)
+        held: float | None = body.derived.get(key)
+        if held is None:
+            nodes = reachable(body.outputs, stop=lambda node: not node.operands)
+            with one_deeper(f"a price of {body.name}"):
+                held = body.derived[key] = sum([self._node_price(node) for node in nodes])
+        return held
+
+    def _node_price(self, node: Expr) -> float:
+        operation = node.operation
+        if isinstance(operation, Call):
+            return self._price(operation.body)
+        return 0.0 if isinstance(operation, Item) else kernel_cost(node, node.operands, self.prices)

@@ -1,0 +1,84 @@
+"""Buckets: similar calls, and similar operations, that cannot depend on each other."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from explorer.core.ir.expr import Expr, record, surrounded
+from explorer.core.ir.function import Body, Call, Item, Parameter, make_body
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import AnyType
+from explorer.plan.graph.plan_graph import Graph
+
+_LEAF = 0, 0
+
+
+@functools.lru_cache(256)
+def alone(operation: Operation, types: tuple[AnyType, ...]) -> Body:
+    """The body of a function that does nothing but one operation."""
+    with surrounded(None, None):
+        parameters = tuple([Parameter(kind, f"x{place}")() for place, kind in enumerate(types)])
+        return make_body(operation.name, parameters, (), (record(operation, parameters),))
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Similar calls, or operations, that cannot depend on each other."""
+
+    members: list[Expr]
+    body: Body
+    """what each member does"""
+    called: bool
+    """they are calls"""
+
+
+def buckets_of(graph: Graph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:
+    """Buckets in the order in which they can depend on each other, and by uid of a call what reads its outputs.
+
+    That is by depth of calls, calls first, then by level; operations are looked at where ``fewest`` are alike.
+    """
+    depth: dict[int, tuple[int, int]] = {}
+    """uid → how many calls, and how many operations, are one after the other up to a node"""
+    calls: dict[tuple[int, int], list[Expr]] = {}
+    operations: dict[tuple[int, int], list[Expr]] = {}
+    items: dict[int, list[Expr]] = {}
+    inputs = graph.inputs
+    for node in graph.live:
+        operands = inputs[node.uid]
+        if not operands:
+            depth[node.uid] = _LEAF
+            continue
+        deepest, level = _LEAF
+        for operand in operands:
+            other = depth[operand.uid]
+            if other[0] > deepest:
+                deepest = other[0]
+            if other[1] > level:
+                level = other[1]
+        operation = node.operation
+        level += 1
+        if isinstance(operation, Call):
+            deepest += 1
+            calls.setdefault((deepest, id(operation)), []).append(node)
+        elif isinstance(operation, Item):
+            items.setdefault(operands[0].uid, []).append(node)
+        elif not operation.view and not operation.takes_tuples:
+            operations.setdefault((deepest, level), []).append(node)
+        depth[node.uid] = deepest, level
+    found: list[tuple[tuple[int, ...], Bucket]] = []
+    for (deep, _), members in calls.items():
+        call = members[0].operation
+        assert isinstance(call, Call)
+        found.append(((deep, 0, 0), Bucket(members, call.body, True)))
+    for (deep, level), nodes in operations.items():
+        if len(nodes) < fewest:
+            continue
+        alike: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
+        for node in nodes:
+            alike.setdefault((node.operation, *[each.type for each in inputs[node.uid]]), []).append(node)
+        for members in alike.values():
+            if len(members) >= fewest:
+                types = tuple([operand.type for operand in inputs[members[0].uid]])
+                found.append(((deep, 1, level), Bucket(members, alone(members[0].operation, types), False)))
+    return [bucket for _, bucket in sorted(found, key=lambda pair: pair[0])], items

@@ -1,0 +1,53 @@
+"""Calls that stayed alone although others are like them: each gets its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call
+from explorer.plan.graph.cost_model import Prices
+from explorer.plan.graph.plan_graph import Graph
+
+
+def tell_ungrouped(link: object, buckets: Iterable[Sequence[Expr]], first: int, prices: Prices, graph: Graph) -> None:
+    """Refuse every call of which nothing was said since decision ``first``, where others have its function's name.
+
+    A bucket holds the calls of one body at one depth of calls.
+    """
+    told = {node.uid for choice in graph.choices[first:] for node in choice.subjects}
+    named: dict[str, list[Sequence[Expr]]] = {}
+    for bucket in buckets:
+        named.setdefault(bucket[0].operation.label, []).append(bucket)
+    for name, alike in named.items():
+        depths: dict[int, list[Sequence[Expr]]] = {}
+        for bucket in alike:
+            depths.setdefault(id(bucket[0].operation), []).append(bucket)
+        for bucket in alike:
+            if bucket[0].uid in told or sum(map(len, alike)) == 1:
+                continue
+            same = depths[id(bucket[0].operation)]
+            count = sum(map(len, same))
+            if len(bucket) > 1:
+                code = "same_operands"
+                reason = "{count:call} of {name} have the same operands: there is nothing to stack"
+                facts: dict[str, object] = {"name": name, "count": len(bucket)}
+            elif len(same) > 1:
+                code = "depth"
+                reason = "{count:call} of {name} stand at {depths:depth} of calls: one may need another's value"
+                facts = {"name": name, "count": count, "depths": len(same)}
+            else:
+                code = "other_body"
+                reason = (
+                    "{name} was traced {bodies:time}: calls for other operand types or static arguments, "
+                    "or of another function of that name, have other bodies"
+                )
+                facts = {"name": name, "bodies": len(depths)}
+            for call in bucket:
+                graph.refuse(link, code, reason, facts, call, lost=_starts(call) * prices.call)
+
+
+def _starts(call: Expr) -> int:
+    """How many kernels a call starts, which calls beside it in one batch would not."""
+    assert isinstance(call.operation, Call)
+    return sum([bool(node.operands) and not node.operation.view for node in call.operation.body.nodes])

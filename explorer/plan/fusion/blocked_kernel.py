@@ -1,0 +1,141 @@
+"""How a fused kernel runs: block by block over its result, or over what its reduction reads, with a register for each
+value that lies between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tiles import KEPT_BYTES, PIECE_BYTES
+from explorer.plan.fusion.tiling import Cutting, cutting
+
+BLOCK_BYTES = 1 << 19
+"""fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of
+smaller ones NumPy's calls take a third of the time"""
+
+REDUCED_BYTES = 1 << 21
+"""and on pieces of about this many bytes of what a reduction reads"""
+
+RESULT = -1
+"""the place of a value that is written into the result's memory"""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The ``steps`` of a kernel, after the product ``anchor`` or none, and where their values go.
+
+    They are elementwise, but for the last one where the kernel is cut as a reduction asks.
+    """
+
+    anchor: Expr | None
+    steps: tuple[Expr, ...]
+    registers: tuple[np.dtype[Any], ...]
+    """the dtype of each register"""
+    targets: tuple[int, ...]
+    """for each step the register that it writes, or RESULT"""
+    shares: bool
+    """whether the product is made in the result's memory"""
+    cutting: Cutting | None = None
+    """how what the reduction reads is cut"""
+
+    @property
+    def workspace(self) -> int:
+        """Bytes of the registers of one block, and of what has memory of its own: a product, the values of parts."""
+        if self.cutting is not None:
+            return self.scratch + self.cutting.elements * sum([dtype.itemsize for dtype in self.registers])
+        kind = self.steps[-1].tensor_type
+        most = PIECE_BYTES if self.anchor is not None else BLOCK_BYTES
+        elements = min(kind.size, most // kind.dtype.itemsize)
+        product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
+        return product + elements * sum([dtype.itemsize for dtype in self.registers])
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of the workspace that the program gives: of the values of parts of rows."""
+        if self.cutting is None or not self.cutting.in_parts:
+            return 0
+        last = self.steps[-1]
+        return math.prod(self.cutting.parts) * last.operation.part_dtype(last.dtype).itemsize
+
+    def over(self, nodes: Sequence[Expr]) -> Blocks:
+        """The same for other nodes of the same pattern."""
+        anchor, steps = (None, nodes) if self.anchor is None else (nodes[0], nodes[1:])
+        return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.cutting)
+
+    def laid(self, order: tuple[int, ...]) -> Blocks:
+        """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
+        assert self.cutting is not None
+        joins = self.steps[-1].operation.joins is not None
+        return replace(self, cutting=self.cutting.laid(order, joins))
+
+
+def cut_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Cutting | None:
+    """How elementwise steps and the reduction at their end are cut; None where rows it needs whole fit no block."""
+    operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
+    assert operation.rows is not None
+    widest = max([step.dtype.itemsize for step in steps[:-1]])
+    most = REDUCED_BYTES // widest
+    if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for so many registers only
+        most = min(most, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]]))
+    return cutting(shape, operation.rows, most, operation.joins is not None)
+
+
+def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
+    """The blocks of a fused kernel's nodes, operands first, the product before all."""
+    if not nodes[-1].operation.elementwise and len(nodes) > 1:
+        steps = tuple(nodes)
+        return Blocks(None, steps, *_assign(steps, operands), False, cut_for(steps, operands))
+    anchor = None if nodes[0].operation.elementwise else nodes[0]
+    steps = tuple(nodes if anchor is None else nodes[1:])
+    shares = anchor is not None and made_in_result(anchor, steps, operands)
+    registers, targets = _assign(steps, operands)
+    return Blocks(anchor, steps, registers, targets, shares)
+
+
+def made_in_result(product: Expr, steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> bool:
+    """Whether a product needs no memory beside the result of the elementwise steps on it.
+
+    It is made in the result's memory, unless the last step would destroy what it still reads.
+    """
+    last = steps[-1]
+    if product.type is not last.type and product.dtype != last.dtype:
+        return False
+    return last.operation.reuses_operand or all(operand is not product for operand in operands(last))
+
+
+def _assign(
+    steps: tuple[Expr, ...], operands: Callable[[Expr], tuple[Expr, ...]]
+) -> tuple[tuple[np.dtype[Any], ...], tuple[int, ...]]:
+    """Give every intermediate a register; one is used again when its value is read for the last time."""
+    last: dict[int, int] = {}
+    for index, step in enumerate(steps):
+        for operand in operands(step):
+            last[operand.uid] = index
+    held: dict[int, int] = {}
+    free: dict[np.dtype[Any], list[int]] = {}
+    registers: list[np.dtype[Any]] = []
+    targets: list[int] = []
+    for index, step in enumerate(steps[:-1]):
+        dying = {o.uid: o for o in operands(step) if o.uid in held and last[o.uid] == index}
+        for operand in dying.values():
+            if step.operation.reuses_operand and operand.dtype == step.dtype:
+                target = held[operand.uid]
+                break
+        else:
+            spare = free.get(step.dtype)
+            if spare:
+                target = spare.pop()
+            else:
+                target = len(registers)
+                registers.append(step.dtype)
+        for operand in dying.values():
+            if held[operand.uid] != target:
+                free.setdefault(operand.dtype, []).append(held[operand.uid])
+        held[step.uid] = target
+        targets.append(target)
+    return tuple(registers), (*targets, RESULT)

@@ -1,0 +1,338 @@
+"""Fuse: elementwise operations join the kernel of what they read, so that no temporary is written between them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.types.device import cpu
+from explorer.plan.fusion.blocked_kernel import cut_for, made_in_result
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL, Cutting
+from explorer.plan.graph.cost_model import split_cost
+from explorer.plan.graph.decisions import Cluster
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.rule import Facts
+
+
+class _Group:
+    """Nodes of one kernel, operands first; ``product`` is the one that is made in pieces, if there is one.
+
+    ``cutting`` tells how the reduction at its end, if there is one, is cut.
+    """
+
+    __slots__ = ("cutting", "members", "product")
+
+    def __init__(self, members: list[Expr], product: Expr | None = None) -> None:
+        self.members, self.product = members, product
+        self.cutting: Cutting | None = None
+
+
+class Epilogue:
+    """An elementwise operation on a product runs while the product's rows are still in the cache."""
+
+
+class ElementwiseChain:
+    """Elementwise operations of one shape run block by block, without temporaries between them."""
+
+
+class Prologue:
+    """Elementwise operations run block by block into the reduction that reads them, before they leave the cache."""
+
+
+_EPILOGUE, _CHAIN, _PROLOGUE = Epilogue(), ElementwiseChain(), Prologue()
+_LINKS = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
+_SAVED = "{saved_bytes} in {temporaries:temporary|temporaries} never written"
+_TOGETHER = "{operations} run as one kernel, of one shape and with one reader each"
+_REDUCED = {
+    how: f"{{operations}} run as one kernel in {{blocks:block}} of {blocks}: {_SAVED}"
+    for how, blocks in {
+        "whole": "whole rows",
+        "halved": "parts of rows, joined as NumPy's pairwise summation joins them (the same bits)",
+        "exact": "parts of rows, whose results join to the same",
+        "joined": "parts of rows, whose results are joined (the last bits may differ)",
+    }.items()
+}
+"""what is said of a reduction's kernel"""
+_ORDERLESS = "bui"
+"""kinds of dtypes whose sums and products are the same in any order"""
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Join elementwise chains and trees, epilogues of products, and what only a reduction reads, into kernels."""
+
+    name = "fuse"
+
+    def run(self, graph: Graph) -> None:
+        """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays."""
+        roots = {root.uid for root in graph.roots}
+        there = graph.there()
+        users, inputs, prepared = graph.users, graph.inputs, graph.prepared
+        groups: dict[int, _Group] = {}
+        """uid of a group's last member → the group, which the next operation may join"""
+        several: dict[int, _Group] = {}
+        """groups of two or more by identity, in the order in which they began"""
+        plain = all(kind.plain for kind in {node.type for node in graph.live})
+        for node in graph.live:
+            operation = node.operation
+            if operation.view:
+                continue
+            uid = node.uid
+            if not plain and not all(each.type.plain for each in (node, *inputs[uid])):
+                if operation.elementwise:
+                    _keep_whole(node, graph)
+                continue
+            if not operation.elementwise:
+                if operation.in_pieces:
+                    groups[uid] = _Group([node], product=node)
+                elif operation.rows is not None:
+                    self._reduce(node, groups, several, roots, graph)
+                continue
+            operands = inputs[uid]
+            base: _Group | None = None
+            for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
+                source = operand.uid
+                other = groups.get(source)
+                if other is None:
+                    if source not in there and (operand.operands or not operand.operation.view):
+                        self._explain_producer(node, operand, graph)
+                    continue
+                if source in prepared and uid not in prepared:
+                    reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
+                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node, between=operand)
+                    continue
+                alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
+                if alone or self._joins(node, operand, base, other, roots, graph):
+                    base = other if base is None else _merged(base, other, several)
+            if base is None:
+                groups[uid] = _Group([node])
+                continue
+            groups[uid] = base
+            base.members.append(node)
+            if len(base.members) == 2:
+                several[id(base)] = base
+        for group in several.values():
+            self._enter(group, graph)
+        _tell_alone([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
+
+    def _joins(
+        self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: Graph
+    ) -> bool:
+        link = _CHAIN if other.product is None else _EPILOGUE
+        consumers = graph.users[operand.uid]
+        if operand.uid in roots:
+            reason = "{operand} is asked for, so it is written anyway"
+            graph.refuse(link, "asked_for", reason, {"operand": operand}, node, between=operand, beside=True)
+        elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
+            graph.refuse(
+                link,
+                "other_consumers",
+                "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway",
+                {"operand": operand, "consumers": consumers},
+                node,
+                between=operand,
+                beside=True,
+            )
+        elif operand.shape != node.shape:
+            graph.refuse(
+                link,
+                "shape",
+                "the shape changes from {before} to {after}: the blocks do not match",
+                {"before": _shape(operand), "after": _shape(node)},
+                node,
+                between=operand,
+                beside=True,
+            )
+        elif base is not None and base.product is not None and other.product is not None:
+            graph.refuse(
+                link,
+                "second_product",
+                "a kernel holds one product, convolution or pooling, and this one has {first}: "
+                + ("{operand} is another" if operand is other.product else "{operand} comes from another, {second}"),
+                {"operand": operand, "first": base.product, "second": other.product},
+                node,
+                between=operand,
+                beside=True,
+            )
+        else:
+            return True
+        return False
+
+    def _reduce(
+        self, node: Expr, groups: dict[int, _Group], several: dict[int, _Group], roots: set[int], graph: Graph
+    ) -> None:
+        """A reduction takes in what only it reads: its kernel is cut so that rows stay whole, or their parts join."""
+        inputs = graph.inputs
+        base: _Group | None = None
+        cut: Cutting | None = None
+        for operand in dict.fromkeys(inputs[node.uid]):
+            group = groups.get(operand.uid)
+            if group is None:
+                below = operand
+                while below.operation.view and below.operands:
+                    below = inputs[below.uid][0]
+                if below.operation.elementwise and below.uid in groups:
+                    reason = "{operand} lies between: a view, whose elements are read in another order"
+                    graph.refuse(_PROLOGUE, "view", reason, {"operand": operand}, node, between=below, beside=True)
+                continue
+            members = group.members if base is None else [*base.members, *group.members]
+            found = self._cut_with(node, operand, group, members, roots, graph)
+            if found is not None:
+                base, cut = group if base is None else _merged(base, group, several), found
+        if base is not None:
+            base.members.append(node)
+            base.cutting = cut
+            several.setdefault(id(base), base)
+
+    def _cut_with(
+        self, node: Expr, operand: Expr, group: _Group, members: list[Expr], roots: set[int], graph: Graph
+    ) -> Cutting | None:
+        """How a reduction is cut in whose kernel the ``members`` run; None, with the reason told, where they do not."""
+        operation = node.operation
+        facts: Facts = {"operand": operand}
+        consumers = graph.users[operand.uid]
+        if operand.uid in graph.prepared and node.uid not in graph.prepared:
+            code = "computed_once"
+            reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
+        elif operand.uid in roots:
+            code, reason = "asked_for", "{operand} is asked for, so it is written anyway"
+        elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
+            code, facts = "other_consumers", {"operand": operand, "consumers": consumers}
+            reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
+        elif group.product is not None:
+            code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
+        else:
+            cut = cut_for([*members, node], lambda member: graph.inputs[member.uid])
+            if cut is not None:
+                return cut
+            if operation.joins is None:
+                row = math.prod([operand.shape[axis] for axis in operation.rows or ()]) * operand.dtype.itemsize
+                code, facts = "long_rows", {"operand": operand, "row_bytes": row, "operation": operation.label}
+                reason = "rows of {row_bytes}, as they lie, fit into no block, and {operation} needs them whole"
+            else:
+                code, facts = "too_large", {"operand": operand, "read_bytes": operand.type.nbytes}
+                reason = "{read_bytes} are more than blocks are cut of"
+        graph.refuse(_PROLOGUE, code, reason, facts, node, between=operand, beside=True)
+        return None
+
+    def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
+        what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
+        facts = {"producer": operand.operation.label}
+        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, between=operand)
+
+    def _enter(self, group: _Group, graph: Graph) -> None:
+        members = group.members
+        if group.cutting is not None:
+            self._enter_reduction(group, group.cutting, graph)
+            return
+        unwritten = members[:-1]
+        if group.product is not None:
+            members = sorted(members, key=lambda node: node.operation.elementwise)  # stable: the product comes first
+            is_made_whole = not made_in_result(members[0], members[1:], lambda member: graph.inputs[member.uid])
+            unwritten = members[is_made_whole:-1]
+        label = _label(members)
+        decision = graph.decide(
+            _CHAIN if group.product is None else _EPILOGUE,
+            "chain" if group.product is None else "epilogue",
+            f"{_TOGETHER}: {_SAVED if unwritten else 'each piece is finished while it is in the cache'}",
+            {
+                "operations": label.replace(" · ", " → "),
+                "count": len(members),
+                "shape": _shape(members[-1]),
+                "temporaries": len(unwritten),
+                "saved_bytes": sum([node.type.nbytes for node in unwritten]),
+            },
+            members,
+        )
+        graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+    def _enter_reduction(self, group: _Group, cutting: Cutting, graph: Graph) -> None:
+        members, last, parts = group.members, group.members[-1], cutting.in_parts
+        same = cutting.blocks == 1 or _keeps_bits(members, cutting)
+        how = "whole"
+        if parts:
+            exact = last.dtype.kind in _ORDERLESS or last.operation.idempotent
+            how = "exact" if exact else "halved" if same else "joined"
+        label = _label(members)
+        facts = {
+            "operations": label.replace(" · ", " → "),
+            "count": len(members),
+            "shape": "×".join(map(str, cutting.shape)) or "scalar",
+            "temporaries": len(members) - 1,
+            "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
+            "blocks": cutting.blocks,
+            "parts": parts,
+            "same_bits": same,
+        }
+        decision = graph.decide(_PROLOGUE, "reduction", _REDUCED[how], facts, members)
+        graph.clusters.append(Cluster(decision, "kernel", label, members))
+
+
+def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
+    """Whether a reduction gives the bits that it gives alone, however images lie in memory."""
+    read, last = members[-2], members[-1]
+    if last.dtype.kind in _ORDERLESS or last.operation.idempotent:
+        return True
+    pairwise = last.operation.joins is np.add and read.dtype == last.dtype and last.dtype in (np.float32, np.float64)
+    cuts = [cutting]
+    if len(cutting.shape) == 4:
+        cuts.append(cutting.laid(PIXEL_BY_PIXEL, last.operation.joins is not None))
+    return all(not cut.in_parts or (cut.halvings > 0 and pairwise) for cut in cuts)
+
+
+def _tell_alone(nodes: list[Expr], graph: Graph) -> None:
+    """Refuse elementwise operations that joined no kernel, and of which nothing was said when they were met."""
+    told = {node.uid for choice in graph.choices for node in choice.subjects if choice.link in _LINKS}
+    alone = [node for node in nodes if node.operation.elementwise and node.uid not in told]
+    if not alone:
+        return
+    waiting = {node.uid for node in alone}
+    readers: dict[int, Expr] = {}
+    for node in graph.live:
+        for operand in graph.inputs[node.uid]:
+            if operand.uid in waiting:
+                readers.setdefault(operand.uid, node)
+    for node in alone:
+        reader = readers.get(node.uid)
+        if reader is None:
+            reason = "its operands are there before the run and its value is asked for: nothing is beside it to join"
+            graph.refuse(_CHAIN, "nothing_to_join", reason, {}, node, lost=0.0)
+        else:
+            facts = {"reader": reader.operation.label}
+            reason = "{reader} reads it, and takes no elementwise operation into its kernel"
+            graph.refuse(_CHAIN, "reader", reason, facts, node, lost=split_cost(node, reader))
+
+
+def _keep_whole(node: Expr, graph: Graph) -> None:
+    """Refuse where a node's type, or an operand's, is not plain."""
+    kinds = [other.type for other in (node, *graph.inputs[node.uid])]
+    kind = next(kind for kind in kinds if not kind.plain)
+    if kind.device is cpu:
+        reason = "{type} has elements that are no dtype of NumPy's own: operations on them run one by one"
+        graph.refuse(_CHAIN, "element_type", reason, {"type": repr(kind)}, node)
+    else:
+        reason = "the blocks fit cpu's caches: on {device} operations run one by one"
+        graph.refuse(_CHAIN, "device", reason, {"device": kind.device.name}, node)
+
+
+def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:
+    """One group of two that do not depend on each other: the longer takes the shorter in."""
+    longer, shorter = (a, b) if len(a.members) >= len(b.members) else (b, a)
+    longer.members.extend(shorter.members)
+    if longer.product is None:
+        longer.product = shorter.product
+    several.pop(id(shorter), None)
+    several.setdefault(id(longer), longer)
+    return longer
+
+
+def _label(members: list[Expr]) -> str:
+    return " · ".join([node.operation.label for node in members[:4]]) + (" · …" if len(members) > 4 else "")
+
+
+def _shape(node: Expr) -> str:
+    return "×".join(map(str, node.shape)) or "scalar"

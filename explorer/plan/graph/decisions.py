@@ -1,0 +1,55 @@
+"""The story while planning: what is decided, in which stages, and which nodes were put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from explorer.core.ir.expr import Expr
+from explorer.plan.rewrite.rule import Facts
+
+StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
+
+
+@dataclass(slots=True)
+class Choice:
+    """A decision while planning: like record.Decision, with expressions for nodes."""
+
+    stage: int
+    link: str
+    applied: bool
+    code: str
+    reason: str
+    facts: Facts
+    subjects: list[Expr]
+    produced: tuple[Expr, ...] = ()
+    chain: int = 0
+    location: str = ""
+    lost: float | None = None
+    """for a refusal the µs that it may cost; None: what its subjects take as kernels of their own"""
+    between: list[tuple[Expr, Expr]] = field(default_factory=list)
+    """(operand, reader): for a refusal to fuse, values that are written and read again"""
+
+
+@dataclass(slots=True)
+class Chapter:
+    """A stage while planning."""
+
+    name: str
+    kind: StageKind
+    purpose: str
+    first: int
+    last: int
+    live: tuple[Expr, ...]
+    counts: dict[str, int] = field(default_factory=dict)
+    micros: float = 0.0
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes that a decision put together (record.Group)."""
+
+    decision: int
+    kind: str
+    label: str
+    members: list[Expr]

@@ -1,0 +1,94 @@
+"""Passes: the steps of the planner, and the contract that each keeps.
+
+The planner owns the stages: it asks a pass whether it has work, runs it, refreshes the graph, and closes a stage with
+the decisions that the pass entered. A pass itself only reads the graph, enters decisions, and substitutes nodes or
+fills in the schedule. It computes no values, and two runs over one graph decide the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+from explorer.core.errors import DeclarationError
+from explorer.plan.graph.plan_graph import Graph
+
+PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
+"""what a stage changes: the graph; the schedule's order; how results lie in memory; where they lie"""
+KINDS: tuple[PassKind, ...] = get_args(PassKind)
+
+
+class Pass(ABC):
+    """One step of the planner, for users to extend: a frozen dataclass whose fields are its options.
+
+    A subclass sets ``name``, by which it is left out (``without=["dedup"]``), and defines ``run``. The first line of
+    its docstring is the purpose that its stage shows. Passes of kind "rewrite" come first in a pipeline, then the one
+    of kind "order", which makes ``graph.schedule``; those of kind "format" and "memory" fill in its kernels.
+
+    ::
+
+        @dataclass(frozen=True)
+        class CountExp(ex.Pass):
+            \"\"\"Say how many exponentials there are.\"\"\"
+
+            name = "count_exp"
+
+            def run(self, graph):
+                nodes = [node for node in graph.live if node.operation.name == "exp"]
+                if nodes:
+                    graph.decide(self, "counted", "{count:exponential}", {"count": len(nodes)}, nodes)
+
+        ex.EvalPlan(passes=[CountExp(), *ex.default_passes()])
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[PassKind] = "rewrite"
+    required: ClassVar[bool] = False
+    """whether no schedule is made without it"""
+    purpose: ClassVar[str] = ""
+    """the first line of the docstring"""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if not isinstance(getattr(cls, "name", None), str) or not cls.name:
+            raise DeclarationError(
+                f"pass {cls.__name__} without a name",
+                rule="a pass must have a name",
+                fix=f'name = "{cls.__name__.lower()}"',
+            )
+        if cls.kind not in KINDS:
+            raise DeclarationError(
+                f"pass {cls.__name__} of kind {cls.kind!r}",
+                rule=f"the kind of a pass must be one of {', '.join(KINDS)}",
+                fix='kind = "rewrite"',
+            )
+        purpose = (cls.__doc__ or "").strip().split("\n")[0]
+        if not purpose:
+            raise DeclarationError(
+                f"pass {cls.__name__} without a docstring",
+                rule="the first line of the docstring must say the purpose of the pass: its stage shows it",
+                fix='"""Say what the pass is for."""',
+            )
+        cls.purpose = purpose
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether the pass has anything to look at; without, it has no stage."""
+        return True
+
+    @abstractmethod
+    def run(self, graph: Graph) -> None:
+        """Enter decisions, and substitute nodes or fill in ``graph.schedule``."""
+
+    def counts(self, graph: Graph) -> Mapping[str, int]:
+        """Figures of the graph after the pass, for its stage, beside nodes, operations, flops, bytes."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Again:
+    """A pass that runs once more, where one of the stages named in ``after`` has changed the graph."""
+
+    repeated: Pass
+    after: tuple[str, ...]

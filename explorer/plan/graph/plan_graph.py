@@ -1,0 +1,340 @@
+"""The graph that passes work on: one table of nodes, and what stands for what.
+
+Nothing is rebuilt when a node is replaced: operands are read through the substitutions. Every change belongs to a
+decision, so that the story can be told at any position.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from explorer.core.errors import StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body, Call, Parameter
+from explorer.data.dynamic_data import Dynamic
+from explorer.plan.graph.decisions import Chapter, Choice, Cluster, StageKind
+from explorer.plan.rewrite.rule import Facts, location
+from explorer.plan.schedule.schedule import Schedule
+
+
+class Graph:
+    """Roots, the live nodes below them in topological order, substitutions, and the decisions so far."""
+
+    def __init__(self, roots: Sequence[Expr]) -> None:
+        self.recorded_roots = tuple(roots)
+        self.replaced: dict[int, Expr] = {}
+        """uid → what stands for the node"""
+        self.substitutions: list[tuple[int, Expr, Expr]] = []
+        self.removed: list[tuple[int, Expr]] = []
+        self.added: list[tuple[int, Expr]] = []
+        self.clusters: list[Cluster] = []
+        self.schedule: Schedule | None = None
+        """kernels in their order, from the pass order on"""
+        self.choices: list[Choice] = []
+        self.chapters: list[Chapter] = []
+        self.live: list[Expr] = []
+        self.inputs: dict[int, tuple[Expr, ...]] = {}
+        """uid → operands of the live nodes, read through the substitutions"""
+        self.users: dict[int, int] = {}
+        """uid → how many operand places of live nodes, and roots, read the node"""
+        self.known: set[int] = set()
+        self.opened: dict[int, tuple[Body, list[Expr]]] = {}
+        """uid of a call → the body that was opened in its place, and the copies of the body's own nodes"""
+        self.ranks: dict[int, int] = {}
+        """uid of a produced node → uid of the recorded node in whose place it stands"""
+        self.constancy: dict[int, bool] = {}
+        """uid → whether no parameter lies below the node, as far as anyone asked (plan/graph/constancy.py)"""
+        self.prepared: set[int] = set()
+        """uids of the live nodes that are computed once for all runs"""
+        self.rows: dict[int, tuple[Expr, int]] = {}
+        """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
+        self.notes: dict[type, object] = {}
+        """what links remember of the graph, by its class"""
+        self.asking: Expr | None = None
+        """the node at which a link is asked"""
+        self.counting: set[int] = set()
+        """uids of nodes at which links asked how many read a value"""
+        self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
+        self._dead: set[int] = set()
+        """uids of nodes that nobody reads any more since the last refresh"""
+        self._changed = True
+        self._refreshed = 0
+        """how many of the substitutions the operands of the live nodes are read through"""
+        self.refresh()
+        self.recorded = tuple(self.live)
+        self.known.update(self.inputs)
+        kinds = {type(node.operation) for node in self.live}
+        self.has_parameters = any(issubclass(kind, Parameter) for kind in kinds)
+        """whether some values are given at each run: what depends on none of them is computed once for all runs"""
+        self.has_dynamic = any(issubclass(kind, (Dynamic, Call)) for kind in kinds)
+        """whether some data may hide its concrete type"""
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """What stands for the roots now."""
+        return tuple([self.resolve(root) for root in self.recorded_roots])
+
+    @property
+    def scheduled(self) -> Schedule:
+        """The schedule; raises StateError before the pass order has made it."""
+        if self.schedule is None:
+            raise StateError(
+                "the schedule of a graph that is not ordered",
+                rule="passes that read the schedule must stand behind order",
+                fix="move the pass to the end of passes=[…]",
+            )
+        return self.schedule
+
+    def resolve(self, node: Expr) -> Expr:
+        """What stands for a node now."""
+        replaced = self.replaced
+        if node.uid not in replaced:
+            return node
+        path = []
+        while node.uid in replaced:
+            path.append(node.uid)
+            node = replaced[node.uid]
+        for uid in path:
+            replaced[uid] = node
+        return node
+
+    def operands(self, node: Expr) -> tuple[Expr, ...]:
+        """A node's operands as they stand now."""
+        operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
+        for operand in operands:
+            if operand.uid in replaced:
+                return tuple([self.resolve(operand) for operand in operands])
+        return operands
+
+    def operand(self, node: Expr, index: int) -> Expr:
+        """One of a node's operands as it stands now, without a look at the others: there may be thousands."""
+        return self.resolve(node.operands[index])
+
+    def consumers(self, node: Expr) -> int:
+        """How many places read a node; never fewer than there are, and exactly so many after a refresh."""
+        if self.asking is not None:
+            self.counting.add(self.asking.uid)
+        return self.users.get(node.uid, 0)
+
+    def there(self) -> set[int]:
+        """The uids of live nodes whose values are there before the first kernel runs: leaves, and views of them."""
+        found: set[int] = set()
+        for node in self.live:
+            operation = node.operation
+            if operation.view and not operation.takes_tuples and not isinstance(operation, Parameter):
+                operands = self.inputs[node.uid]
+                if not operands or all(operand.uid in found for operand in operands):
+                    found.add(node.uid)
+        return found
+
+    def refresh(self) -> None:
+        """Walk the live graph again: topological order (operands in order, first root first), operands, users.
+
+        Nothing is done where nothing was replaced since.
+        """
+        if not self._changed:
+            return
+        inputs: dict[int, tuple[Expr, ...]] = {}
+        users: dict[int, int] = {}
+        live: list[Expr] = []
+        roots = self.roots
+        for root in roots:
+            users[root.uid] = users.get(root.uid, 0) + 1
+        before, replaced, resolve = self.inputs, self.replaced, self.resolve
+        since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
+        pending: list[Expr | None] = [*reversed(roots)]
+        pop, push, finish, count = pending.pop, pending.append, live.append, users.get
+        while pending:
+            node = pop()
+            if node is None:  # everything below the next one stands in the order
+                finish(pop())  # type: ignore[arg-type]  # it was put there below None
+                continue
+            uid = node.uid
+            if uid in inputs:
+                continue
+            operands, changed = before.get(uid), since
+            if operands is None:
+                operands, changed = node.operands, replaced
+            if not operands:
+                inputs[uid] = operands
+                finish(node)
+                continue
+            if changed:
+                for operand in operands:
+                    if operand.uid in changed:
+                        operands = tuple([resolve(operand) for operand in operands])
+                        break
+            inputs[uid] = operands
+            push(node)
+            push(None)
+            for operand in reversed(operands):
+                other = operand.uid
+                users[other] = count(other, 0) + 1
+                if other not in inputs:
+                    push(operand)
+        self.inputs, self.users, self.live = inputs, users, live
+        self._refreshed = len(self.substitutions)
+        self._dead.clear()
+        self._changed = False
+
+    # -- writing -------------------------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        link: object,
+        code: str,
+        reason: str,
+        facts: Facts,
+        subjects: Iterable[Expr],
+        produced: tuple[Expr, ...] = (),
+        chain: int = 0,
+    ) -> int:
+        """Enter an applied decision; returns its number."""
+        self._enter(link, True, code, reason, facts, list(subjects), produced, chain)
+        return len(self.choices) - 1
+
+    def refuse(
+        self,
+        link: object,
+        code: str,
+        reason: str,
+        facts: Facts,
+        subject: Expr,
+        chain: int = 0,
+        lost: float | None = None,
+        between: Expr | None = None,
+        beside: bool = False,
+    ) -> None:
+        """Enter a refusal; equal ones of one stage (link, code, facts) become one decision with many subjects.
+
+        ``lost`` are the µs that it may cost, added up; ``between`` is an operand that is written for the subject, and
+        a subject too where it stands ``beside`` it.
+        """
+        key = (len(self.chapters), type(link), code, *[_key(value) for value in facts.values()])
+        held = self._refusals.get(key)
+        if held is None:
+            held = self._enter(link, False, code, reason, facts, [], (), chain), set()
+            self._refusals[key] = held
+        choice, subjects = held
+        told = subject.uid in subjects
+        if told and between is None:
+            return
+        if lost is not None:
+            choice.lost = (choice.lost or 0.0) + lost
+        if not told:
+            subjects.add(subject.uid)
+            choice.subjects.append(subject)
+        if between is not None:
+            choice.between.append((between, subject))
+            if beside and between.uid not in subjects:
+                subjects.add(between.uid)
+                choice.subjects.append(between)
+
+    def _enter(
+        self,
+        link: object,
+        applied: bool,
+        code: str,
+        reason: str,
+        facts: Facts,
+        subjects: list[Expr],
+        produced: tuple[Expr, ...],
+        chain: int,
+    ) -> Choice:
+        kind = type(link)
+        choice = Choice(
+            len(self.chapters),
+            kind.__name__,
+            applied,
+            code,
+            reason,
+            facts,
+            subjects,
+            produced,
+            chain,
+            location(kind),
+        )
+        self.choices.append(choice)
+        return choice
+
+    def substitute(self, decision: int, old: Expr, new: Expr) -> None:
+        """From this decision on, every reader of ``old`` reads ``new``."""
+        self._changed = True
+        self.replaced[old.uid] = new
+        self.substitutions.append((decision, old, new))
+        self.removed.append((decision, old))
+        self._hand_over(old, new)
+
+    def _hand_over(self, old: Expr, new: Expr) -> None:
+        """The readers of ``old`` read ``new``; what only ``old`` read has one reader less, and so on down."""
+        users, dead = self.users, self._dead
+        users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
+        if old.uid in dead:
+            return
+        dead.add(old.uid)
+        pending = [old]
+        while pending:
+            for operand in self.operands(pending.pop()):
+                left = users[operand.uid] = users.get(operand.uid, 1) - 1
+                if left == 0 and operand.uid not in dead:
+                    dead.add(operand.uid)
+                    pending.append(operand)
+
+    def exchange(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
+        """Nodes that a decision produced, each in the place of an old one, for many at once.
+
+        How many places read the old ones' operands is told anew by the next refresh only.
+        """
+        self._changed = True
+        users, ranks = self.users, self.ranks
+        pairs = [*pairs]
+        before, after = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
+        self.known.update(after)
+        self.added += [(decision, new) for _, new in pairs]
+        self.removed += [(decision, old) for old, _ in pairs]
+        self.substitutions += [(decision, old, new) for old, new in pairs]
+        self.replaced.update(zip(before, [new for _, new in pairs], strict=True))
+        ranks.update(zip(after, [ranks.get(uid, uid) for uid in before], strict=True))
+        users.update(zip(after, [users.pop(uid, 0) for uid in before], strict=True))
+        self._dead.update(before)
+
+    def introduce(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
+        """Nodes that a decision produced for a subject, at whose rank they stand."""
+        self._changed = True
+        rank = self.ranks.get(subject.uid, subject.uid)
+        for node in nodes:
+            if node.uid not in self.known:
+                self.known.add(node.uid)
+                self.added.append((decision, node))
+                self.ranks[node.uid] = rank
+                for operand in self.operands(node):
+                    self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
+
+    def chapter(
+        self, name: str, kind: StageKind, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
+    ) -> None:
+        """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
+        micros = (time.perf_counter() - started) * 1e6
+        self.chapters.append(
+            Chapter(name, kind, purpose, first, len(self.choices), tuple(self.live), counts or {}, micros)
+        )
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, Expr):
+        return value.uid
+    return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
+
+
+def result_bytes(node: Expr) -> int:
+    """Bytes that a node's result needs: none for a view, which leaves and items are too."""
+    return 0 if node.operation.view else node.type.nbytes
+
+
+def flops_of(node: Expr, operands: Sequence[Expr]) -> int:
+    """Arithmetic of a node."""
+    return node.operation.flops(node.type, *[operand.type for operand in operands])

@@ -1,0 +1,1 @@
+"""The passes that choose memory formats and place buffers in one arena."""

@@ -1,0 +1,91 @@
+"""Layout: which results hold the channels of a pixel together in memory. What they are called stays (N, C, H, W)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Shape, TensorType
+from explorer.plan.fusion.blocked_kernel import Blocks
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL
+from explorer.plan.graph.cost_model import REFERENCE
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.schedule.schedule import Kernel
+
+
+class ChannelsLast:
+    """Convolutions and poolings make, and read, images pixel by pixel; elementwise operations on these follow."""
+
+
+_LINK = ChannelsLast()
+
+
+@dataclass(frozen=True)
+class Layout(Pass):
+    """Lay images in memory as the kernels that make them run fastest; values stay what they are."""
+
+    name = "layout"
+    kind = "format"
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether an operation reads or makes images pixel by pixel."""
+        return any(kernel.nodes[0].operation.channels_last for kernel in graph.scheduled.kernels)
+
+    def run(self, graph: Graph) -> None:
+        """One walk in order; what is asked for is handed out row by row."""
+        schedule = graph.scheduled
+        roots = {root.uid for root in schedule.roots}
+        last: set[int] = set()
+        made: list[Expr] = []
+        asked: list[Expr] = []
+        for kernel in schedule.kernels:
+            result = kernel.result
+            if kernel.blocks is not None and kernel.blocks.cutting is not None:
+                _follow(kernel, kernel.blocks, kernel.blocks.cutting.shape, last)
+            if not (_of_images(result) and not kernel.constant and self._prefers(kernel, last)):
+                continue
+            if result.uid in roots:
+                asked.append(result)
+                continue
+            kernel.channels_last = True
+            last.add(result.uid)
+            made.append(result)
+        if made:
+            graph.decide(
+                _LINK,
+                "channels_last",
+                "{count:result lies|results lie} pixel by pixel in memory: a window is then a few runs of bytes",
+                {"count": len(made)},
+                made,
+            )
+        for node in asked:
+            graph.refuse(
+                _LINK,
+                "asked_for",
+                "{operand} is asked for, and handed out row by row",
+                {"operand": node},
+                node,
+                lost=2 * node.type.nbytes / REFERENCE.bandwidth,
+            )
+
+    def _prefers(self, kernel: Kernel, last: set[int]) -> bool:
+        first = kernel.nodes[0].operation
+        if first.channels_last:
+            return True
+        return first.elementwise and any(
+            read.uid in last and read.shape == kernel.result.shape for read in kernel.reads
+        )
+
+
+def _follow(kernel: Kernel, blocks: Blocks, shape: Shape, last: set[int]) -> None:
+    """What is made for a reduction lies as what it is made of."""
+    if len(shape) == 4 and any(read.uid in last and read.shape == shape for read in kernel.reads):
+        kernel.blocks = blocks.laid(PIXEL_BY_PIXEL)
+        kernel.workspace += kernel.blocks.workspace - blocks.workspace
+        kernel.scratch = kernel.blocks.scratch
+
+
+def _of_images(node: Expr) -> bool:
+    kind = node.type
+    return isinstance(kind, TensorType) and kind.rank == 4 and kind.size > 0 and kind.plain and not node.operation.view

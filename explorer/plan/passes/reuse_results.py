@@ -1,0 +1,94 @@
+"""Recall: values that earlier plans computed, and that somebody still holds, are taken instead of computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call
+from explorer.core.ir.tensor import Tensor
+from explorer.ops.elementwise.arithmetic import Power
+from explorer.ops.elementwise.unary import Square
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import Graph, flops_of
+from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
+
+_RISKY = (*SOURCES, Power, Square)
+"""operations that overflow where a simplified form of their readers does not"""
+
+
+@dataclass(frozen=True)
+class Recall(Pass):
+    """Take what was evaluated before.
+
+    A program gives the same values whether somebody holds some of them or not. So where a value may be rounded to 0 or
+    ∞ that simplify would compute past, simplify comes first, and only what it leaves is taken.
+    """
+
+    values: Mapping[int, Tensor] = field(default_factory=dict, hash=False)
+    """uid of an expression → its value"""
+    equal: Set[int] = frozenset()
+    """uids of those that were not evaluated themselves, but an equal expression"""
+    simplified: bool = False
+    """whether simplify has run, so that nothing is left to it"""
+    name = "recall"
+
+    def run(self, graph: Graph) -> None:
+        """One decision for all of them."""
+        found = self._simplified(graph) if self.simplified else self._recorded(graph)
+        if not found:
+            return
+        tensors = [*found.values()]
+        facts = {"count": len(found), "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in found])}
+        reason = "{count:value} evaluated before, and still held, taken as they are"
+        own = {id(tensor): uid for uid, tensor in self.values.items()}
+        equal = sum([own[id(tensor)] in self.equal for tensor in tensors])
+        if equal:
+            facts["equal"] = equal
+            reason += "; {equal} of them by an equal expression that was written before"
+        decision = graph.decide(
+            self,
+            "recalled",
+            reason,
+            facts,
+            [*found],
+            tuple(tensors),
+        )
+        for node, tensor in found.items():
+            graph.introduce(decision, [tensor], node)
+            graph.substitute(decision, node, tensor)
+
+    def has_work(self, graph: Graph) -> bool:
+        """Whether values are held; once simplify has run, whether some that were left to it are still computed."""
+        return bool(self.values) and (not self.simplified or bool(self._simplified(graph)))
+
+    def _recorded(self, graph: Graph) -> dict[Expr, Tensor]:
+        """The nodes whose values are taken before anything is simplified: all, or none where one may overflow."""
+        if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
+            return {}
+        return {node: self.values[node.uid] for node in graph.live if node.uid in self.values}
+
+    def _simplified(self, graph: Graph) -> dict[Expr, Tensor]:
+        """What stands for the others now, where it is still computed."""
+        held = {graph.resolve(node): self.values[node.uid] for node in graph.recorded if node.uid in self.values}
+        return {node: tensor for node, tensor in held.items() if node.uid in graph.inputs and node.operands}
+
+
+def _calls_risky(node: Expr) -> bool:
+    """Whether a node calls a body that holds an operation which may overflow, at any depth; remembered."""
+    if not isinstance(node.operation, Call):
+        return False
+    body = node.operation.body
+    if "risky" not in body.derived:
+        seen, pending = {id(body)}, [body]
+        kinds = set[type]()
+        while pending:
+            for inner in pending.pop().nodes:
+                kinds.add(type(inner.operation))
+                if isinstance(inner.operation, Call) and id(inner.operation.body) not in seen:
+                    seen.add(id(inner.operation.body))
+                    pending.append(inner.operation.body)
+        body.derived["risky"] = any(issubclass(kind, _RISKY) for kind in kinds)
+    risky: bool = body.derived["risky"]
+    return risky

@@ -1,0 +1,1 @@
+"""Rewrite rules: their base class, the matchers that they use, and constant folding."""

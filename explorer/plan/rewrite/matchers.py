@@ -1,0 +1,132 @@
+"""What links ask of a graph."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Number
+from explorer.ops.creation.constants import Full, Zero
+from explorer.ops.elementwise.arithmetic import Add
+from explorer.ops.elementwise.unary import Absolute, Square
+from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
+from explorer.ops.manipulation.slicing import Member, Part
+from explorer.plan.graph.plan_graph import Graph
+
+_Operation = TypeVar("_Operation", bound=Operation)
+
+
+CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
+"""what makes a described constant, and the views that ``constant`` looks through"""
+
+MEMBERS = (Member, Part)
+"""what takes a member of a value"""
+
+
+def producer(node: Expr, kind: type[_Operation]) -> _Operation | None:
+    """The node's operation when it is of a kind."""
+    operation = node.operation
+    return operation if isinstance(operation, kind) else None
+
+
+def constant(node: Expr, graph: Graph) -> Number | None:
+    """The one value of all elements of a described constant, looking through views; None for anything else."""
+    while isinstance(node.operation, (BroadcastTo, Reshape)):
+        (node,) = graph.operands(node)
+    if isinstance(node.operation, Full):
+        return node.operation.value
+    return 0 if isinstance(node.operation, Zero) else None
+
+
+def member(node: Expr, graph: Graph) -> tuple[Expr, int] | None:
+    """The value and index where a node is one member of its first axis, as batching or ``value[index]`` writes it."""
+    operation = node.operation
+    if isinstance(operation, Member):
+        return graph.operands(node)[0], operation.index
+    if isinstance(operation, Part) and operation.spans and isinstance(operation.spans[0], int):
+        (whole,) = graph.operands(node)
+        if operation.spans[1:] == tuple([(0, size, 1) for size in whole.shape[1:]]):
+            return whole, operation.spans[0]
+    return None
+
+
+def is_real(node: Expr) -> bool:
+    """Whether the elements are floating and not complex: the numbers for which the usual identities hold."""
+    return node.dtype.kind == "f"
+
+
+def is_known_positive(node: Expr) -> bool:
+    """Whether every element is > 0 in exact arithmetic, whatever the operands hold (NaN aside)."""
+    operation = node.operation
+    if isinstance(operation, Full):
+        return not isinstance(operation.value, complex) and operation.value > 0
+    return operation.range == "positive" and is_real(node)
+
+
+def is_known_nonnegative(node: Expr) -> bool:
+    """Whether every element is ≥ 0 whatever the operands hold (NaN aside).
+
+    Signed integers wrap around: the square of one, or its absolute value, can be negative.
+    """
+    operation = node.operation
+    if isinstance(operation, Full):
+        return not isinstance(operation.value, complex) and operation.value >= 0
+    return node.dtype.kind in "bu" or (operation.range != "real" and is_real(node))
+
+
+def never_minus_zero(node: Expr) -> bool:
+    """Whether no element is −0.0, whatever the operands hold: of what is positive, underflow makes 0.0.
+
+    A sum is −0.0 where both of its operands are, and nowhere else.
+    """
+    if isinstance(node.operation, Add) and is_real(node):
+        return any(_gives_no_minus_zero(operand) for operand in node.operands)
+    return _gives_no_minus_zero(node)
+
+
+def _gives_no_minus_zero(node: Expr) -> bool:
+    operation = node.operation
+    if isinstance(operation, Full):
+        return str(operation.value) != "-0.0"
+    if node.dtype.kind in "biu":
+        return True
+    return is_real(node) and (operation.range in ("positive", "unit") or isinstance(operation, (Absolute, Square)))
+
+
+def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
+    """Whether a dtype holds every value of another exactly; NumPy calls int64 to float64 safe, which loses digits."""
+    if not np.can_cast(narrow, wide, "safe"):
+        return False
+    if narrow.kind in "iu" and wide.kind in "fc":
+        digits = 8 * narrow.itemsize - (narrow.kind == "i")
+        return digits <= np.finfo(wide).nmant + 1
+    return True
+
+
+def same(a: Expr, b: Expr, graph: Graph) -> bool:
+    """Whether two nodes hold one value by structure: one node, or one operation on the same operands."""
+    pending = [(a, b)]
+    budget = 64
+    while pending:
+        left, right = pending.pop()
+        left, right = graph.resolve(left), graph.resolve(right)
+        if left is right:
+            continue
+        budget -= 1
+        if isinstance(left, Tensor) and isinstance(right, Tensor):
+            if left.storage is not right.storage:
+                return False
+            continue
+        if budget < 0 or left.operation is not right.operation:
+            return False
+        first, second = graph.operands(left), graph.operands(right)
+        if len(first) != len(second):
+            return False
+        if not first and not isinstance(left.operation, (Full, Zero)):
+            return False
+        pending.extend(zip(first, second, strict=True))
+    return True

@@ -1,0 +1,157 @@
+"""Links: members of a chain of responsibility. The first that applies ends it; every refusal before it is kept."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from explorer.core.errors import DeclarationError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+
+if TYPE_CHECKING:
+    from explorer.plan.graph.plan_graph import Graph
+
+Facts: TypeAlias = dict[str, Any]
+"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The link took the node: ``new`` stands for it from now on."""
+
+    new: Expr
+    reason: str
+    facts: Facts = field(default_factory=dict)
+    code: str = "applied"
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The link knows this structure and leaves it alone, for a coded reason."""
+
+    code: str
+    reason: str
+    facts: Facts = field(default_factory=dict)
+
+
+Answer: TypeAlias = Applied | Declined | None
+
+
+class Link(ABC):
+    """Recognises one structure at a node whose operation is one of ``roots``, and says what stands for it.
+
+    A subclass takes part from its definition on; one of the same module and name replaces the earlier one. ``None``
+    means "not mine". The docstring's first line is what pictures say of the link.
+    """
+
+    roots: ClassVar[tuple[type[Operation], ...]]
+    chain: ClassVar[list[Link]] = []
+    """every simplifying link, in the order in which they are asked"""
+    over: ClassVar[tuple[type[Operation], ...]] = ()
+    """operations of which one makes an operand wherever the structure is, at a node of one or two operands; none named:
+    whatever makes the operands"""
+    among: ClassVar[tuple[type[Operation], ...]] = ()
+    """operations of which a graph holds one wherever the structure is in it; none named: any graph may hold it"""
+    concrete: ClassVar[bool] = False
+    """the link looks at the concrete types of operands: where dynamic data hides one, that is told as its refusal"""
+
+    def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if abstract:
+            return
+        if cls.match is Link.match:
+            raise DeclarationError(
+                f"link {cls.__name__} without match()",
+                rule="a link says at a node whether the structure is there",
+                fix="def match(self, node, graph); or class X(ex.Link, abstract=True) for a base of links",
+            )
+        _check_roots(cls)
+        if not (cls.__doc__ or "").strip():
+            raise DeclarationError(
+                f"link {cls.__name__} without a docstring", rule="a link says in one line what it does"
+            )
+        made = cls()
+        for index, held in enumerate(Link.chain):
+            if (type(held).__module__, type(held).__qualname__) == (cls.__module__, cls.__qualname__):
+                Link.chain[index] = made
+                return
+        Link.chain.append(made)
+
+    @abstractmethod
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        """Applied, Declined, or None where the structure is not this link's.
+
+        The answer rests on the node, on what is below it, and on ``graph.consumers``: the link is asked again where
+        one of these changed.
+        """
+
+    def takes(self, kind: type[Operation]) -> bool:
+        """Whether the link is asked at nodes of this kind of operation."""
+        return issubclass(kind, self.roots)
+
+    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        """Whether the structure can be there over one or two operands that these kinds of operation make."""
+        return not self.over or any(issubclass(kind, self.over) for kind in operands)
+
+    @classmethod
+    def remove(cls) -> None:
+        """Take the link out of the chain, for plans made from now on; raises StateError where it is not in it."""
+        for index, held in enumerate(Link.chain):
+            if type(held) is cls:
+                del Link.chain[index]
+                return
+        raise StateError(f"removing {cls.__name__}", rule="only a link that is in the chain can be taken out")
+
+    @property
+    def name(self) -> str:
+        """The class's name."""
+        return type(self).__name__
+
+
+def _check_roots(kind: type[Link]) -> None:
+    """Raise DeclarationError where a link names no operations, or something else than their classes."""
+    roots = getattr(kind, "roots", ())
+    if not roots:
+        raise DeclarationError(
+            f"link {kind.__name__} without roots",
+            rule="a link names the operations that it looks at",
+            fix='roots = (ex.operation("log"),)',
+        )
+    if isinstance(roots, type) and issubclass(roots, Operation):
+        raise DeclarationError(
+            f"link {kind.__name__} with roots = {roots.__name__}",
+            rule="roots is a tuple of classes of operations",
+            fix=f"roots = ({roots.__name__},)",
+        )
+    for root in roots if isinstance(roots, tuple) else (roots,):
+        if not (isinstance(root, type) and issubclass(root, Operation)):
+            name = root.name if isinstance(root, Operation) else root if isinstance(root, str) else "log"
+            raise DeclarationError(
+                f"link {kind.__name__} with {root!r} in roots",
+                rule="roots is a tuple of classes of operations",
+                fix=f'roots = (ex.operation("{name}"),)',
+            )
+
+
+_locations: dict[type, str] = {}
+
+
+def location(kind: type) -> str:
+    """Where a link or pass is written: "plan/rewrite/rules/stability.py:12", or the cell; remembered."""
+    if kind not in _locations:
+        _locations[kind] = _find(kind)
+    return _locations[kind]
+
+
+def _find(kind: type) -> str:
+    try:
+        path, line = inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError):
+        return kind.__qualname__
+    package = os.sep + "explorer" + os.sep
+    short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
+    return f"{short}:{line}"

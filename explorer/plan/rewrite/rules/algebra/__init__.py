@@ -1,0 +1,1 @@
+"""The algebra that several rules share: factors, quotients, and powers with formal exponents."""

@@ -1,0 +1,77 @@
+"""Places of axes: where the axes of a value stand in another that is a view of it, or is made of it by broadcasting."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Shape
+from explorer.ops.base import reshape
+from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
+from explorer.plan.graph.plan_graph import Graph
+
+Places: TypeAlias = "tuple[int, ...]"
+"""for each axis of a value the axis, counted from the end (−1, −2 …), that it is of another; 0 for one of size 1"""
+
+
+def below_views(node: Expr, graph: Graph) -> tuple[Expr, Places]:
+    """The value below views that only move axes, and the places of its axes."""
+    node = graph.resolve(node)
+    places = [axis - node.ndim if size != 1 else 0 for axis, size in enumerate(node.shape)]
+    while True:
+        operation = node.operation
+        if isinstance(operation, Reshape):
+            inner = node
+            while isinstance(inner.operation, Reshape):
+                (inner,) = graph.operands(inner)
+            if _squeezed(inner.shape) != _squeezed(node.shape):
+                (inner,) = graph.operands(node)
+                if _squeezed(inner.shape) != _squeezed(node.shape):
+                    break
+            left = iter([place for place in places if place])
+            places = [next(left) if size != 1 else 0 for size in inner.shape]
+        elif isinstance(operation, BroadcastTo):
+            (inner,) = graph.operands(node)
+            last = places[len(places) - inner.ndim :]
+            places = [place if size != 1 else 0 for place, size in zip(last, inner.shape, strict=True)]
+        elif isinstance(operation, Transpose):
+            (inner,) = graph.operands(node)
+            before = places
+            places = [0] * len(before)
+            for place, axis in zip(before, operation.axes, strict=True):
+                places[axis] = place
+        else:
+            break
+        node = inner
+    return node, tuple(places)
+
+
+def at_places(value: Expr, places: Places) -> Expr:
+    """A value whose axes stand at places of another, in a shape that broadcasting aligns."""
+    kept = sorted([(place, axis) for axis, place in enumerate(places) if place])
+    if not kept:
+        return reshape(value, ())
+    order = [axis for _, axis in kept]
+    if order != sorted(order):
+        full_order = (*order, *[axis for axis in range(value.ndim) if axis not in order])
+        value, kept = Transpose(full_order)(value), [(place, index) for index, (place, _) in enumerate(kept)]
+    sizes = {place: value.shape[axis] for place, axis in kept}
+    return reshape(value, tuple([sizes.get(place, 1) for place in range(kept[0][0], 0)]))
+
+
+def _squeezed(shape: Shape) -> Shape:
+    return tuple([size for size in shape if size != 1])
+
+
+def groups(first: Shape, second: Shape) -> list[tuple[list[int], list[int]]]:
+    """The axes of two shapes of one size, those of size 1 aside, that hold the same elements, fewest in a group."""
+    ahead = [(axis, size) for axis, size in enumerate(first) if size != 1]
+    behind = [(axis, size) for axis, size in enumerate(second) if size != 1]
+    found = []
+    while ahead:
+        a, b = [ahead.pop(0)], [behind.pop(0)]
+        while (size := math.prod([s for _, s in a])) != (other := math.prod([s for _, s in b])):
+            (a if size < other else b).append((ahead if size < other else behind).pop(0))
+        found.append(([axis for axis, _ in a], [axis for axis, _ in b]))
+    return found

@@ -1,0 +1,59 @@
+"""Risks of powers: which values may overflow, or divide by what is rounded to 0, told before a term is taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.ops.elementwise.arithmetic import Divide, Power
+from explorer.ops.elementwise.trigonometric_and_logs import Cosh, Rsqrt, Sinh
+from explorer.ops.elementwise.unary import Exp, Reciprocal, Sigmoid
+from explorer.ops.nn.softmax_and_loss import NllLossGradient, Softmax
+from explorer.plan.graph.plan_graph import Graph
+
+SOURCES = (Exp, Softmax, Sigmoid, Cosh, Sinh)
+"""operations whose results overflow, or are rounded to 0, though they are positive"""
+TERMS = 24
+"""terms of a sum, and of an addition, that are kept apart"""
+_SMALL = (Softmax, Sigmoid)
+_DIVISORS: dict[type[Operation], int] = {Divide: 1, Reciprocal: 0, Power: 0, Rsqrt: 0, NllLossGradient: 2}
+"""the operand that an operation divides by, by its place"""
+
+
+class Risks:
+    """What powers of one graph may do in its values."""
+
+    def __init__(self, graph: Graph, carriers: Container[type[Operation]]) -> None:
+        self.graph, self.carriers = graph, carriers
+        """operations through which powers are followed"""
+        self._levels: dict[int, int] = {}
+        """by uid: 2 for what may overflow, 1 for what is made of powers that do not, 0 for the rest"""
+
+    def may_overflow(self, node: Expr) -> bool:
+        """Whether powers above 1, or divisors that are rounded to 0, are in a value, so that its terms are of use."""
+        found, carriers, graph = self._levels, self.carriers, self.graph
+        pending = [] if node.uid in found else [node]
+        while pending:
+            current = pending[-1]
+            kind = type(current.operation)
+            level = 1 if kind in _SMALL else 2 if kind in SOURCES else 0
+            operands = () if level or kind not in carriers else graph.operands(current)
+            if 0 < len(operands) <= TERMS:
+                waiting = len(pending)
+                for operand in operands:
+                    if operand.uid in found:
+                        level = max(level, found[operand.uid])
+                    elif type(operand.operation) in carriers:
+                        pending.append(operand)
+                if len(pending) > waiting:
+                    continue
+                if level == 1 and kind in _DIVISORS and found.get(operands[_DIVISORS[kind]].uid):
+                    level = 2
+            found[current.uid] = level
+            pending.pop()
+        return found[node.uid] == 2
+
+    def forget(self, node: Expr) -> None:
+        """Enter that a value has no powers that can be followed."""
+        self._levels[node.uid] = 0

@@ -1,0 +1,123 @@
+"""Formal exponents: logarithms of positive values as sums of atoms that cancel exactly, before a number is computed.
+
+The atoms are an exponent x, the logarithm of a sum of powers (log Σ eˣ), and log(1 + eᵈ). Their differences are the
+logarithms of softmaxes and sigmoids, so a power that cannot overflow is told from one that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import NamedTuple, TypeAlias
+
+from explorer.plan.rewrite.rules.algebra.axis_places import Places
+
+Exponent: TypeAlias = "dict[Atom, float]"
+"""Σ coefficient · atom; no coefficient is 0"""
+Frozen: TypeAlias = "tuple[tuple[Atom, float], ...]"
+
+
+class Variable(NamedTuple):
+    """An exponent as it is computed, by its number."""
+
+    number: int
+    places: Places
+
+
+class Total(NamedTuple):
+    """log Σ eˣ over some axes of a numbered exponent x."""
+
+    number: int
+    axes: tuple[int, ...]
+    places: Places
+
+
+class OnePlus(NamedTuple):
+    """log(1 + eᵈ) for an exponent d and a number added to it."""
+
+    exponent: Frozen
+    offset: float
+
+
+class Leaf(NamedTuple):
+    """A value below an exponent: its number, and where its axes stand; 1 for an axis that is summed."""
+
+    number: int
+    places: Places
+
+    def is_in(self, other: Leaf) -> bool:
+        """Whether each number of the other is NaN where the one of this leaf is."""
+        if self.number != other.number:
+            return False
+        return all(there in (here, 1) for here, there in zip(self.places, other.places, strict=True))
+
+    def summed(self, axes: Container[int]) -> Leaf:
+        """The leaf of a sum over axes, which are kept."""
+        return Leaf(self.number, tuple([1 if place in axes else place for place in self.places]))
+
+    def moved(self, places: dict[int, int]) -> Leaf:
+        """The leaf of a value whose axes stand elsewhere."""
+        return Leaf(self.number, tuple([places[place] if place < 0 else place for place in self.places]))
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes, counted from the end, along which it varies."""
+        return {place for place in self.places if place < 0}
+
+
+Atom: TypeAlias = "Variable | Total | OnePlus"
+
+
+def added(a: Exponent, b: Exponent, times: float = 1) -> Exponent:
+    """``a`` + times · ``b``."""
+    total = dict(a)
+    for atom, coefficient in b.items():
+        left = total.get(atom, 0) + times * coefficient
+        if left:
+            total[atom] = left
+        else:
+            total.pop(atom, None)
+    return total
+
+
+def scaled(a: Exponent, times: float) -> Exponent:
+    """Times · ``a``."""
+    return {atom: times * coefficient for atom, coefficient in a.items()}
+
+
+def axes_of(atom: Atom) -> set[int]:
+    """The axes, counted from the end, along which an atom varies."""
+    if isinstance(atom, OnePlus):
+        return {axis for inner, _ in atom.exponent for axis in axes_of(inner)}
+    summed = atom.axes if isinstance(atom, Total) else ()
+    return {place for axis, place in enumerate(atom.places) if place and axis not in summed}
+
+
+def nesting(atom: Atom) -> int:
+    """How many sums of powers stand inside each other."""
+    return 1 + max([nesting(inner) for inner, _ in atom.exponent], default=0) if isinstance(atom, OnePlus) else 0
+
+
+def moved(atom: Atom, places: dict[int, int]) -> Atom:
+    """The atom of a value whose axes stand elsewhere."""
+    if isinstance(atom, OnePlus):
+        return OnePlus(tuple([(moved(inner, places), times) for inner, times in atom.exponent]), atom.offset)
+    summed = atom.axes if isinstance(atom, Total) else ()
+    to = tuple([places[p] if p and axis not in summed else 0 for axis, p in enumerate(atom.places)])
+    return Total(atom.number, atom.axes, to) if isinstance(atom, Total) else Variable(atom.number, to)
+
+
+def moved_all(exponent: Exponent, places: dict[int, int]) -> Exponent:
+    """The exponent of a value whose axes stand elsewhere."""
+    return {moved(atom, places): times for atom, times in exponent.items()}
+
+
+def one_plus(exponent: Exponent, offset: float = 0.0) -> tuple[bool, Exponent]:
+    """1 + eᵈ⁺ᵒᶠᶠˢᵉᵗ as a power, and whether it is to be multiplied by eᵒᶠᶠˢᵉᵗ.
+
+    eᵈ is taken out where that lets d and −d have one atom.
+    """
+    frozen = tuple(sorted(exponent.items(), key=repr) if len(exponent) > 1 else exponent.items())
+    if frozen and frozen[0][1] < 0:  # 1 + c·eᵈ = c·eᵈ·(1 + e⁻ᵈ / c)
+        opposite = tuple([(atom, -times) for atom, times in frozen])
+        return True, added(exponent, {OnePlus(opposite, -offset): 1})
+    return False, {OnePlus(frozen, offset): 1.0}

@@ -1,0 +1,166 @@
+"""Powers that overflow, or are rounded to 0, and cancel: computed with the exponents that are left, in any form."""
+
+# ruff: noqa: D102  # match() is documented once, by Link
+
+from __future__ import annotations
+
+import math
+
+from explorer.core.ir.expr import Expr
+from explorer.ops.base import broadcast_to
+from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
+from explorer.ops.elementwise.trigonometric_and_logs import Log10
+from explorer.ops.elementwise.unary import Exp, Log, Log1p, Reciprocal, SigmoidGradient, log
+from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.nn.softmax_and_loss import SoftmaxGradient
+from explorer.ops.reduction.reduce import Sum
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rules.algebra.axis_places import at_places, below_views
+from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
+from explorer.plan.rewrite.rules.algebra.power_propagation import CARRIERS, moved_term
+from explorer.plan.rewrite.rules.algebra.scaled_sums import Scaled, Term, Terms
+from explorer.plan.rewrite.rules.stability import as_node
+
+
+class PowersThatCancel(Link):
+    """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead."""
+
+    roots = (Multiply, Divide, Reciprocal, Add, AddN, Subtract, SoftmaxGradient, SigmoidGradient)
+    over = CARRIERS
+    among = SOURCES
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        values = Scaled.of_graph(graph)
+        if not values.risks.may_overflow(node):
+            return None
+        terms = values.reduced(node)
+        if terms is None or node.uid in values.made:
+            return None
+        if self._is_mended(node, terms, values, graph):
+            with values.making():
+                value = as_node(values.total(terms, node), node)
+            values.remember(value, terms)
+        else:
+            found = self._taken_in(node, values, graph) if any(term.weighted for term in terms) else None
+            if found is None:
+                return None
+            value = found
+        return Applied(
+            value,
+            "powers in {node} may overflow or be rounded to 0 and divide each other: what is left of their exponents"
+            " is computed first",
+            {"node": node, "terms": len(terms)},
+            "powers_cancelled",
+        )
+
+    @staticmethod
+    def _is_mended(node: Expr, terms: Terms, values: Scaled, graph: Graph) -> bool:
+        """Whether an operand, or what divides, may overflow, and the result cannot."""
+        if not all(values.is_bounded(term, node.dtype) for term in terms):
+            return False
+        operands = [*map(values.of, graph.operands(node))]
+        if isinstance(node.operation, (Divide, Reciprocal)):
+            below = values.over([Term(1.0, None, {})], operands.pop())
+            if below is None:
+                return False
+            operands.append(below)
+        return any(values.shares(term) is None for each in operands for term in each)
+
+    @staticmethod
+    def _taken_in(node: Expr, values: Scaled, graph: Graph) -> Expr | None:
+        """(Σ n / (eˣ + eʸ))·eʸ with the y that is no axis of the sum taken into it, where no term overflows then."""
+        if not isinstance(node.operation, Multiply):
+            return None
+        operands = graph.operands(node)
+        for factor, other in (operands, operands[::-1]):
+            with values.making():
+                found = _inside(factor, values.of(other), values)
+                if found is not None:
+                    return as_node(found, node)
+        return None
+
+
+def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr | None:
+    """A sum over axes, or an addition of such, times a factor that is taken into it; None where a term may overflow."""
+    operands = values.graph.operands(value)
+    if depth and isinstance(value.operation, (Add, AddN)) and all(each.shape == value.shape for each in operands):
+        parts = [_inside(operand, factor, values, depth - 1) for operand in operands]
+        return add_n(*[part for part in parts if part is not None]) if all(part is not None for part in parts) else None
+    if depth and isinstance(value.operation, Multiply):
+        for inner, other in (operands, operands[::-1]):
+            both = values.times(factor, values.of(other))
+            found = None if both is None else _inside(inner, both, values, depth - 1)
+            if found is not None:
+                return found
+    base, places = below_views(value, values.graph)
+    if not isinstance(base.operation, Sum):
+        return None
+    axes, (x,) = base.operation.axes, values.graph.operands(base)
+    kept = [axis for axis in range(x.ndim) if base.operation.keepdims or axis not in axes]
+    to = {place: axis - x.ndim for place, axis in zip(places, kept, strict=True) if place}
+    if not all(term.axes <= to.keys() for term in factor):
+        return None
+    terms = values.times(values.of(x), [moved_term(term, to) for term in factor])
+    if terms is None or not all(values.is_bounded(term, x.dtype) for term in terms):
+        return None
+    total = Sum(axes, True)(broadcast_to(values.total(terms, x), x.shape))
+    back = {axis: place for place, axis in to.items()}
+    return at_places(total, tuple([back.get(axis - x.ndim, 0) for axis in range(x.ndim)]))
+
+
+class LogOfPowers(Link):
+    """The log of products, quotients and positive sums of powers is computed from their exponents."""
+
+    roots = (Log, Log1p, Log10)
+    over = CARRIERS
+    among = SOURCES
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        values = Scaled.of_graph(graph)
+        (y,) = graph.operands(node)
+        if isinstance(y.operation, Exp) and isinstance(node.operation, Log):  # a pair of inverses
+            return None
+        terms = values.reduced(y)
+        if terms is None and isinstance(y.operation, Matmul):
+            return self._of_product(y, values, graph)
+        if terms is None or y.dtype != node.dtype:
+            return None
+        if isinstance(node.operation, Log1p):
+            terms = values.plus([Term(1.0, None, {})], terms)
+        if len(terms) != 1 or terms[0].weighted or not terms[0].number > 0:
+            if all(values.shares(term) is not None for term in terms):
+                if all(term.number > 0 for term in terms):
+                    return None
+                reason = "{y} is a difference of numbers up to 1, whose digits are lost where they are nearly equal"
+                return Declined("difference", reason, {"y": y})
+            reason = "{y} adds or subtracts powers with weights that are not known to be positive"
+            return Declined("weights", reason, {"y": y})
+        (term,) = terms
+        if not term.exponent:
+            return None
+        value = values.exponents.log(term.exponent)
+        if term.number != 1:
+            value = value + math.log(term.number)
+        if term.mantissa is not None:
+            value = value + log(term.mantissa.value())
+        if isinstance(node.operation, Log10):
+            value = value * (1 / math.log(10))
+        for zero in values.zeros(term.gone, {leaf for atom in term.exponent for leaf in values.exponents.leaves(atom)}):
+            value = value + zero
+        return Applied(
+            as_node(value, node),
+            "powers in {y} may overflow or be rounded to 0: their log is computed from their exponents",
+            {"y": y},
+            "log_of_powers",
+        )
+
+    @staticmethod
+    def _of_product(y: Expr, values: Scaled, graph: Graph) -> Answer:
+        """The refusal for powers that a tensor weighs, which no plan reads."""
+        for powers, weights in (graph.operands(y), graph.operands(y)[::-1]):
+            terms = values.terms(powers)
+            if terms is not None and any(values.shares(term) is None for term in terms):
+                reason = "{y} weighs {powers} by {weights}, of which any number may be 0 or negative"
+                return Declined("weights", reason, {"y": y, "powers": powers, "weights": weights})
+        return None

@@ -1,0 +1,45 @@
+"""Copies between devices that need not be made."""
+
+# ruff: noqa: D102  # match() is documented once, by Link
+
+from __future__ import annotations
+
+from explorer.core.ir.expr import Expr
+from explorer.ops.creation.constants import Full, OneHot, Zero
+from explorer.ops.manipulation.device_copy import ToDevice
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.matchers import producer
+from explorer.plan.rewrite.rule import Answer, Applied, Link
+
+
+class CopiedBack(Link):
+    """A copy of a copy is made of the original, and is the original where that lives there."""
+
+    roots = (ToDevice,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (copy,) = graph.operands(node)
+        if producer(copy, ToDevice) is None:
+            return None
+        (x,) = graph.operands(copy)
+        facts = {"x": x, "there": copy.device.name}
+        return Applied(x if x.device is node.device else node.operation(x), "{x} need not go by {there}", facts)
+
+
+class DescribedThere(Link):
+    """What is described, and not stored, is described on the other device: nothing is copied."""
+
+    roots = (ToDevice,)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (x,) = graph.operands(node)
+        operation, device = x.operation, node.device
+        if isinstance(operation, Full):
+            made: Expr = Full(operation.value, operation.shape, operation.dtype, device)()
+        elif isinstance(operation, Zero):
+            made = Zero(operation.shape, operation.dtype, operation.cause, device)()
+        elif isinstance(operation, OneHot):
+            made = OneHot(operation.length, operation.position, operation.value, operation.dtype, device)()
+        else:
+            return None
+        return Applied(made, "{x} is described, not stored: it is described on {there}", {"x": x, "there": device.name})

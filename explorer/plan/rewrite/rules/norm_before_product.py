@@ -1,0 +1,218 @@
+"""Norms before a product: factors and terms by channel of what a product reads move into its weights.
+
+So a batch norm with stored statistics, or the scale and shift of a layer norm, vanishes into what follows it.
+"""
+
+# ruff: noqa: D102  # match() is documented once, by Link
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.ir.expr import Expr
+from explorer.ops.base import broadcast_to, reshape
+from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
+from explorer.ops.elementwise.unary import Negative
+from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.nn.conv import Conv2d, Conv2dImageGradient
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.cost_model import REFERENCE
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, named, other_type, varying
+
+_ARITHMETIC = (Add, Subtract, Multiply, Divide, Negative)
+_STEPS = 16
+"""factors and terms that are looked at, one around the other"""
+
+
+class NormIntoWeights(Link):
+    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W, where s and t are made of weights and go by the channels that W takes."""
+
+    roots = (Conv2d, Conv2dImageGradient, Matmul)
+    over = _ARITHMETIC
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        operands = graph.operands(node)
+        for place, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
+            if not isinstance(x.operation, _ARITHMETIC) or _cannot_pay(_STEPS * x.size, graph):
+                continue
+            if not _is_weights(operands[1 - place], graph):
+                continue
+            answer = self._around(_Product(node, place, operands[1 - place]), x, graph)
+            if answer is not None:
+                return answer
+        return None
+
+    def _around(self, product: _Product, x: Expr, graph: Graph) -> Answer:
+        node, weights = product.node, product.weights
+        around = _Around(x, product, graph)
+        steps: list[_Step] = []
+        while len(steps) < _STEPS and (step := around.next()) is not None:
+            steps.append(step)
+        saved = sum([step.node.size for step in steps])
+        if not steps or _cannot_pay(saved, graph):
+            return None if _cannot_pay(x.size, graph) else around.refusal
+        given = [x, around.value, weights, *[step.constant for step in steps if step.constant is not None]]
+        wrong = next((each for each in given if each.dtype != node.dtype or each.dtype.kind not in "fc"), None)
+        if wrong is not None or node.dtype.itemsize < DIGITS:
+            return other_type(node, node, x if wrong is None else wrong)
+        refusal = _too_dear(steps, weights, saved, graph)
+        if refusal is not None:
+            return refusal
+        terms: list[tuple[Expr, bool]] = []
+        for step in steps:
+            weights = step.into(product, weights, terms)
+        made = product.over(around.value, weights)
+        for term, negative in terms:
+            made = made - term if negative else made + term
+        return Applied(
+            made,
+            "{norm} scales and shifts channels by weights alone: it moves into {weights}, the weights of {product}",
+            {"norm": x, "weights": named(product.weights, graph), "product": node, "saved_flops": saved},
+            "norm_into_weights",
+        )
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product, the place of the operand whose channels are scaled, and the weights at the other."""
+
+    node: Expr
+    place: int
+    weights: Expr
+
+    @property
+    def axis(self) -> int:
+        """The operand's axis that the weights meet."""
+        x = self.node.operands[self.place]
+        if isinstance(self.node.operation, Matmul):
+            return x.ndim - 1 if self.place == 0 else max(0, x.ndim - 2)
+        return 1
+
+    @property
+    def borders(self) -> bool:
+        """Whether some elements of the result meet fewer elements of the operand than others."""
+        operation = self.node.operation
+        if isinstance(operation, Conv2d):
+            return any(count for sides in operation.padding for count in sides)
+        return isinstance(operation, Conv2dImageGradient)
+
+    def over(self, x: Expr, weights: Expr) -> Expr:
+        """The same product of other operands."""
+        return self.node.operation(*((x, weights) if self.place == 0 else (weights, x)))
+
+    def beside(self, channels: Expr) -> Expr:
+        """A number for each channel, or one for all, in a shape that meets the weights."""
+        operation, shape = self.node.operation, self.weights.shape
+        if channels.size == 1:
+            return reshape(channels, ())
+        if isinstance(operation, Conv2dImageGradient):
+            return reshape(channels, (channels.size, 1, 1, 1))
+        if not isinstance(operation, Conv2d):
+            return reshape(channels, (channels.size, 1) if self.place == 0 and len(shape) > 1 else (channels.size,))
+        if operation.groups == 1:
+            return reshape(channels, (channels.size, 1, 1))
+        groups, own = operation.groups, shape[1]
+        each = broadcast_to(reshape(channels, (groups, 1, own)), (groups, shape[0] // groups, own))
+        return reshape(each, (shape[0], own, 1, 1))
+
+    def of(self, channels: Expr, weights: Expr) -> Expr:
+        """The product of what has these numbers in its channels everywhere, in a shape that meets the result."""
+        if isinstance(self.node.operation, Conv2d):
+            return reshape((weights * self.beside(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
+        x = self.node.operands[self.place]
+        size = x.shape[self.axis]
+        row = broadcast_to(reshape(channels, (channels.size,)), (size,))
+        if x.ndim > 1:
+            row = reshape(row, (1, size) if self.place == 0 else (size, 1))
+        return self.over(row, weights)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One operation around a value: with a constant at one side, or a change of sign."""
+
+    node: Expr
+    constant: Expr | None
+    first: bool
+    """the constant is the first operand"""
+
+    @property
+    def adds(self) -> bool:
+        """Whether something is added, not multiplied."""
+        return isinstance(self.node.operation, (Add, Subtract))
+
+    def into(self, product: _Product, weights: Expr, terms: list[tuple[Expr, bool]]) -> Expr:
+        """The weights that stand for the step and those around it; what it adds to the result goes to ``terms``."""
+        operation = self.node.operation
+        if self.constant is None:
+            return -weights
+        if not self.adds:
+            return operation(weights, product.beside(self.constant))
+        subtracts = isinstance(operation, Subtract)
+        terms.append((product.of(self.constant, weights), subtracts and not self.first))
+        return -weights if subtracts and self.first else weights
+
+
+class _Around:
+    """A walk from a value down through what is done to it by channel."""
+
+    def __init__(self, value: Expr, product: _Product, graph: Graph) -> None:
+        self.value, self.product, self.graph = value, product, graph
+        self.refusal: Declined | None = None
+        """why the walk ended, where that is worth telling"""
+
+    def next(self) -> _Step | None:
+        """The outermost operation that is left, and go below it; None where it is none by channel."""
+        node, graph = self.value, self.graph
+        if not isinstance(node.operation, _ARITHMETIC) or (graph.has_parameters and is_constant(node, graph)):
+            return None
+        operands = graph.operands(node)
+        if isinstance(node.operation, Negative):
+            return self._below(_Step(node, None, False), operands[0])
+        for place, (inner, other) in enumerate((operands, operands[::-1])):
+            if inner.shape != node.shape or not set(varying(other, node)) <= {self.product.axis}:
+                continue
+            if is_constant(other, graph):
+                inverted = place == 1 and isinstance(node.operation, Divide)
+                return None if inverted else self._below(_Step(node, other, place == 1), inner)
+            if 1 < other.size < node.size:
+                reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
+                self.refusal = Declined("not_constant", reason, {"part": named(other, graph), "norm": node})
+        return None
+
+    def _below(self, step: _Step, inner: Expr) -> _Step | None:
+        if step.adds and self.product.borders:
+            reason = "{product} pads with zeros, which {norm} would have shifted: near the borders the sum is another"
+            self.refusal = Declined("padding", reason, {"product": self.product.node, "norm": step.node})
+            return None
+        consumers = self.graph.consumers(step.node)
+        if consumers > 1:
+            reason = "{norm} has {consumers:consumer}: it is computed anyway"
+            self.refusal = Declined("other_consumers", reason, {"norm": step.node, "consumers": consumers})
+            return None
+        self.value = inner
+        return step
+
+
+def _is_weights(value: Expr, graph: Graph) -> bool:
+    """Whether a value is made of weights alone; where no input is given at the run, whether it is stored."""
+    return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
+
+
+def _cannot_pay(saved: int, graph: Graph) -> bool:
+    """Whether nothing is to be told: weights scaled in every run take a call, and what is saved takes less."""
+    return not graph.has_parameters and saved / REFERENCE.flops < REFERENCE.call
+
+
+def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: Graph) -> Declined | None:
+    """The refusal where weights are scaled in every run, and that takes longer than what is saved."""
+    if graph.has_parameters:
+        return None
+    before = saved / REFERENCE.flops
+    after = sum([(1 + step.adds) * REFERENCE.call + weights.size / REFERENCE.flops for step in steps])
+    if after < before:
+        return None
+    reason = "no input is given at the run, so the weights would be changed in it: {after_us} instead of {before_us}"
+    return Declined("price", reason, {"before_us": before, "after_us": after})

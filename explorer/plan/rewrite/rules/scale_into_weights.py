@@ -1,0 +1,232 @@
+"""Factors and terms made of weights alone: they move into the weights of the product before them.
+
+So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows.
+"""
+
+# ruff: noqa: D102  # match() is documented once, by Link
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import Shape
+from explorer.ops.base import reshape
+from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.cost_model import REFERENCE
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Facts, Link
+
+_SUMS = (Add, Subtract)
+
+DIGITS = 4
+"""bytes of the narrowest numbers whose range leaves room for weights times factors"""
+
+
+class Affine(NamedTuple):
+    """A product, or one with a constant term added or subtracted."""
+
+    value: Expr
+    product: Expr
+    term: Expr | None = None
+
+    def with_product(self, product: Expr, term: Expr | None) -> Expr:
+        """The same around another product and term."""
+        if term is None:
+            return product
+        return product - term if isinstance(self.value.operation, Subtract) else product + term
+
+
+class FactorIntoWeights(Link):
+    """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s is made of weights and goes by the result's channels."""
+
+    roots = (Multiply, Divide)
+
+    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        return any(kind in _SUMS or _keeps_axes(kind) for kind in operands)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        first, factor = graph.operands(node)
+        found = _affine(first, graph)
+        if found is None and node.operation.commutative:
+            first, factor = factor, first
+            found = _affine(first, graph)
+        if found is None or _cannot_pay(node, graph) or _is_prepared(found, graph):
+            return None
+        product = found.product
+        weights = [operand for operand in graph.operands(product) if is_constant(operand, graph)]
+        axes = varying(factor, node)
+        constant = is_constant(factor, graph)
+        by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
+        if not weights or by_element:
+            return None
+        facts: Facts = {"product": product, "factor": named(factor, graph)}
+        for part in (found.term, factor):
+            if part is not None and not is_constant(part, graph):
+                reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
+                return Declined("not_constant", reason, {**facts, "part": named(part, graph)})
+        if node.type is not product.type or factor.dtype != node.dtype:
+            return other_type(product, node, factor)
+        placed = _placed(product, axes, graph)
+        if placed is None:
+            reason = "{factor} ({shape}) does not go along an axis that the weights of {product} keep"
+            return Declined("shape", reason, {**facts, "shape": "×".join(map(str, factor.shape))})
+        place, shape_in_weights = placed
+        scaled = graph.operands(product)[place]
+        if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
+            return other_type(product, node, scaled)
+        refusal = _read_elsewhere(found, graph) or _too_dear([scaled, found.term], node, graph)
+        if refusal is not None:
+            return refusal
+        operands = list(graph.operands(product))
+        operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
+        term = None if found.term is None else node.operation(found.term, factor)
+        return Applied(
+            found.with_product(product.operation(*operands), term),
+            "{factor} is made of weights alone and goes by channel: it moves into {weights}, the weights of {product}",
+            {**facts, "weights": named(scaled, graph), "saved_flops": node.size},
+            "factor_into_weights",
+        )
+
+
+class TermsOfWeights(Link):
+    """(x ∗ W + b) + c is x ∗ W + (b + c), where b and c are made of weights."""
+
+    roots = (Add, Subtract)
+
+    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        return any(kind in _SUMS or _keeps_axes(kind) for kind in operands)
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        first, term = graph.operands(node)
+        found = _affine(first, graph)
+        if (found is None or found.term is None) and node.operation.commutative:
+            first, term = term, first
+            found = _affine(first, graph)
+        if found is None or found.term is None or not is_constant(term, graph) or not is_constant(found.term, graph):
+            return None
+        if _cannot_pay(node, graph) or _is_prepared(found, graph):
+            return None
+        product, held = found.product, found.term
+        if node.type is not product.type or term.dtype != node.dtype or held.dtype != node.dtype:
+            return other_type(product, node, term if term.dtype != node.dtype else held)
+        refusal = _read_elsewhere(found, graph) or _too_dear([max((term, held), key=_size)], node, graph)
+        if refusal is not None:
+            return refusal
+        facts: Facts = {"first": named(held, graph), "second": named(term, graph), "product": product}
+        facts["saved_flops"] = node.size
+        inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
+        merged = (held - term if outer and not inner else term - held) if inner != outer else held + term
+        return Applied(
+            product - merged if inner and outer else product + merged,
+            "{first} and {second} are made of weights alone: one term is added to {product}, not two",
+            facts,
+            "terms_of_weights",
+        )
+
+
+def _affine(value: Expr, graph: Graph) -> Affine | None:
+    """The value as a product that keeps axes of its operands, with a term by channel or a constant, or without."""
+    if _keeps(value):
+        return Affine(value, value)
+    if not isinstance(value.operation, _SUMS):
+        return None
+    a, b = graph.operands(value)
+    if _keeps(a) and a.type is value.type and (b.size < value.size or is_constant(b, graph)):
+        return Affine(value, a, b)
+    if value.operation.commutative and _keeps(b) and b.type is value.type:
+        return Affine(value, b, a) if a.size < value.size or is_constant(a, graph) else None
+    return None
+
+
+def _keeps(node: Expr) -> bool:
+    return _keeps_axes(type(node.operation))
+
+
+def _keeps_axes(kind: type[Operation]) -> bool:
+    return kind.linear and kind.kept_axes is not Operation.kept_axes
+
+
+def varying(factor: Expr, node: Expr) -> list[int]:
+    """The axes of the result along which a broadcast factor varies."""
+    missing = node.ndim - factor.ndim
+    return [missing + axis for axis, size in enumerate(factor.shape) if size != 1]
+
+
+def _placed(product: Expr, axes: list[int], graph: Graph) -> tuple[int, Shape] | None:
+    """The smallest constant operand that keeps the axes, and the shape in which a factor along them meets it."""
+    found: list[tuple[int, int, Shape]] = []
+    operands = graph.operands(product)
+    for place, operand in enumerate(operands):
+        if is_constant(operand, graph):
+            kept = {after: own for own, after in product.operation.kept_axes(place, *[o.type for o in operands])}
+            own = [kept.get(axis, -1) for axis in axes]
+            if -1 not in own and own == sorted(own):
+                shape = tuple([size if axis in own else 1 for axis, size in enumerate(operand.shape)])
+                found.append((operand.size, place, shape))
+    return min(found)[1:] if found else None
+
+
+def _read_elsewhere(found: Affine, graph: Graph) -> Declined | None:
+    for read in (found.value, found.product):
+        consumers = graph.consumers(read)
+        if consumers > 1:
+            return Declined(
+                "other_consumers",
+                "{product} has {consumers:consumer}: with other weights it would be computed a second time",
+                {"product": read, "consumers": consumers},
+            )
+    return None
+
+
+def _is_prepared(found: Affine, graph: Graph) -> bool:
+    """Whether the product itself is made of weights alone: it is computed once, with all that is done to it."""
+    return graph.has_parameters and is_constant(found.product, graph)
+
+
+def _cannot_pay(node: Expr, graph: Graph) -> bool:
+    """Whether nothing is to be told: weights scaled in every run take a call, and `node` takes less."""
+    return not graph.has_parameters and node.size / REFERENCE.flops < REFERENCE.call
+
+
+def _too_dear(made: list[Expr | None], node: Expr, graph: Graph) -> Declined | None:
+    """The refusal where weights are scaled in every run, and that takes longer than what is saved."""
+    if graph.has_parameters:
+        return None
+    before = node.size / REFERENCE.flops
+    after = sum([REFERENCE.call + value.size / REFERENCE.flops for value in made if value is not None])
+    if after < before:
+        return None
+    return Declined(
+        "price",
+        "no input is given at the run, so the weights would be changed in it: {after_us} instead of {before_us}",
+        {"before_us": before, "after_us": after},
+    )
+
+
+def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
+    """The refusal where the weights, and what would move into them, are not of one dtype with room for it."""
+    return Declined(
+        "dtype",
+        "{product} is {given}, {other} is {beside}, the result {wanted}: weights of one dtype cannot stand for them",
+        {
+            "product": product,
+            "given": repr(product.type),
+            "other": other,
+            "beside": repr(other.type),
+            "wanted": repr(node.type),
+        },
+    )
+
+
+def named(value: Expr, graph: Graph) -> Expr:
+    """What a value is a view of: a weight has a name, a reshape of it has none."""
+    while value.operation.view and (operands := graph.operands(value)):
+        value = operands[0]
+    return value
+
+
+def _size(node: Expr) -> int:
+    return node.size

@@ -1,0 +1,121 @@
+"""Parts and joined tensors that undo each other: nothing is copied to be taken apart again."""
+
+# ruff: noqa: D102  # match() is documented once, by Link
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from typing import Any
+
+from explorer.core.ir.expr import Expr
+from explorer.ops.manipulation.concat import Concatenate
+from explorer.ops.manipulation.slicing import Part
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.rewrite.matchers import member, producer
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+
+
+class PartOfPart(Link):
+    """A part of a part is one part."""
+
+    roots = (Part,)
+    concrete = True
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (y,) = graph.operands(node)
+        inner, outer = producer(y, Part), producer(node, Part)
+        if inner is None or outer is None or member(node, graph) is not None:
+            return None  # members of a batch are recognised as such
+        (x,) = graph.operands(y)
+        waiting = iter(outer.spans)
+        spans = tuple([span if isinstance(span, int) else _within(span, next(waiting)) for span in inner.spans])
+        return Applied(
+            _part(x, spans), "{outer} of {inner} is one part of {x}", {"outer": node, "inner": y, "x": x}, "parts"
+        )
+
+
+class PartOfConcatenation(Link):
+    """A part that lies in one of the joined tensors is a part of that one."""
+
+    roots = (Part,)
+    concrete = True
+    _last: tuple[int, list[int]] = (-1, [])
+    """the concatenation asked about last, and where its operands begin"""
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        (joined,) = graph.operands(node)
+        concatenate, part = producer(joined, Concatenate), producer(node, Part)
+        if concatenate is None or part is None or not node.size:
+            return None
+        axis = concatenate.axis
+        uid, starts = self._last
+        if uid != joined.uid:
+            starts = [0, *itertools.accumulate([operand.shape[axis] for operand in joined.operands])]
+            self._last = joined.uid, starts
+        span = part.spans[axis]
+        places = (span,) if isinstance(span, int) else range(*span)
+        index = bisect.bisect_right(starts, min(places[0], places[-1])) - 1
+        if max(places[0], places[-1]) >= starts[index + 1]:
+            reason = "the part reaches over several of the {count} tensors joined in {joined}"
+            return Declined("several_parts", reason, {"count": len(joined.operands), "joined": joined})
+        source, start = graph.operand(joined, index), starts[index]
+        if source.dtype != node.dtype:
+            facts = {"source": source, "given": str(source.dtype), "wanted": str(node.dtype)}
+            return Declined("dtype", "{source} is {given}, and {wanted} where it is joined", facts)
+        own = span - start if isinstance(span, int) else (span[0] - start, span[1] - start, span[2])
+        spans = (*part.spans[:axis], own, *part.spans[axis + 1 :])
+        return Applied(
+            _part(source, spans),
+            "what is taken of {joined} is a part of {source} alone",
+            {"joined": joined, "source": source},
+            "part_of_concatenation",
+        )
+
+
+class ConcatenationOfParts(Link):
+    """All pieces of one tensor, joined in order along the axis that they were cut on, are that tensor."""
+
+    roots = (Concatenate,)
+    concrete = True
+
+    def match(self, node: Expr, graph: Graph) -> Answer:
+        concatenate = producer(node, Concatenate)
+        pieces = graph.operands(node)
+        if concatenate is None or producer(pieces[0], Part) is None:
+            return None
+        (whole,) = graph.operands(pieces[0])
+        if whole.type is not node.type:
+            return None
+        full = [(0, size, 1) for size in whole.shape]
+        start = 0
+        for piece in pieces:
+            part = producer(piece, Part)
+            stop = start + piece.shape[concatenate.axis]
+            spans: list[Any] = [*full]
+            spans[concatenate.axis] = (start, stop, 1)
+            if part is None or graph.operands(piece)[0] is not whole or part.spans != tuple(spans):
+                return None
+            start = stop
+        return Applied(
+            whole,
+            "all {count:piece} of {whole}, joined in order, are {whole} itself",
+            {"count": len(pieces), "whole": whole},
+            "concatenation_of_parts",
+        )
+
+
+def _within(inner: tuple[int, int, int], outer: Any) -> Any:
+    """The span of a span."""
+    places = range(*inner)
+    if isinstance(outer, int):
+        return places[outer]
+    count = len(range(*outer))
+    if not count:
+        return 0, 0, 1
+    start, step = places[outer[0]], inner[2] * outer[2]
+    return start, start + step * count, step
+
+
+def _part(x: Expr, spans: tuple[Any, ...]) -> Expr:
+    return x if spans == tuple([(0, size, 1) for size in x.shape]) else Part(spans)(x)

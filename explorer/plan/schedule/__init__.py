@@ -1,0 +1,1 @@
+"""The pass that orders kernels, and the schedule that it makes."""

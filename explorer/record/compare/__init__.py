@@ -1,0 +1,1 @@
+"""The comparison of two recordings: nodes, decisions and kernels matched."""

@@ -1,0 +1,194 @@
+"""Two recordings beside each other: counts, the decisions of only one, kernels matched by what they compute."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.record.compare.matching import Matching, match
+from explorer.record.compare.produced_nodes import counterparts
+from explorer.record.recording import Recording
+from explorer.record.rows import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouped:
+    """Kernels of both sides that compute the same recorded nodes; ``same`` says that they are the same kernels."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    same: bool
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What differs between two recordings, of plans of one graph or of two."""
+
+    before: Recording
+    after: Recording
+    nodes: Matching
+    """the recorded nodes"""
+    counts: dict[str, tuple[float | None, float | None]]
+    """name → before, after; None where a side does not have it (a time that was not measured)"""
+    options: dict[str, tuple[Any, Any]]
+    """the options that differ"""
+    decisions_before: tuple[Decision, ...]
+    """those that only the first plan took"""
+    decisions_after: tuple[Decision, ...]
+    kernels: tuple[Regrouped, ...]
+    counterparts: dict[int, int]
+    """node before → node after, of recorded nodes and of those that passes produced"""
+    decisions: dict[int, int]
+    """number of a decision before → number of the same one after"""
+    follows: tuple[tuple[int, ...], tuple[int, ...]]
+    """for the kernels before, and for those after: the last one of the other side that computes a part of it, or −1"""
+
+    def __repr__(self) -> str:
+        differ = sum(not found.same for found in self.kernels)
+        decisions = len(self.decisions_before) + len(self.decisions_after)
+        return (
+            f"<comparison of {self.before.fingerprint} with {self.after.fingerprint}: {len(self.nodes.pairs):,} nodes "
+            f"matched, {decisions:,} decisions of one side only, {differ:,} groups of kernels differ>"
+        )
+
+    @property
+    def equal(self) -> bool:
+        """Whether graph, decisions and kernels are the same."""
+        return (
+            self.nodes.equal
+            and not self.decisions_before
+            and not self.decisions_after
+            and all(found.same for found in self.kernels)
+        )
+
+
+def compare(before: Recording, after: Recording) -> Comparison:
+    """Compare two recordings; of the same graph, or of two graphs, whose nodes are then matched by structure."""
+    nodes = match(before, after)
+    own, others = _counts(before), _counts(after)
+    names = sorted({*before.options, *after.options})
+    options = {name: (before.options.get(name), after.options.get(name)) for name in names}
+    told, told_after = (_told(recording) for recording in (before, after))
+    decisions = _same(told, told_after)
+    taken = set(decisions.values())
+    computed = _computed(before, after, nodes)
+    return Comparison(
+        before,
+        after,
+        nodes,
+        {name: (own[name], others[name]) for name in own},
+        {name: pair for name, pair in options.items() if pair[0] != pair[1]},
+        tuple([decision for number, decision in enumerate(before.decisions) if number not in decisions]),
+        tuple([decision for number, decision in enumerate(after.decisions) if number not in taken]),
+        _kernels(before, after, computed),
+        counterparts(before, after, nodes),
+        decisions,
+        (_follows(computed[0], computed[1]), _follows(computed[1], computed[0])),
+    )
+
+
+def _counts(recording: Recording) -> dict[str, float | None]:
+    schedule, run = recording.schedule, recording.run
+    last = next((stage for stage in reversed(recording.stages) if stage.kind != "run"), None)
+    counts: dict[str, float | None] = dict.fromkeys(_NAMES)
+    if last is not None:
+        counts["nodes"], counts["operations"] = last.counts.get("nodes"), last.counts.get("operations")
+    if schedule is not None:
+        final = recording.resolver(recording.end)
+        roots = {final.get(root, root) for root in recording.roots}
+        kernels = schedule.kernels
+        temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
+        counts |= {
+            "kernels": len(kernels),
+            "flops": sum([kernel.flops for kernel in kernels]),
+            "bytes": sum([kernel.bytes for kernel in kernels]),
+            "temporaries": len(temporary),
+            "temporary_bytes": sum([kernel.bytes for kernel in temporary]),
+            "peak_bytes": schedule.peak,
+            "estimated_us": round(sum([kernel.estimate for kernel in kernels]), 3),
+        }
+    counts["measured_us"] = run.micros if run is not None else None
+    return counts
+
+
+_NAMES = (
+    "nodes",
+    "operations",
+    "kernels",
+    "flops",
+    "bytes",
+    "temporaries",
+    "temporary_bytes",
+    "peak_bytes",
+    "estimated_us",
+    "measured_us",
+)
+
+
+def _told(recording: Recording) -> list[tuple[str, ...]]:
+    """What is said of each decision: equal texts are the same decision, whatever the numbers of its nodes."""
+    stages = recording.stages
+    return [
+        (stages[d.stage].name.removesuffix(" again"), d.link, d.verdict, d.code, recording.reason(d))
+        for d in recording.decisions
+    ]
+
+
+def _same(told: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
+    """Pair equal decisions in order."""
+    waiting: dict[tuple[str, ...], deque[int]] = {}
+    for number, said in enumerate(others):
+        waiting.setdefault(said, deque()).append(number)
+    return {number: waiting[said].popleft() for number, said in enumerate(told) if waiting.get(said)}
+
+
+def _computed(
+    before: Recording, after: Recording, nodes: Matching
+) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
+    """The recorded nodes that each kernel computes, by their number before; of nodes of one side, side and number."""
+    back = {other: node for node, other in nodes.pairs.items()}
+    return (
+        [frozenset(origin.nodes) for origin in before.provenance.kernels],
+        [frozenset([back.get(node, (1, node)) for node in origin.nodes]) for origin in after.provenance.kernels],
+    )
+
+
+def _follows(own: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[int, ...]:
+    last = {node: number for number, found in enumerate(others) for node in found}
+    return tuple([max([last.get(node, -1) for node in found], default=-1) for found in own])
+
+
+def _kernels(
+    before: Recording, after: Recording, sides: tuple[list[frozenset[Any]], list[frozenset[Any]]]
+) -> tuple[Regrouped, ...]:
+    """Kernels that share a recorded node belong together, through other kernels too."""
+    computed = [(side, number, found) for side, kernels in enumerate(sides) for number, found in enumerate(kernels)]
+    parent = list(range(len(computed)))
+
+    def top(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
+
+    owner: dict[Any, int] = {}
+    for index, (_, _, found) in enumerate(computed):
+        for node in found:
+            one, other = top(owner.setdefault(node, index)), top(index)
+            parent[max(one, other)] = min(one, other)
+    together: dict[int, tuple[list[int], list[int]]] = {}
+    for index, (side, number, _) in enumerate(computed):
+        together.setdefault(top(index), ([], []))[side].append(number)
+    made = []
+    for here, there in together.values():
+        same = len(here) == len(there) and Counter(_labels(before, n) for n in here) == Counter(
+            _labels(after, n) for n in there
+        )
+        made.append(Regrouped(tuple(here), tuple(there), same))
+    return tuple(made)
+
+
+def _labels(recording: Recording, number: int) -> tuple[str, ...]:
+    assert recording.schedule is not None
+    return tuple([recording.label(node) for node in recording.schedule.kernels[number].nodes])

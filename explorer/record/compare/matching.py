@@ -1,0 +1,214 @@
+"""Which recorded nodes of two recordings are the same: by structure, then from what is known to its neighbours."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Container, Hashable, Iterable
+from dataclasses import dataclass
+
+from explorer.record.compare.alignment import align
+from explorer.record.compare.structural_digests import Graph, graphs
+from explorer.record.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Pairs of recorded nodes of two recordings, of the top graph and of functions' bodies, and what has no partner.
+
+    Numbers written inside a node are told as a part of it: they are paired, and never changed nor alone.
+    """
+
+    pairs: dict[int, int]
+    """node before → node after"""
+    changed: dict[int, tuple[str, ...]]
+    """paired node before → what is another after, in words: its type, an attribute, an operand"""
+    renamed: tuple[int, ...]
+    """the paired nodes before of which nothing but the name is another"""
+    only_before: tuple[int, ...]
+    only_after: tuple[int, ...]
+    bodies: dict[int, int]
+    """graph before → graph after: 0 → 0, and bodies of calls that are paired"""
+    same: int
+    """paired nodes that did not change, numbers inside others left out"""
+
+    @property
+    def equal(self) -> bool:
+        """Whether both recordings are of one graph."""
+        return not (self.changed or self.renamed or self.only_before or self.only_after)
+
+
+def match(before: Recording, after: Recording) -> Matching:
+    """Pair the recorded nodes of two recordings.
+
+    Equal structures are paired in order, at first with the names of what they read, then without. From pairs on, what
+    they read and what reads them is paired; then nodes of one operation that stand between pairs in the same order;
+    last, nodes of one operation in one scope.
+    """
+    first, second = graphs(before, after)
+    pairs: dict[int, int] = {}
+    bodies = {0: 0}
+    reached = {0}
+    pending = deque([(0, 0)])
+    while pending:
+        body, other = pending.popleft()
+        found = _Match(first[body], second[other]).run()
+        pairs.update(found)
+        for node, partner in found.items():
+            inner, other_inner = before.nodes.callee[node], after.nodes.callee[partner]
+            if inner >= 0 <= other_inner:
+                into = first[inner].body, second[other_inner].body
+                if into[0] not in bodies and into[1] not in reached:
+                    bodies[into[0]] = into[1]
+                    reached.add(into[1])
+                    pending.append(into)
+    changed: dict[int, tuple[str, ...]] = {}
+    renamed: list[int] = []
+    for node, other in sorted(pairs.items()):
+        if before.nodes.kind[node] == "constant":
+            continue
+        words = _differences(before, after, node, other, pairs)
+        callees = before.nodes.callee[node], after.nodes.callee[other]
+        if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
+            words.append("another function")
+        if words:
+            changed[node] = tuple(words)
+        elif before.nodes.kind[node] != "operation" and before.nodes.label[node] != after.nodes.label[other]:
+            renamed.append(node)
+    numbers = sum([before.nodes.kind[node] == "constant" for node in pairs])
+    return Matching(
+        dict(sorted(pairs.items())),
+        changed,
+        tuple(renamed),
+        _alone(before, first, pairs),
+        _alone(after, second, set(pairs.values())),
+        bodies,
+        len(pairs) - numbers - len(changed) - len(renamed),
+    )
+
+
+def _alone(recording: Recording, held: dict[int, Graph], paired: Collection[int]) -> tuple[int, ...]:
+    kind = recording.nodes.kind
+    nodes = {node for graph in held.values() for node in graph.nodes}
+    return tuple(sorted([node for node in nodes if node not in paired and kind[node] != "constant"]))
+
+
+class _Match:
+    """Pairs the nodes of two graphs."""
+
+    def __init__(self, first: Graph, second: Graph) -> None:
+        self.first, self.second = first, second
+        self.pairs: dict[int, int] = {}
+        self.taken: set[int] = set()
+        self.fresh: deque[tuple[int, int]] = deque()
+
+    def run(self) -> dict[int, int]:
+        first, second = self.first, self.second
+        self._equal(first.structure, second.structure)
+        self._equal(first.bare, second.bare)
+        self._grow(zip(first.outputs, second.outputs, strict=False))
+        for key, other in zip(first.kinds(), second.kinds(), strict=True):
+            self._align(key, other)
+            self._grow(())
+        self._by_place()
+        return self.pairs
+
+    def _pair(self, node: int, other: int) -> None:
+        self.pairs[node] = other
+        self.taken.add(other)
+        self.fresh.append((node, other))
+
+    def _equal(self, own: dict[int, int], others: dict[int, int]) -> None:
+        """Pair equal structures in order; where there are not equally many, names have to tell them apart."""
+        left = [node for node in own if node not in self.pairs]
+        waiting: dict[int, deque[int]] = {}
+        for node in others:
+            if node not in self.taken:
+                waiting.setdefault(others[node], deque()).append(node)
+        counts = Counter([own[node] for node in left])
+        exact = own is self.first.structure
+        free = {key for key, count in counts.items() if exact or count == len(waiting.get(key, ()))}
+        for node in left:
+            if own[node] in free and waiting.get(own[node]):
+                self._pair(node, waiting[own[node]].popleft())
+
+    def _grow(self, also: Iterable[tuple[int, int]]) -> None:
+        """Pair what paired nodes read, place by place, and the one that reads both of them in the same way."""
+        for node, other in also:
+            self._meet(node, other)
+        first, second = self.first, self.second
+        while self.fresh:
+            node, other = self.fresh.popleft()
+            for one, two in zip(first.operands[node], second.operands[other], strict=False):
+                self._meet(one, two)
+            readers = _single(first.readers[node], self.pairs)
+            if readers:
+                others = _single(second.readers[other], self.taken)
+                for way, reader in readers.items():
+                    if way in others:
+                        self._pair(reader, others[way])
+
+    def _meet(self, node: int, other: int) -> None:
+        """Pair two nodes of one kind; where one side has a node more, what it reads."""
+        first, second = self.first, self.second
+        if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
+            return
+        alike = first.kind[node] == second.kind[other]
+        inserted = [each for each in second.operands[other] if first.kind[node] == second.kind.get(each)]
+        left_out = [each for each in first.operands[node] if first.kind.get(each) == second.kind[other]]
+        if alike:
+            self._pair(node, other)
+        elif len(inserted) == 1 and not left_out and inserted[0] not in self.taken:
+            self._pair(node, inserted[0])
+        elif len(left_out) == 1 and not inserted and left_out[0] not in self.pairs:
+            self._pair(left_out[0], other)
+
+    def _align(self, key: Callable[[int], Hashable], other: Callable[[int], Hashable]) -> None:
+        sides = [[node for node in graph.nodes if graph.computes(node)] for graph in (self.first, self.second)]
+        for one, two in list(align(sides[0], sides[1], self.pairs, (key, other))):
+            self._pair(one, two)
+
+    def _by_place(self) -> None:
+        waiting: dict[Hashable, deque[int]] = {}
+        for node in self.second.nodes:
+            if node not in self.taken:
+                waiting.setdefault(self.second.place(node), deque()).append(node)
+        for node in self.first.nodes:
+            if node not in self.pairs:
+                held = waiting.get(self.first.place(node))
+                if held:
+                    self._pair(node, held.popleft())
+
+
+def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict[Hashable, int]:
+    """The readers without a partner that alone read a node in their way."""
+    found: dict[Hashable, int] = {}
+    several: set[Hashable] = set()
+    for way, reader in readers:
+        if reader not in paired and found.setdefault(way, reader) != reader:
+            several.add(way)
+    return {way: reader for way, reader in found.items() if way not in several}
+
+
+def _differences(before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]) -> list[str]:
+    """What a paired node does otherwise after, in words."""
+    one, two = before.nodes, after.nodes
+    words: list[str] = []
+    if before.type_text(node) != after.type_text(other):
+        words.append(f"{before.type_text(node)} → {after.type_text(other)}")
+    given, got = one.attributes.get(node, {}), two.attributes.get(other, {})
+    names = [name for name in sorted({*given, *got}) if given.get(name) != got.get(name)]
+    words += [f"{name} {given.get(name, 'none')} → {got.get(name, 'none')}" for name in names]
+    reads, others = one.operands[node], two.operands[other]
+    if len(reads) != len(others):
+        return [*words, f"{len(reads):,} → {len(others):,} operands"]
+    for operand, partner in zip(reads, others, strict=True):
+        read, other_read = before.label(operand), after.label(partner)
+        if one.kind[operand] == two.kind[partner] == "constant":
+            if read == other_read:  # 2 float32 and 2 float64 are written alike
+                read, other_read = f"{read} {before.type_text(operand)}", f"{other_read} {after.type_text(partner)}"
+            same = read == other_read
+        else:
+            same = pairs.get(operand) == partner
+        if not same:
+            words.append(f"reads {read} → {other_read}")
+    return words

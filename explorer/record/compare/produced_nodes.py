@@ -1,0 +1,87 @@
+"""Which nodes of two recordings do the same, what passes produced included: that by what was produced, and of what."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+
+from explorer.record.compare.matching import Matching
+from explorer.record.provenance import Provenance
+from explorer.record.recording import Recording
+
+
+def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[int, int]:
+    """Return node before → node after, of recorded nodes and of those that passes produced.
+
+    Produced nodes are paired where they do the same with operands that are paired, then where they do the same and
+    stand for the same recorded nodes.
+    """
+    numbers: dict[Hashable, int] = {}
+    known = {other: node for node, other in nodes.pairs.items()}
+    bodies = {other: body for body, other in nodes.bodies.items()}
+    first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, numbers)
+    second = _Produced(after, known, bodies, numbers)
+    found = dict(nodes.pairs)
+    _pair(first.made, second.made, found)
+    taken = set(found.values())
+    left = {node for node in first.made if node not in found}
+    rest = {node for node in second.made if node not in taken}
+    if left and rest:
+        _pair(first.stands_for(left), second.stands_for(rest), found)
+    return found
+
+
+def _pair(first: dict[int, Hashable], second: dict[int, Hashable], found: dict[int, int]) -> None:
+    waiting: dict[Hashable, deque[int]] = {}
+    for node, key in second.items():
+        waiting.setdefault(key, deque()).append(node)
+    for node, key in first.items():
+        held = waiting.get(key)
+        if held and node not in found:
+            found[node] = held.popleft()
+
+
+class _Produced:
+    """The nodes that passes produced, each by what it does."""
+
+    def __init__(
+        self, recording: Recording, paired: dict[int, int], bodies: dict[int, int], numbers: dict[Hashable, int]
+    ) -> None:
+        self.recording, self.paired = recording, paired
+        rows = recording.nodes
+        self.own: dict[int, Hashable] = {}
+        self.made: dict[int, Hashable] = {}
+        """node → number of what it does with what it reads"""
+        number: dict[int, Hashable] = {}
+        for node in range(len(rows)):
+            if rows.born[node] < 0:
+                number[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
+                continue
+            attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
+            label = "" if rows.kind[node] == "operation" else rows.label[node]
+            operation = recording.operations[rows.operation[node]]
+            function = self._function(node, bodies)
+            self.own[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
+            key = (self.own[node], *[number.get(each, -1) for each in rows.operands[node]])
+            number[node] = self.made[node] = numbers.setdefault(key, len(numbers))
+
+    @cached_property
+    def _provenance(self) -> Provenance:
+        return self.recording.provenance
+
+    def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
+        """What a call calls: the number of a body before, or for a body of a pass's own the calls that it replaces."""
+        callee = self.recording.nodes.callee[node]
+        if callee < 0:
+            return -1
+        return bodies[callee] if callee in bodies else self._recorded(node)
+
+    def _recorded(self, node: int) -> frozenset[int]:
+        """The recorded nodes that a node stands for, by their numbers before; −1 is one that has no counterpart."""
+        return frozenset([self.paired.get(each, -1) for each in self._provenance.recorded([node])])
+
+    def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
+        """Node → what it does and the recorded nodes that it stands for, where one of these has a counterpart."""
+        recorded = {node: self._recorded(node) for node in sorted(nodes)}
+        return {node: (self.own[node], found) for node, found in recorded.items() if max(found, default=-1) >= 0}

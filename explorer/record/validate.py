@@ -1,0 +1,167 @@
+"""What holds in a recording beyond its fields' types: every number that names a row names one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from itertools import chain
+from typing import Any
+
+from explorer.record.decoder import spoken
+from explorer.record.reasons import FIELD
+from explorer.record.recording import Recording
+
+_UNITS = ("_bytes", "_us", "_flops")
+_DEPTH = 8
+
+
+def check(recording: Recording) -> None:
+    """Raise ValueError, naming the field, where a recording names a row that is not there or a reason lacks a fact."""
+    _check_nodes(recording)
+    _check_tables(recording)
+    _check_decisions(recording)
+    _check_layers(recording)
+    _check_run(recording)
+
+
+def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
+    numbers = numbers if isinstance(numbers, (list, tuple)) else list(numbers)
+    if numbers and not (min(numbers) >= lowest and max(numbers) < size):
+        wrong = next(number for number in numbers if not lowest <= number < size)
+        raise ValueError(f"recording field recording.{field}: {spoken(wrong)} is no row of {table}, which has {size}")
+
+
+def _check_nodes(recording: Recording) -> None:
+    nodes, size = recording.nodes, len(recording.nodes)
+    for column in fields(nodes):
+        if column.name != "attributes" and len(found := getattr(nodes, column.name)) != size:
+            raise ValueError(
+                f"recording field recording.nodes.{column.name}: expected {size} values, as many as operation has, "
+                f"found {len(found)}"
+            )
+    _rows("nodes.operation", nodes.operation, "operations", len(recording.operations))
+    _rows("nodes.type", nodes.type, "types", len(recording.types))
+    _rows("nodes.operands", chain.from_iterable(nodes.operands), "nodes", size)
+    _rows("nodes.scope", nodes.scope, "scopes", len(recording.scopes))
+    _rows("nodes.source", nodes.source, "sources", len(recording.sources), -1)
+    _rows("nodes.born", nodes.born, "decisions", recording.end, -1)
+    _rows("nodes.gone", nodes.gone, "decisions", recording.end, -1)
+    _rows("nodes.body", nodes.body, "bodies", len(recording.bodies))
+    _rows("nodes.callee", nodes.callee, "bodies", len(recording.bodies), -1)
+    _rows("nodes.attributes", list(nodes.attributes), "nodes", size)
+
+
+def _check_tables(recording: Recording) -> None:
+    nodes = len(recording.nodes)
+    _rows("types.parts", chain.from_iterable(row.parts for row in recording.types), "types", len(recording.types))
+    _rows("scopes.parent", [row.parent for row in recording.scopes], "scopes", len(recording.scopes), -1)
+    _acyclic("types.parts", [row.parts for row in recording.types])
+    _acyclic("scopes.parent", [(row.parent,) if row.parent >= 0 else () for row in recording.scopes])
+    for body in recording.bodies:
+        _rows("bodies", (*body.inputs, *body.outputs), "nodes", nodes)
+    for stage in recording.stages:
+        if not 0 <= stage.first <= stage.last <= recording.end:
+            ends = f"{spoken(stage.first)} … {spoken(stage.last)}"
+            raise ValueError(f"recording field recording.stages: {ends} are not among the {recording.end} decisions")
+
+
+def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
+    """Take rows away whose parts are all gone, until none is left; what stays holds itself."""
+    above: list[list[int]] = [[] for _ in below]
+    missing = [len(parts) for parts in below]
+    for row, parts in enumerate(below):
+        for part in parts:
+            above[part].append(row)
+    ready = [row for row, count in enumerate(missing) if count == 0]
+    for row in ready:
+        for user in above[row]:
+            missing[user] -= 1
+            if missing[user] == 0:
+                ready.append(user)
+    if len(ready) != len(below):
+        row = next(row for row, count in enumerate(missing) if count)
+        raise ValueError(f"recording field recording.{field}: row {row} is a part of itself")
+
+
+def _check_decisions(recording: Recording) -> None:
+    nodes = len(recording.nodes)
+    for decision in recording.decisions:
+        _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))
+        _rows("decisions.subjects", decision.subjects, "nodes", nodes)
+        _rows("decisions.produced", decision.produced, "nodes", nodes)
+        said = FIELD.findall(decision.reason)
+        unsaid = [name for name, _, _ in said if name not in decision.facts]
+        if unsaid:
+            raise ValueError(
+                f"recording field recording.decisions.reason: {spoken(unsaid[0])} is none of the facts of decision "
+                f"{spoken(decision.code)}, which are {', '.join(map(spoken, [*decision.facts][:8])) or 'none'}"
+            )
+        for name, noun, _ in said:
+            if noun and type(decision.facts[name]) is not int:
+                raise ValueError(
+                    f"recording field recording.decisions.reason: {spoken(name)} counts {spoken(noun)} in decision "
+                    f"{spoken(decision.code)}: expected an integer, found {spoken(decision.facts[name])}"
+                )
+        for name, value in decision.facts.items():
+            _check_fact(name, value, nodes)
+    _rows("substitutions", chain.from_iterable(row[1:] for row in recording.substitutions), "nodes", nodes)
+    _rows("substitutions", [row[0] for row in recording.substitutions], "decisions", recording.end)
+    replaced: set[int] = set()
+    for _, old, new in recording.substitutions:
+        if new in replaced:
+            raise ValueError(
+                f"recording field recording.substitutions: node {spoken(new)} is put in the place of {spoken(old)}, "
+                "and was replaced itself before"
+            )
+        replaced.add(old)
+    for group in recording.groups:
+        _rows("groups.decision", (group.decision,), "decisions", recording.end)
+        _rows("groups.members", group.members, "nodes", nodes)
+
+
+_MOST = 1 << 1000
+"""what a number with a unit stays below, so that it can be told in larger units"""
+
+
+def _check_fact(name: str, fact: Any, nodes: int) -> None:
+    field = f"decisions.facts[{spoken(name)}]"
+    waiting = [(fact, 0)]
+    for value, depth in waiting:
+        if isinstance(value, (list, tuple)):
+            if depth == _DEPTH:
+                raise ValueError(f"recording field recording.{field}: lists are nested more than {_DEPTH} deep")
+            waiting += [(item, depth + 1) for item in value]
+        elif isinstance(value, dict):
+            if list(value) != ["node"] or type(value["node"]) is not int:
+                raise ValueError(
+                    f'recording field recording.{field}: expected {{"node": id}} where a fact is an object'
+                )
+            _rows(field, (value["node"],), "nodes", nodes)
+        elif name.endswith(_UNITS) and (type(value) not in (int, float) or abs(value) >= _MOST):
+            raise ValueError(
+                f"recording field recording.{field}: expected a number, for its unit, found {spoken(value)}"
+            )
+
+
+def _check_layers(recording: Recording) -> None:
+    nodes, scopes = len(recording.nodes), len(recording.scopes)
+    for gradient in recording.gradients:
+        _rows("gradients", (gradient.node, *gradient.backward, *gradient.saved), "nodes", nodes)
+    for layer in recording.layers:
+        _rows("layers.scopes", layer.scopes, "scopes", scopes)
+    _rows("ports.scope", [port.scope for port in recording.ports], "scopes", scopes)
+    _rows("ports.node", [port.node for port in recording.ports], "nodes", nodes)
+
+
+def _check_run(recording: Recording) -> None:
+    nodes, schedule, run = len(recording.nodes), recording.schedule, recording.run
+    kernels = schedule.kernels if schedule else ()
+    for kernel in kernels:
+        _rows("schedule.kernels.nodes", kernel.nodes, "nodes", nodes)
+        _rows("schedule.kernels.ready", kernel.ready, "nodes", nodes)
+        _rows("schedule.kernels.waiting", kernel.waiting, "nodes", nodes)
+        _rows("schedule.kernels.frees", kernel.frees, "nodes", nodes)
+        _rows("schedule.kernels.buffer", (kernel.buffer,), "buffers", len(schedule.buffers) if schedule else 0, -1)
+    if run:
+        _rows("run.steps.kernel", [step.kernel for step in run.steps], "schedule.kernels", len(kernels))
+        _rows("run.values", list(run.values), "nodes", nodes)

@@ -1,0 +1,258 @@
+"""Small changes that may make a refusal fall, by its code, the smallest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from explorer.core.ir.expr import Expr, record
+from explorer.core.ir.function import Item, Parameter
+from explorer.core.ir.operation import Operation
+from explorer.core.types.tensor_type import TensorType, TupleType
+from explorer.ops.base import broadcast_to, cast
+from explorer.ops.elementwise.trigonometric_and_logs import exp2
+from explorer.ops.elementwise.unary import absolute
+from explorer.ops.nn.conv import Conv2d
+from explorer.plan.graph.decisions import Choice
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.passes.inline import Open
+from explorer.plan.planner import Planned
+from explorer.run.diagnosis.replan import Base, Change, Images, fresh
+
+Changes: TypeAlias = Iterator[Change]
+_MORE = (2, 4, 8, 16, 32, 64)
+
+
+def consumers(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Leave the operand to one reader: the others read another value."""
+    operand = choice.facts["operand" if "operand" in choice.facts else "y"]
+    others = [other for other in base.nodes if other is not node and operand in _reads(base, other)]
+    dropped = frozenset({root.uid for root in base.roots if root is operand})
+    if not (others or dropped):
+        return
+    names = " and ".join(dict.fromkeys([other.operation.label for other in others]))
+    told = [f"{names} reading another value"] * bool(others)
+    told += [f"{operand.operation.label} not asked for"] * bool(dropped)
+    edges = {(other.uid, operand.uid): _another(operand, graph) for other in others}
+    if len(base.roots) > len(dropped):
+        yield Change(f"one reader of {operand.operation.label}: {', '.join(told)}", edges=edges, dropped=dropped)
+
+
+def asked(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Ask for one value less."""
+    operand = choice.facts["operand"]
+    if operand is not node and len(base.roots) > 1:
+        yield Change(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
+
+
+def shape(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Broadcast before the operand's operation, not after it."""
+    for operand in base.operands(node):
+        if operand.shape == node.shape or not operand.operation.elementwise or not operand.operands:
+            continue
+
+        def spread(image: Expr, operation: Callable[..., Expr] = operand.operation) -> Expr:
+            return operation(*[broadcast_to(below, node.shape) for below in image.operands])
+
+        text = f"{operand.operation.label} of operands broadcast to {_shape(node.shape)} first"
+        yield Change(text, edges={(node.uid, operand.uid): spread})
+
+
+def producer(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Take an operation of one operand before the view that it reads."""
+    operands = base.operands(node)
+    view = operands[0]
+    if len(operands) != 1 or not view.operation.view or len(base.operands(view)) != 1:
+        return
+    (x,) = base.operands(view)
+
+    def turned(images: tuple[Expr, ...]) -> Expr:
+        return view.operation(node.operation(*images[0].operands))
+
+    def shows(planned: Planned, images: Images) -> bool:
+        return any(
+            member.operation is node.operation and any(other is images[x.uid] for other in kernel.nodes)
+            for kernel in planned.schedule.kernels
+            for member in kernel.nodes
+        )
+
+    text = f"{node.operation.label} taken before {view.operation.label}"
+    yield Change(text, nodes={node.uid: turned}, shows=shows)
+
+
+def dtype(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Give the operand the type of the result first."""
+    operand = choice.facts.get("x", choice.facts.get("value"))
+    if not isinstance(operand, Expr) or not isinstance(operand.type, TensorType):
+        return
+
+    def converted(image: Expr) -> Expr:
+        return broadcast_to(cast(image, node.dtype), node.shape)
+
+    edges = {(reader.uid, operand.uid): converted for reader in base.nodes if operand in _reads(base, reader)}
+    yield Change(f"{operand.label} as {node.tensor_type!r} from the beginning", edges=edges)
+
+
+def domain(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Make it known that the operand is not negative, or positive."""
+    operand = choice.facts["x"]
+    readers = [reader for reader in base.nodes if operand in _reads(base, reader)]
+    for text, known in (
+        ("not to be negative, as absolute(…) is", absolute),
+        ("to be positive, as exp2(…) is", exp2),
+    ):
+        yield Change(f"{operand.label} known {text}", edges={(r.uid, operand.uid): known for r in readers})
+
+
+def hidden(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Let the link see what the dynamic data hides."""
+    operand = choice.facts["x"]
+    if operand.operands:
+        edges = {(node.uid, operand.uid): _below}
+        yield Change(f"{operand.operands[0].label} itself, its type not hidden", edges=edges)
+
+
+def order(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Write the operands in the other's order."""
+    turned = {node.uid: _reversed(node)}
+    yield Change(f"{node.operation.label} with its operands in the other order", nodes=turned)
+
+
+def members(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Make more calls, or operations, like these."""
+    count = len(choice.subjects)
+    columns = list(zip(*[base.operands(member) for member in choice.subjects], strict=True))
+    differ = [any(operand is not column[0] for operand in column) for column in columns]
+
+    def further(times: int) -> Callable[[Images], list[Expr]]:
+        def make(images: Images) -> list[Expr]:
+            made: list[Expr] = []
+            for _ in range((times - 1) * count):
+                pairs = zip(base.operands(node), differ, strict=True)
+                operands = tuple([fresh(one, graph) if yes else images[one.uid] for one, yes in pairs])
+                call = record(node.operation, operands)
+                made.append(record(Item(0), (call,)) if isinstance(call.type, TupleType) else call)
+            return made
+
+        return make
+
+    if all(not isinstance(operand.type, TupleType) for operand in base.operands(node)):
+        for times in _MORE:
+            if times * count <= 4096:
+                text = f"{times * count} of {node.operation.label} in place of {count}"
+                yield Change(text, further=further(times), work=times)
+
+
+def limit(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Open larger calls."""
+    for times in (2, 4, 8, 16, 32):
+        more = choice.facts["limit"] * times or times
+        yield Change(f"open=Open(limit={more})", options={"open": Open(more)})
+
+
+def tiles(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Give the convolution more images at once."""
+    images = base.operands(node)[0]
+    count, *rest = images.shape
+    for times in _MORE:
+        larger = Parameter(images.tensor_type.with_shape((count * times, *rest)), images.label)()
+        text = f"{count * times} images at once in place of {count}"
+        yield Change(text, nodes={images.uid: _always(larger)}, work=times)
+
+
+def channels(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Give the convolution as many channels as pay, then more images too."""
+    images, filters = base.operands(node)
+    least = choice.facts["least"]
+    outer, inner = [max(size, least) for size in filters.shape[:2]]
+    count, _, *window = images.shape
+    weights = fresh(filters, graph, filters.tensor_type.with_shape((outer, inner, *filters.shape[2:])))
+    text = f"{inner} channels to {outer} in place of {filters.shape[1]} to {filters.shape[0]}"
+    work = outer * inner / (filters.shape[0] * filters.shape[1])
+    for times in (1, *_MORE):
+        pixels = Parameter(images.tensor_type.with_shape((count * times, inner, *window)), images.label)()
+        yield Change(
+            text + f", and {count * times} images at once in place of {count}" * (times > 1),
+            nodes={images.uid: _always(pixels), filters.uid: _always(weights)},
+            work=work * times,
+        )
+
+
+def windows(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Take the window that tiles ask for, one option at a time, then all."""
+    operation = node.operation
+    assert isinstance(operation, Conv2d)
+    wanted = {"strides": (1, 1), "dilation": (1, 1)}
+    off = {name: value for name, value in wanted.items() if getattr(operation, name) != value}
+    tried = [{name: value} for name, value in off.items()] + [off] * (len(off) > 1)
+    for changed in tried:
+        better = Conv2d(**{**operation.attributes, **changed})
+        told = " and ".join([f"{name}={value}" for name, value in changed.items()])
+        yield Change(f"{told} of the windows", nodes={node.uid: _applied(better)})
+
+
+def constant(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+    """Keep the filters the same for all runs, and give the images at each."""
+    images, filters = base.operands(node)
+    pixels = Parameter(images.tensor_type, images.label)()
+    weights = fresh(filters, graph) if not filters.operands and not graph.has_parameters else None
+    made = {images.uid: _always(pixels)}
+    if weights is not None:
+        made[filters.uid] = _always(weights)
+    yield Change("images given at each run, and filters that stay", nodes=made)
+
+
+def _reads(base: Base, reader: Expr) -> list[Expr]:
+    return _Identical(base.operands(reader))
+
+
+class _Identical(list[Expr]):
+    """Expressions, of which ``in`` asks by identity: == records."""
+
+    def __contains__(self, other: object) -> bool:
+        return any(node is other for node in self)
+
+
+def _another(operand: Expr, graph: Graph) -> Callable[[Expr], Expr]:
+    return lambda image: fresh(operand, graph)
+
+
+def _always(value: Expr) -> Callable[[tuple[Expr, ...]], Expr]:
+    return lambda images: value
+
+
+def _applied(operation: Operation) -> Callable[[tuple[Expr, ...]], Expr]:
+    return lambda images: operation(*images)
+
+
+def _reversed(node: Expr) -> Callable[[tuple[Expr, ...]], Expr]:
+    return lambda images: node.operation(*reversed(images))
+
+
+def _below(image: Expr) -> Expr:
+    return image.operands[0]
+
+
+def _shape(sizes: tuple[int, ...]) -> str:
+    return "×".join(map(str, sizes)) or "scalar"
+
+
+CHANGES: dict[tuple[str, str], Callable[[Choice, Expr, Base, Graph], Changes]] = {
+    ("fuse", "other_consumers"): consumers,
+    ("fuse", "asked_for"): asked,
+    ("fuse", "shape"): shape,
+    ("fuse", "producer"): producer,
+    ("simplify", "other_consumers"): consumers,
+    ("simplify", "dtype"): dtype,
+    ("simplify", "type"): dtype,
+    ("simplify", "domain"): domain,
+    ("simplify", "hidden_type"): hidden,
+    ("dedup", "order_of_zeros"): order,
+    ("group", "stacking_costs_more"): members,
+    ("open", "too_large"): limit,
+    ("algorithms", "few_tiles"): tiles,
+    ("algorithms", "few_channels"): channels,
+    ("algorithms", "windows"): windows,
+    ("algorithms", "filters_vary"): constant,
+}
+"""(stage, code) → the changes that are tried; of other refusals nothing small is known that makes them fall"""

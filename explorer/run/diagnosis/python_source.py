@@ -1,0 +1,203 @@
+"""A graph as Python source that records it again: with ``ex`` and ``np`` only, leaves as seeded arrays."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body, Call, Item
+from explorer.core.ir.operation import Operation
+from explorer.core.ir.policy_operations import Adjusted
+from explorer.core.ir.tensor import Tensor
+from explorer.core.policy import Policy
+from explorer.core.registry import functions
+from explorer.core.types.custom_dtypes import element_of
+from explorer.core.types.device import Device, cpu
+from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+
+_TAKEN = frozenset({"ex", "np", "plan", "random", *keyword.kwlist, *keyword.softkwlist})
+
+
+class Source:
+    """Lines that record nodes; each node has a name once it is written."""
+
+    def __init__(self, nodes: Sequence[Expr], cut: Collection[int], given: Collection[int] = ()) -> None:
+        """Write ``nodes``, operands first: those in ``cut`` as leaves, of these those in ``given`` as parameters."""
+        self.functions: list[str] = []
+        self.lines: list[str] = []
+        self.names: dict[int, str] = {}
+        self._bodies: dict[int, str] = {}
+        self._named: dict[str, str] = {}
+        """what functions are called → the name of the first of them"""
+        self._used: set[str] = set(_TAKEN)
+        self._stored: dict[int, str] = {}
+        """storage → the name of the tensor that has it"""
+        for body in _bodies(node for node in nodes if node.uid not in cut):
+            self._function(body)
+        for node in nodes:
+            self.names[node.uid] = name = self._name(node.label if not node.operands or node.uid in cut else "")
+            self.lines.append(f"{name} = {self._leaf(node, given) if node.uid in cut else self._value(node)}")
+
+    def _name(self, wish: str) -> str:
+        """A name of its own: a leaf's label where it can be a name, else v1, v2 …"""
+        clean = re.sub(r"[^A-Za-z0-9_]", "_", wish).strip("_")
+        base = clean if re.match("[A-Za-z]", clean) and len(clean) <= 24 else "v"
+        number = 1
+        name = base if base != "v" else "v1"
+        while name in self._used:
+            number += 1
+            name = f"{base}{number}"
+        self._used.add(name)
+        return name
+
+    def _leaf(self, node: Expr, given: Collection[int]) -> str:
+        kind = node.tensor_type
+        if node.uid in given:
+            return f'ex.operation("parameter")(kind={written(kind)}, title={node.label!r})()'
+        return _array(kind, node.label)
+
+    def _value(self, node: Expr) -> str:
+        operation = node.operation
+        if isinstance(node, Tensor):
+            held = self._stored.setdefault(id(node.storage), self.names[node.uid])
+            return held if held != self.names[node.uid] else _array(node.tensor_type, node.name)
+        operands = [self.names[operand.uid] for operand in node.operands]
+        if isinstance(operation, Adjusted):
+            policies = ", ".join(map(written, operation.policies))
+            return f"{_called(operation.operation)}({', '.join(operands)}, policies=[{policies}])"
+        if isinstance(operation, Item):
+            return f"{operands[0]}[{operation.index}]"
+        if isinstance(operation, Call):
+            return f"{self._bodies[id(operation.body)]}({', '.join(operands)})"
+        return f"{_called(operation)}({', '.join(operands)})"
+
+    def _function(self, body: Body) -> None:
+        """A body as a function; what it captured are operands like the others."""
+        name = self._bodies[id(body)] = self._name(body.name)
+        outer, lines = (self.names, self._used), self.lines
+        self.names, self._used, self.lines = {}, {*self._used}, []
+        inputs = (*body.parameters, *body.captured)
+        for node in inputs:
+            self.names[node.uid] = self._name(node.label)
+        arguments = ", ".join([self.names[node.uid] for node in inputs])
+        for node in body.nodes:
+            if node.uid not in self.names:
+                self.names[node.uid] = self._name("")
+                self.lines.append(f"{self.names[node.uid]} = {self._value(node)}")
+        results = ", ".join([self.names[node.uid] for node in body.outputs])
+        inside = [*self.lines, f"return {results}"]
+        (self.names, self._used), self.lines = outer, lines
+        first = self._named.setdefault(body.name, name)
+        self.functions += [
+            *[""] * bool(self.functions),
+            "@ex.function",
+            f"def {name}({arguments}):",
+            *[f"    {line}" for line in inside],
+            "",
+            *["", f"{name}.name = {first!r}"] * (first != name),  # another body of a function of that name
+        ]
+
+
+def _bodies(nodes: Iterable[Expr]) -> list[Body]:
+    """The bodies that nodes call, those inside others first."""
+    found: dict[int, Body] = {}
+    pending = [node.operation.body for node in nodes if isinstance(node.operation, Call)]
+    while pending:
+        body = pending.pop()
+        found.pop(id(body), None)
+        found[id(body)] = body  # the last place: whoever calls it stands before it
+        pending.extend([node.operation.body for node in body.nodes if isinstance(node.operation, Call)])
+    return list(reversed(found.values()))
+
+
+def _called(operation: Operation) -> str:
+    """What is called to record an operation."""
+    name = operation.name
+    if not operation.attribute_names and functions.get(name) is operation:
+        return f"ex.{name}"
+    attributes = [f"{name}={written(value)}" for name, value in operation.attributes.items()]
+    return f'ex.operation("{name}")({", ".join(attributes)})'
+
+
+def _array(kind: TensorType, name: str) -> str:
+    """A tensor of a type, drawn from the seeded ``random``."""
+    if not kind.plain:
+        raise OperandError(
+            f"a tensor of {kind}", rule="source draws NumPy's own numbers in cpu's memory", fix="convert it before"
+        )
+    shape = written(kind.shape)
+    drawn = {
+        "b": f"random.integers(0, 2, {shape}).astype(bool)",
+        "c": f"random.normal(size={shape}).astype({kind.dtype.name!r})",
+        "f": f"random.normal(size={shape}).astype({kind.dtype.name!r})",
+    }.get(kind.dtype.kind, f"random.integers(0, 2, {shape}).astype({kind.dtype.name!r})")
+    return f"ex.tensor({drawn}, name={name!r})"
+
+
+def written(value: Any) -> str:
+    """A value of an attribute or option as source; raises OperandError for what has none, such as a function."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return repr(value)
+    if isinstance(value, np.generic):
+        return f"np.{value.dtype.name}({written(value.item())})"
+    if isinstance(value, float):
+        return repr(value) if np.isfinite(value) else f'float("{value}")'
+    if isinstance(value, complex):
+        return f"complex({written(value.real)}, {written(value.imag)})"
+    if isinstance(value, np.dtype) and element_of(value) is None:
+        return f'np.dtype("{value.name}")'
+    if isinstance(value, (tuple, list)):
+        inside = ", ".join(map(written, value)) + ("," if isinstance(value, tuple) and len(value) == 1 else "")
+        return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
+    if isinstance(value, TensorType):
+        device = "" if value.device is cpu else f", {written(value.device)}"
+        return f"ex.TensorType({written(value.shape)}, {written(value.dtype)}{device})"
+    if isinstance(value, Device):
+        return "ex.cpu" if value is cpu else f"ex.device({value.name!r})"
+    if isinstance(value, Operation):
+        return _called(value)
+    if isinstance(value, Policy) and value.minor.major is not None:
+        major = value.minor.major
+        return f"{_imported(major)}.{value.minor.name}({written(value.value)})"
+    kind = type(value)
+    if is_dataclass(kind):
+        return f"{_imported(kind)}({options(value)})"
+    raise _without_source(value)
+
+
+def _imported(kind: type) -> str:
+    """One of explorer's own classes; raises OperandError for another, which the source could not import."""
+    if not kind.__module__.startswith("explorer."):
+        raise _without_source(kind)
+    return f"ex.{kind.__module__.removeprefix('explorer.')}.{kind.__qualname__}"
+
+
+def _without_source(value: Any) -> OperandError:
+    return OperandError(
+        f"{value!r} as source",
+        rule="source is written of numbers, texts, types and tuples of them",
+        fix="a function among the attributes cannot be written: give it a number or a name to choose by",
+    )
+
+
+def options(value: Any) -> str:
+    """The fields of a dataclass that are not at their defaults, as keyword arguments."""
+    return ", ".join(
+        [f"{f.name}={written(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != _default(f)]
+    )
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def is_drawable(kind: AnyType) -> bool:
+    """Whether a value of the type can be cut off and drawn instead."""
+    return not isinstance(kind, TupleType) and kind.plain

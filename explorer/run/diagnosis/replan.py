@@ -1,0 +1,129 @@
+"""A planned graph changed a little and planned again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr, derive
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.tensor import tensor
+from explorer.core.types.tensor_type import TensorType, TupleType
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.planner import Options, Planned, plan
+
+Images: TypeAlias = dict[int, Expr]
+"""uid of a node → what stands in its place in the changed graph"""
+
+
+@dataclass(frozen=True)
+class Base:
+    """A graph to change: nodes, operands first, what they read, and whose values are asked for."""
+
+    nodes: Sequence[Expr]
+    operands: Callable[[Expr], tuple[Expr, ...]]
+    roots: Sequence[Expr]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One small change of a graph or of the options, said in words."""
+
+    text: str
+    edges: Mapping[tuple[int, int], Callable[[Expr], Expr]] = field(default_factory=dict)
+    """(reader, operand) → what the reader reads instead, made from the operand"""
+    nodes: Mapping[int, Callable[[tuple[Expr, ...]], Expr]] = field(default_factory=dict)
+    """uid → what stands for the node, made from its operands"""
+    dropped: frozenset[int] = frozenset()
+    """roots whose values are not asked for"""
+    further: Callable[[Images], list[Expr]] | None = None
+    """what is asked for beside the roots"""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    work: float = 1.0
+    """how many times the work is done: prices are given for once"""
+    shows: Callable[[Planned, Images], bool] | None = None
+    """whether the change did what it was meant to, where the place of the refused nodes does not tell"""
+
+
+NOTHING = Change("as it is")
+
+
+def recorded(graph: Graph) -> Base:
+    """The graph as the user wrote it."""
+    return Base(graph.recorded, lambda node: node.operands, graph.recorded_roots)
+
+
+def final(graph: Graph) -> Base:
+    """The graph as the passes left it."""
+    return Base(graph.live, lambda node: graph.inputs[node.uid], graph.roots)
+
+
+def around(graph: Graph, node: Expr, depth: int) -> Base:
+    """A node alone over so many levels of operands; what lies below them is drawn."""
+    level = {node.uid: 0}
+    reached = [node]
+    for current in reached:
+        for operand in graph.operands(current):
+            if operand.uid not in level:
+                level[operand.uid] = level[current.uid] + 1
+                if level[operand.uid] <= depth:
+                    reached.append(operand)
+    found = _operands_first(node, lambda current: [o for o in graph.operands(current) if level[o.uid] <= depth])
+    leaves: dict[int, Expr] = {}
+
+    def operands(current: Expr) -> tuple[Expr, ...]:
+        return tuple([leaves.get(operand.uid, operand) for operand in graph.operands(current)])
+
+    for current in found:
+        for operand in graph.operands(current):
+            if level[operand.uid] > depth:
+                leaves[operand.uid] = fresh(operand, graph) if operand.operands else operand
+    inside = [*{leaf.uid: leaf for leaf in leaves.values()}.values(), *found]
+    return Base(inside, lambda current: operands(current) if current.operands else (), (node,))
+
+
+def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> list[Expr]:
+    found: dict[int, Expr] = {}
+    pending = [node]
+    while pending:
+        waiting = [operand for operand in operands(pending[-1]) if operand.uid not in found]
+        if waiting:
+            pending.extend(waiting)
+        else:
+            done = pending.pop()
+            found[done.uid] = done
+    return list(found.values())
+
+
+def fresh(like: Expr, graph: Graph, kind: TensorType | None = None) -> Expr:
+    """Another value of a node's type: given at each run where the node's is, else a tensor."""
+    kind = kind or like.tensor_type
+    if graph.has_parameters and not is_constant(like, graph):
+        return Parameter(kind, like.label)()
+    return tensor(np.zeros(kind.shape, kind.dtype), name=like.label, copy=False, device=kind.device)
+
+
+def planned_again(base: Base, options: Options, change: Change = NOTHING) -> tuple[Planned, Images]:
+    """The plan of a changed graph; raises OperandError where the change is not legal."""
+    images: Images = {}
+    for node in base.nodes:
+        operands = []
+        for operand in base.operands(node):
+            image = images[operand.uid]
+            edge = change.edges.get((node.uid, operand.uid))
+            operands.append(image if edge is None else edge(image))
+        made = change.nodes.get(node.uid)
+        if made is not None:
+            images[node.uid] = made(tuple(operands))
+        elif not operands:
+            images[node.uid] = node
+        else:
+            images[node.uid] = derive(node.operation, tuple(operands), node, node.scope)
+    roots = [images[root.uid] for root in base.roots if root.uid not in change.dropped]
+    roots += change.further(images) if change.further is not None else []
+    roots = [root for root in roots if not isinstance(root.type, TupleType)]
+    return plan(roots, replace(options, **change.options)), images

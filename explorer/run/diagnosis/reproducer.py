@@ -1,0 +1,190 @@
+"""From a decision to a cell that shows it again: the smallest part of the graph in which it is taken, as source."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from explorer.core.errors import OperandError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.types.tensor_type import TupleType
+from explorer.plan.planner import Planned
+from explorer.record import Decision, Recording
+from explorer.run.diagnosis.python_source import Source, is_drawable, options
+from explorer.run.recording.recorder import expressions
+
+_NEAR = (0, 1, 2, 4, 8)
+"""how many operations above and below a decision's nodes are tried, before the whole graph is"""
+
+
+class _Part(NamedTuple):
+    """A part of the recorded graph: its operations, what is cut off below them, and whose values are asked for."""
+
+    inside: frozenset[int]
+    cut: frozenset[int]
+    roots: tuple[Expr, ...]
+
+
+def reproducer(planned: Planned, recording: Recording, decision: Decision) -> str:
+    """Python source that records a small graph, plans it, and asserts that the decision is taken again.
+
+    It needs ``explorer as ex`` and ``numpy as np`` only. The parts are tried, smallest first, by running the source.
+    Raises StateError where even the whole graph, recorded anew, does not show the decision.
+    """
+    if all(decision is not known for known in recording.decisions):
+        raise OperandError(
+            f"a reproducer of {decision!r:.80}",
+            rule="a plan reproduces its own decisions",
+            fix="plan.reproducer(plan.recording.decisions[0])",
+        )
+    unwritten: OperandError | None = None
+    writers = (_written, _differentiated) if decision.code != "augmented" else (_differentiated,)
+    for part, write in itertools.product(_parts(planned, recording, decision), writers):
+        if write is _differentiated and _call(planned, part) is None:
+            continue
+        try:
+            source = write(planned, part)
+        except OperandError as error:
+            unwritten = error
+            continue
+        if _shows(source, decision):
+            return f"{source}{_claim(decision)}"
+    raise StateError(
+        f"no part of the graph shows {decision.link} [{decision.code}] again",
+        rule="a decision is reproduced where it rests on the graph and the options alone, not on other plans or values",
+    ) from unwritten
+
+
+def _parts(planned: Planned, recording: Recording, decision: Decision) -> Iterator[_Part]:
+    """Parts of the recorded graph around a decision's nodes, smallest first, the whole graph last."""
+    everything, graph = expressions(planned), planned.graph
+    named = [*decision.subjects, *decision.produced, *_facts(decision)]
+    before = recording.provenance
+    cores = [{everything[node].uid for node in before.recorded(nodes)} for nodes in (decision.subjects, named)]
+    readers: dict[int, list[Expr]] = {}
+    for node in graph.recorded:
+        for operand in dict.fromkeys(node.operands):
+            readers.setdefault(operand.uid, []).append(node)
+    by_uid = {node.uid: node for node in graph.recorded}
+    items = {uid: [node for node in found if isinstance(node.operation, Item)] for uid, found in readers.items()}
+    seen: set[frozenset[int]] = set()
+    found: list[_Part] = []
+    for core, above, below in itertools.product(cores, _NEAR[:3], _NEAR):
+        inside = set(core)
+        for _ in range(above):
+            inside |= {reader.uid for uid in inside for reader in readers.get(uid, ())}
+        for _ in range(below):
+            inside |= {operand.uid for uid in inside for operand in by_uid[uid].operands}
+        part = _closed(planned, inside, by_uid, items)
+        if part.inside not in seen:
+            seen.add(part.inside)
+            found.append(part)
+    yield from sorted(found, key=lambda part: len(part.inside))
+    yield _closed(planned, set(by_uid), by_uid, items)
+
+
+def _closed(planned: Planned, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
+    """The operations among the wanted nodes over their operands; what cannot be drawn is taken in with its own."""
+    inside: set[int] = set()
+    cut: set[int] = set()
+    pending = [by_uid[uid] for uid in wanted]
+    while pending:
+        node = pending.pop()
+        if node.uid in inside:
+            continue
+        inside.add(node.uid)
+        cut.discard(node.uid)
+        if isinstance(node.type, TupleType):
+            pending.extend(items.get(node.uid, ()))
+        for operand in node.operands:
+            if not operand.operands or not is_drawable(operand.type):
+                pending.append(operand)
+            elif operand.uid not in wanted and operand.uid not in inside:
+                cut.add(operand.uid)
+    read = {operand.uid for uid in inside for operand in by_uid[uid].operands}
+    asked = {root.uid for root in planned.graph.recorded_roots}
+    roots = [by_uid[uid] for uid in sorted(inside) if (uid not in read or uid in asked) and _is_asked_for(by_uid[uid])]
+    return _Part(frozenset(inside), frozenset(cut), tuple(roots))
+
+
+def _is_asked_for(node: Expr) -> bool:
+    """Whether a node's value can be asked for: not that of several outputs at once."""
+    return not isinstance(node.type, TupleType)
+
+
+def _facts(decision: Decision) -> list[int]:
+    """The nodes that a decision's facts name."""
+    found: list[int] = []
+    pending: list[Any] = list(decision.facts.values())
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            found.append(value["node"])
+        elif isinstance(value, (list, tuple)):
+            pending.extend(value)
+    return found
+
+
+def _written(planned: Planned, part: _Part) -> str:
+    """The source of a part with its plan; raises OperandError where something has no source, a function among them."""
+    graph = planned.graph
+    nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
+    nodes.sort(key=lambda node: node.uid)
+    given: set[int] = set()
+    for node in graph.recorded:
+        if isinstance(node.operation, Parameter) or any(operand.uid in given for operand in node.operands):
+            given.add(node.uid)
+    made, chosen = Source(nodes, part.cut, given), options(planned.options)
+    roots = ", ".join([made.names[root.uid] for root in part.roots])
+    return _cell(made, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
+
+
+def _call(planned: Planned, part: _Part) -> Expr | None:
+    """The first call of a part."""
+    inside = (node for node in planned.graph.recorded if node.uid in part.inside)
+    return next((node for node in inside if isinstance(node.operation, Call)), None)
+
+
+def _differentiated(planned: Planned, part: _Part) -> str:
+    """The source of the first call of a part beside its gradient: the two functions know each other by that alone."""
+    call = _call(planned, part)
+    assert call is not None
+    operands = list({operand.uid: operand for operand in call.operands}.values())
+    made = Source([*operands, call], {operand.uid for operand in operands})
+    asked = [made.names[operand.uid] for operand in operands if operand.dtype.kind == "f"]
+    result = made.names[call.uid]
+    several = isinstance(call.type, TupleType)
+    return _cell(
+        made,
+        [
+            f"outputs = [*{result}]" if several else f"outputs = [{result}]",
+            "loss = ex.add_n(*[output.sum() for output in outputs])",
+            f"plan = ex.EvalPlan({options(planned.options)})",
+            f"for root in [*outputs, *ex.grad(loss, [{', '.join(asked)}])]:",
+        ],
+    )
+
+
+def _cell(made: Source, last: list[str]) -> str:
+    lines = ["import numpy as np", "", "import explorer as ex", ""]
+    if made.functions:
+        lines += ["", *made.functions, ""]
+    if any("random." in line for line in made.lines):
+        lines.append("random = np.random.default_rng(0)")
+    return "\n".join([*lines, *made.lines, *last, "    plan.register(root)", "plan.prepare()", ""])
+
+
+def _shows(source: str, decision: Decision) -> bool:
+    names: dict[str, Any] = {}
+    exec(compile(source, "<reproducer>", "exec"), names)
+    made: Recording = names["plan"].recording
+    return (decision.link, decision.code) in [(other.link, other.code) for other in made.decisions]
+
+
+def _claim(decision: Decision) -> str:
+    return (
+        "taken = [(decision.link, decision.code) for decision in plan.recording.decisions]\n"
+        f"assert ({decision.link!r}, {decision.code!r}) in taken, taken\n"
+    )

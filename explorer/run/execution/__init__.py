@@ -1,0 +1,1 @@
+"""A schedule made ready to run, and the order in which its kernels run."""

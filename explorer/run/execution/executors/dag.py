@@ -1,0 +1,87 @@
+"""Independent kernels at the same time, on as many threads as BLAS has."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import perf_counter_ns
+
+import numpy as np
+
+from explorer.core.errors import RunError
+from explorer.core.progress import Follower, Progress, follower
+from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.observer import Observer
+from explorer.run.execution.program import Program, failure
+from explorer.run.execution.task_graph import worth_threads
+from explorer.run.execution.task_scheduler import Crew
+from explorer.run.runtime.thread_pool import single_threaded_products, threads
+from explorer.run.runtime.timing import Timing
+
+
+def run_dag(program: Program, watch: Observer | None = None) -> Timing:
+    """Run execution chains as soon as what they wait for is there, of those that are ready the first planned one.
+
+    The values are those of ``run_simple``. Where fewer than two chains are worth a thread, or there is one thread, it
+    is that which runs. A kernel in pieces is shared with threads that have no chain; products use one thread of BLAS
+    each. A failure stops the rest: what runs then ends, and the first one in the schedule is raised as RunError; an
+    interrupt leaves the program ready for another run. Who follows the work is told on the thread that asked.
+    """
+    count = threads()
+    if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
+        return run_simple(program, watch)
+    run = _Run(program, watch, follower())
+    crew = run.crew = Crew(program.chains.tasks, run.chain, count, None if run.follow is None else run.tell)
+    try:
+        with np.errstate(all="ignore"), single_threaded_products():
+            crew.run()
+    except BaseException:
+        program.forget()
+        raise
+    return Timing(run.began, run.ended, run.threads)
+
+
+class _Run:
+    """The run of a program, with its times."""
+
+    crew: Crew
+
+    def __init__(self, program: Program, watch: Observer | None, follow: Follower | None) -> None:
+        self.follow = follow
+        self._program, self._watch = program, watch
+        self._kernels, self._chains = program.planned.schedule.kernels, program.chains.kernels
+        count = len(self._kernels)
+        self.began, self.ended, self.threads = [0] * count, [0] * count, [0] * count
+        self._over: deque[None] = deque()
+        """one for each kernel that has ended"""
+        self._latest = 0
+        """the kernel that began last"""
+
+    def chain(self, number: int, thread: int) -> None:
+        """Run the kernels of a chain."""
+        program, watch, values = self._program, self._watch, self._program.values
+        for index in self._chains[number]:
+            if self.crew.stopped:
+                return
+            self._latest = index
+            try:
+                if self.follow is not None and not thread:
+                    self.tell()
+                if watch is not None:
+                    watch.before(index)
+                runner, slot = program.runners[index]
+                self.threads[index], self.began[index] = thread, perf_counter_ns()
+                values[slot] = runner(values)
+                self.ended[index] = perf_counter_ns()
+                if watch is not None:
+                    watch.after(index)
+            except RunError:
+                raise
+            except Exception as error:
+                raise failure(program, index, error) from error
+            self._over.append(None)
+
+    def tell(self) -> None:
+        """Tell who follows where the run is."""
+        assert self.follow is not None
+        label = self._kernels[self._latest].result.operation.label
+        self.follow(Progress("running", label, len(self._over), len(self._kernels)))

@@ -1,0 +1,69 @@
+"""One kernel after the other, in the scheduled order."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from time import perf_counter_ns
+
+import numpy as np
+
+from explorer.core.errors import RunError
+from explorer.core.progress import Follower, Progress, follower
+from explorer.run.execution.observer import Observer
+from explorer.run.execution.program import Program, failure
+from explorer.run.runtime.thread_pool import single_threaded_products
+from explorer.run.runtime.timing import Timing
+
+
+def run_simple(program: Program, watch: Observer | None = None) -> Timing:
+    """Run all kernels.
+
+    Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the
+    rest and is raised as RunError; an interrupt leaves the program ready for another run.
+    """
+    follow = follower()
+    times: list[int] = []
+    try:
+        with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
+            if watch is None and follow is None:
+                _run(program, times)
+            else:
+                _run_seen(program, times, watch, follow)
+    except RunError:
+        program.forget()
+        raise
+    except Exception as error:
+        program.forget()
+        raise failure(program, len(times) - 1, error) from error
+    except BaseException:
+        program.forget()
+        raise
+    return Timing(times[:-1], times[1:], [])
+
+
+def _run(program: Program, times: list[int]) -> None:
+    values, note = program.values, times.append
+    note(perf_counter_ns())
+    for runner, slot in program.runners:
+        values[slot] = runner(values)
+        note(perf_counter_ns())
+
+
+def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: Follower | None) -> None:
+    """The time of who watches and who follows is not counted."""
+    values, kernels = program.values, program.planned.schedule.kernels
+    watching = 0
+    times.append(perf_counter_ns())
+    for index, (runner, slot) in enumerate(program.runners):
+        paused = perf_counter_ns()
+        if follow is not None:
+            follow(Progress("running", kernels[index].result.operation.label, index, len(kernels)))
+        if watch is not None:
+            watch.before(index)
+        watching += perf_counter_ns() - paused
+        values[slot] = runner(values)
+        paused = perf_counter_ns()
+        times.append(paused - watching)
+        if watch is not None:
+            watch.after(index)
+            watching += perf_counter_ns() - paused

@@ -1,0 +1,314 @@
+"""A program: a schedule made ready to run, with its memory. Running it again allocates no intermediate."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import ExplorerError, OperandError, RunError, StateError
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Body, Call, Parameter
+from explorer.core.ir.tensor import Tensor
+from explorer.core.memory_budget import claim_memory
+from explorer.core.recursion_limit import one_deeper
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array
+from explorer.plan.graph.constancy import is_constant
+from explorer.plan.planner import Planned, plan_closed
+from explorer.plan.schedule.schedule import Kernel
+from explorer.run.execution.task_graph import Chains, chains, dependencies
+from explorer.run.kernels.elementwise_chain import Chain
+from explorer.run.kernels.fused_reduction import Reducing
+from explorer.run.kernels.runners import Once, Runner, Values, single
+from explorer.run.kernels.tiled_epilogue import InPieces
+from explorer.run.runtime.device_runners import Dropping
+from explorer.run.runtime.memory import Memory, grant
+from explorer.run.runtime.sealed_arrays import sealed
+
+
+class Program:
+    """Runners in scheduled order over a table of values; one thread at a time may run it.
+
+    With ``lent`` it can be run again for other tensors (see run/plan_cache.py): what is made of leaves is made at
+    each run.
+    """
+
+    def __init__(self, planned: Planned, within: Array | None = None, lent: bool = False) -> None:
+        self.planned = planned
+        schedule = planned.schedule
+        if within is None:
+            grant(schedule)
+        self.slots: dict[int, int] = {}
+        self.values: Values = []
+        self.parameters: list[Expr] = []
+        self._closed: dict[tuple[int, int], Program] = {}
+        """programs of the bodies of closed calls, by body and the place of their memory in ours"""
+        self._views: list[tuple[int, Runner]] = []
+        """leaves that are views of leaves"""
+        for leaf in schedule.leaves:
+            self._add(leaf, self._leaf(leaf))
+        for kernel in schedule.kernels:
+            self._add(kernel.result, None)
+        self.memory = Memory(schedule, within)
+        passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)}
+        if lent:
+            passing = {leaf.uid for leaf in schedule.leaves}
+        self._lasting = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
+        """values that lie in the same memory at every run"""
+        self.runners: list[tuple[Runner, int]] = [
+            (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
+        ]
+        self._let_go()
+        self._drop_elsewhere()
+        self.results = [self.slots[root.uid] for root in schedule.roots]
+        self.temporary = [
+            self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
+        ]
+        self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
+        """whether workers take part in a run"""
+        self.borrowed = self._borrowed()
+        """slots of results that share the memory of a parameter's value, which is not ours"""
+
+    def _add(self, node: Expr, value: Any) -> None:
+        self.slots[node.uid] = len(self.values)
+        self.values.append(value)
+
+    def _leaf(self, leaf: Expr) -> Any:
+        if isinstance(leaf, Tensor):
+            leaf.use()
+            return leaf.storage.array
+        if isinstance(leaf.operation, Parameter):
+            self.parameters.append(leaf)
+            return None
+        operands = self.planned.graph.inputs[leaf.uid]
+        run = single(leaf.operation, [self.slots[o.uid] for o in operands], leaf.type, None, [o.type for o in operands])
+        self._views.append((len(self.values), run))
+        return run(self.values)
+
+    def lend(self, tensors: Iterable[tuple[int | None, Tensor]]) -> None:
+        """The values of tensors that expressions use, by slot, for its own leaves', until they are given back."""
+        values = self.values
+        for slot, tensor in tensors:
+            if slot is not None:
+                values[slot] = tensor.storage.array
+        for slot, run in self._views:
+            values[slot] = run(values)
+
+    def give_back(self, slots: Iterable[int | None]) -> None:
+        """Hold no value that was lent, nor a view of one; tensors that rules of the plan brought in stay."""
+        for slot in (*slots, *[slot for slot, _ in self._views]):
+            if slot is not None:
+                self.values[slot] = None
+
+    def _drop_elsewhere(self) -> None:
+        """Values on other devices, and views of them, go when they were read last: no arena holds them."""
+        slots: dict[int, list[int]] = {}
+        """uid of what owns memory on another device → the slots that hold it"""
+        owner: dict[int, int] = {}
+        for index, kernel in enumerate(self.planned.schedule.kernels):
+            result = kernel.result
+            if result.type.device is not cpu and not kernel.constant:
+                viewed = kernel.reads[0].uid if result.operation.view and kernel.reads else result.uid
+                owner[result.uid] = owner.get(viewed, viewed)
+                slots.setdefault(owner[result.uid], []).append(self.slots[result.uid])
+            gone = [slot for node in kernel.frees for slot in slots.pop(node.uid, ()) if node is not result]
+            if gone:
+                runner, slot = self.runners[index]
+                self.runners[index] = Dropping(runner, gone), slot
+
+    def _constant(self, node: Expr) -> bool:
+        """Whether every run finds a value the same; asked only where it is worth keeping what is made of it."""
+        return bool(self.parameters) and is_constant(node, self.planned.graph)
+
+    def _runner(self, kernel: Kernel) -> Runner:
+        slot, out = self.slots[kernel.result.uid], self.memory.result(kernel)
+        runner = self._running(kernel, out)
+        if kernel.constant:
+            runner = Once(runner, slot)
+        elif out is not None:
+            self.values[slot] = out
+        elif (view := self._lasting_view(kernel, runner)) is None:
+            return runner
+        else:
+            runner = functools.partial(_given, view)
+        self._lasting.add(kernel.result.uid)
+        return runner
+
+    def _lasting_view(self, kernel: Kernel, runner: Runner) -> Any:
+        """The result of a view of memory that is the same at every run; None where it is a copy at each."""
+        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self._lasting:
+            return None
+        source = self.values[self.slots[kernel.reads[0].uid]]
+        if not isinstance(source, (tuple, np.ndarray)):  # a constant that the first run makes, or another device's
+            return None
+        view = runner(self.values)
+        return view if isinstance(source, tuple) or np.may_share_memory(view, source) else None
+
+    def _running(self, kernel: Kernel, out: Any) -> Runner:
+        result = kernel.result
+        kind = result.type
+        inputs = self.planned.graph.inputs
+        lasting = all(read.uid in self._lasting for read in kernel.reads)
+        anchor = kernel.nodes[0]
+        if anchor.operation.in_pieces and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
+            place = anchor.operation.prepares
+            constant = place is not None and self._constant(inputs[anchor.uid][place])
+            return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
+        if kernel.blocks is not None and kernel.blocks.cutting is not None:
+            return Reducing(
+                kernel, lambda node: inputs[node.uid], self.slots, out, self.memory.scratch(kernel), lasting
+            )
+        if len(kernel.nodes) > 1:
+            return Chain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
+        sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
+        if isinstance(result.operation, Call):
+            return self._call(kernel, result.operation.body, sources)
+        return single(result.operation, sources, kind, out, [operand.type for operand in inputs[result.uid]])
+
+    def _let_go(self) -> None:
+        """Constants that only constants read are dropped when the last of these is made."""
+        kernels = self.planned.schedule.kernels
+        last: dict[int, int] = {kernel.result.uid: -1 for kernel in kernels if kernel.constant}
+        for index, kernel in enumerate(kernels):
+            for read in kernel.reads:
+                if kernel.constant and read.uid in last:
+                    last[read.uid] = index
+                else:
+                    last.pop(read.uid, None)
+        for uid, index in last.items():
+            runner = self.runners[index][0] if index >= 0 else None
+            if isinstance(runner, Once):
+                runner.drops.append(self.slots[uid])
+
+    @functools.cached_property
+    def chains(self) -> Chains:
+        """Its execution chains, and what these wait for."""
+        uid_of = {slot: uid for uid, slot in self.slots.items()}
+        drops = {
+            index: [uid_of[slot] for slot in getattr(runner, "drops", ())]
+            for index, (runner, _) in enumerate(self.runners)
+        }
+        schedule = self.planned.schedule
+        return chains(schedule, dependencies(schedule, drops))
+
+    def _borrowed(self) -> set[int]:
+        base = {parameter.uid for parameter in self.parameters}
+        for kernel in self.planned.schedule.kernels:
+            if kernel.result.operation.view and kernel.reads and kernel.reads[0].uid in base:
+                base.add(kernel.result.uid)
+        return {self.slots[root.uid] for root in self.planned.schedule.roots if root.uid in base}
+
+    def bind(self, inputs: Mapping[Expr, Any]) -> None:
+        """Give the parameters their values; raises StateError for one that has none, OperandError for a wrong one."""
+        given = {node.uid: value for node, value in inputs.items()}
+        for node in inputs:
+            if not isinstance(node.operation, Parameter):
+                raise OperandError(f"a value for {node!r}", rule="values are given to parameters")
+        for parameter in self.parameters:
+            if parameter.uid not in given:
+                raise StateError(
+                    f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
+                    rule="every parameter that a result needs is given a value",
+                    fix="evaluate a call of the function, or give the net all its inputs",
+                )
+            self.values[self.slots[parameter.uid]] = _fitting(parameter, given[parameter.uid])
+
+    def take(self) -> list[Any]:
+        """The results of the run, read-only; the table forgets all that is not in planned memory."""
+        values, borrowed = self.values, self.borrowed
+        found = [_read_only(values[slot], slot in borrowed) for slot in self.results]
+        self.forget()
+        return found
+
+    def forget(self) -> None:
+        """Drop the values of a run that are not in planned memory."""
+        for slot in self.temporary:
+            self.values[slot] = None
+        for parameter in self.parameters:
+            self.values[self.slots[parameter.uid]] = None
+
+    def _call(self, kernel: Kernel, body: Body, sources: list[int]) -> Runner:
+        """A call that stayed closed: its body is planned once and run with the operands' values, in our memory."""
+        planned, inputs = plan_closed(body, self.planned.options)
+        key = id(body), kernel.scratch_offset
+        inner = self._closed.get(key)
+        if inner is None:
+            with one_deeper(f"a program of {body.name}"):
+                inner = self._closed[key] = Program(planned, self.memory.scratch(kernel))
+        places = [
+            (inner.slots[node.uid], source)
+            for node, source in zip(inputs, sources, strict=True)
+            if node.uid in inner.slots
+        ]
+        several = len(body.outputs) > 1
+
+        def run(values: Values) -> Any:
+            table = inner.values
+            for place, source in places:
+                table[place] = values[source]
+            at = 0
+            try:
+                with one_deeper(f"a run of {body.name}"):
+                    for runner, slot in inner.runners:
+                        table[slot] = runner(table)
+                        at += 1
+                found = inner.take()
+            except RunError:
+                raise
+            except Exception as error:
+                raise failure(inner, at, error) from error
+            finally:
+                inner.forget()
+            return tuple(found) if several else found[0]
+
+        return run
+
+
+def failure(program: Program, index: int, error: Exception) -> RunError:
+    """The error of a kernel that failed, with the operation, its operands' types, and the user's line."""
+    kernel = program.planned.schedule.kernels[index]
+    runner = program.runners[index][0]
+    failed = getattr(runner, "failed", None)
+    node = kernel.result if failed is None else failed
+    given = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
+    place = node.place
+    where = f" recorded at {place.where} line {place.line}" if place is not None else ""
+    where += f": {place.text}" if place is not None and place.text else ""
+    names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
+    fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
+    said, rule, fix = (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
+    told = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return RunError(f"{node.operation.label} of ({given}){fused}{where}: {told}", rule=rule, fix=fix)
+
+
+def _given(value: Any, values: Values) -> Any:
+    return value
+
+
+def _read_only(value: Any, copied: bool) -> Any:
+    """A result that nobody can write to, or a copy of it; another device's value as it is."""
+    if isinstance(value, np.ndarray):
+        if copied:
+            claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
+        return sealed(np.array(value) if copied else value)
+    if isinstance(value, tuple):
+        return tuple([_read_only(part, False) for part in value])
+    return sealed(np.asarray(value)) if isinstance(value, np.generic) else value
+
+
+def _fitting(parameter: Expr, value: Any) -> Any:
+    """A parameter's value in its dtype; raises OperandError where shape or kind of number differ."""
+    array = np.asarray(value)
+    kind = parameter.tensor_type
+    if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
+        given = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
+        raise OperandError(
+            f"the parameter {parameter.operation.label!r} ({kind}) given {given}",
+            rule="a value has its parameter's shape, and a dtype that converts to the parameter's",
+            fix=f"pass an array of shape {kind.shape}, for instance value.astype('{kind.dtype.name}')",
+        )
+    found = array.astype(kind.dtype, copy=False)
+    return found if kind.device is cpu else kind.device.put(found)

@@ -1,0 +1,61 @@
+"""Kernels that run block by block: what lies between their operations stays in the cache."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Array, Shape
+from explorer.plan.schedule.schedule import Kernel
+from explorer.run.kernels.runners import Steps, Values, run_all
+from explorer.run.runtime.memory import allocate
+from explorer.run.runtime.thread_pool import worth_sharing
+
+
+class Blockwise(ABC):
+    """The steps of a kernel over blocks, of which all that are independent may run at one time.
+
+    ``lasting``: operands and result lie in the same memory at each run, so that the blocks are cut once. ``whole``: the
+    shape, and the order in memory, of what is small enough for one block.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        steps: Steps,
+        slots: dict[int, int],
+        out: Array | None,
+        lasting: bool,
+        whole: tuple[Shape, tuple[int, ...]] | None,
+    ) -> None:
+        self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
+        self._steps = steps
+        self._reads = [slots[read.uid] for read in steps.reads]
+        self._lasting = lasting
+        self.shared = worth_sharing(kernel)
+        self._whole = None if whole is None else steps.room(*whole)
+        self._tasks: list[Callable[[], None]] = []
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised, in the last run."""
+        return self._steps.failed
+
+    def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
+        self._steps.failed = None
+        out: Array = allocate(self._kind, self._last) if self._out is None else self._out
+        inputs = [values[slot] for slot in self._reads] if self._whole is not None or not self._tasks else []
+        if self._whole is not None:
+            self._steps.run([*inputs, out, *self._whole()])
+            return out
+        tasks = self._tasks or self._cut(inputs, out)
+        if self._lasting:
+            self._tasks = tasks
+        run_all(tasks, self.shared)
+        return out
+
+    @abstractmethod
+    def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
+        """What computes each block."""

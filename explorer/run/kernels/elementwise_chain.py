@@ -1,0 +1,87 @@
+"""Chains: elementwise operations that run block by block, while what lies between them is in the cache."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from explorer.core.ir.tiles import Index, cut
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL
+from explorer.plan.schedule.schedule import Kernel
+from explorer.run.kernels.blocked import Blockwise
+from explorer.run.kernels.runners import Operands, Steps
+
+
+class Chain(Blockwise):
+    """Elementwise operations that run block by block over the result."""
+
+    def __init__(
+        self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, lasting: bool
+    ) -> None:
+        kind = kernel.result.type
+        assert isinstance(kind, TensorType)
+        assert kernel.blocks is not None
+        order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(kind.rank))
+        whole = (kind.shape, order) if kind.nbytes <= BLOCK_BYTES else None
+        steps = Steps(kernel.blocks, kernel.reads, operands)
+        super().__init__(kernel, steps, slots, out, lasting and out is not None, whole)
+
+    def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
+        flat = _flattened(inputs, out)
+        if flat is not None:
+            return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
+        rank = out.ndim
+        return [
+            self._steps.bind([cut(array, index, rank) for array in inputs], out[index])
+            for index in blocks(out, BLOCK_BYTES)
+        ]
+
+
+def blocks(out: Array, most: int) -> list[Index]:
+    """The blocks of a result, none larger than ``most`` bytes: cut along its outermost axes in memory."""
+    parts = [[slice(None)] for _ in out.shape]
+    nbytes = out.nbytes
+    for axis in sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True):
+        size = out.shape[axis]
+        if nbytes <= most:
+            break
+        rows = max(1, most * size // nbytes)
+        parts[axis] = [slice(start, start + rows) for start in range(0, size, rows)]
+        nbytes = nbytes // size * rows
+    return [*itertools.product(*parts)]
+
+
+def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
+    """All as one row of memory, where every operand is dense, whole and laid as the result, or one number."""
+    memory = out.transpose(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
+    if not memory.flags.c_contiguous:
+        return None
+    flat = []
+    for array in inputs:
+        if array.ndim:
+            if array.shape != out.shape or _steps_of(array) != _steps_of(out):
+                return None
+            array = _as_row(array)
+        flat.append(array)
+    return flat, _as_row(out)
+
+
+def _steps_of(array: Array) -> list[int]:
+    """From element to element along each axis that has more than one."""
+    return [step // array.itemsize for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
+
+
+def _as_row(array: Array) -> Array:
+    """A dense array's memory as one row."""
+    axes = sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
+    return array.transpose(axes).reshape(-1, copy=False)
+
+
+def _flat_blocks(flat: list[Array], out: Array) -> list[tuple[list[Array], Array]]:
+    step = max(1, BLOCK_BYTES // out.itemsize)
+    return [
+        ([array[start : start + step] if array.ndim else array for array in flat], out[start : start + step])
+        for start in range(0, out.size, step)
+    ]

@@ -1,0 +1,155 @@
+"""Reductions with what is made for them: elementwise operations run block by block, and each is combined at once."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.tiles import Index, cut
+from explorer.core.types.tensor_type import Array, Shape, TensorType
+from explorer.plan.fusion.tiling import boxes, halved
+from explorer.plan.schedule.schedule import Kernel
+from explorer.run.kernels.blocked import Blockwise
+from explorer.run.kernels.runners import BoxesRoom, Operands, Steps, Values
+
+
+class Reducing(Blockwise):
+    """A reduction, and elementwise operations that nobody else reads; their blocks are those of the plan.
+
+    Values of parts of rows lie in ``scratch``.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: Operands,
+        slots: dict[int, int],
+        out: Array | None,
+        scratch: Array | None,
+        lasting: bool,
+    ) -> None:
+        blocks, kind = kernel.blocks, kernel.result.type
+        assert isinstance(kind, TensorType)
+        assert blocks is not None
+        assert blocks.cutting is not None
+        self._operation, self._cutting = kernel.result.operation, blocks.cutting
+        in_parts = self._cutting.in_parts
+        axes = (0,) if self._cutting.halvings else self._cutting.axes
+        part = functools.partial(_part, self._operation, axes) if in_parts else None
+        whole = (self._cutting.shape, self._cutting.order) if self._cutting.blocks == 1 else None
+        steps = Steps(blocks, kernel.reads, operands, part)
+        super().__init__(kernel, steps, slots, out, lasting and (out is not None or in_parts), whole)
+        self._parts = self._laid = None
+        if in_parts:  # values of parts lie in the plan's scratch memory in the order of what they are values of
+            assert scratch is not None
+            shape = [self._cutting.parts[axis] for axis in self._cutting.order]
+            self._laid = np.ndarray(shape, self._operation.part_dtype(kind.dtype), scratch)
+            self._parts = self._laid.transpose(np.argsort(self._cutting.order))
+            if self._cutting.halvings:  # a row's values side by side
+                self._laid = self._laid.reshape(-1, 1 << self._cutting.halvings)
+        self._size = kind.size
+        self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
+        self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxesRoom]] = {}
+        """the boxes of a piece of a row, and the room for them"""
+
+    def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
+        out = super().__call__(values)
+        if self._laid is not None:
+            self._operation.finish(out, self._joined(self._laid).reshape(out.shape), self._count)
+        return out
+
+    def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
+        """Blocks of whole rows, of which each gives its part of the result, or of parts of rows."""
+        if self._cutting.halvings:
+            return self._cut_runs(inputs)
+        cutting, over, rank = self._cutting, self._steps.over, len(self._cutting.shape)
+        tasks = []
+        for index, part in self._indices:
+            if self._parts is None:
+                place: Any = [own for axis, own in enumerate(index) if out.ndim == rank or axis not in cutting.axes]
+                into = out[(*place, ...)]  # an array, be it of one number
+            else:
+                into = self._parts[part]
+            shape = tuple([own.stop - own.start for own in index])
+            tasks.append(
+                over([cut(array, index, rank) for array in inputs], into, self._steps.room(shape, cutting.order))
+            )
+        return tasks
+
+    @functools.cached_property
+    def _indices(self) -> list[tuple[Index, Index]]:
+        return [*self._cutting.indices()]
+
+    def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
+        """Rows that are one run of memory each, in pieces of it."""
+        cutting, run, rank = self._cutting, self._cutting.run, len(self._cutting.shape)
+        assert self._parts is not None
+        sizes = tuple([cutting.shape[axis] for axis in run])
+        pieces = halved(math.prod(sizes), cutting.halvings)
+        beside = [[None] if axis in run else range(cutting.shape[axis]) for axis in range(rank)]
+        tasks = []
+        for row in itertools.product(*beside):
+            index = tuple([slice(None) if place is None else slice(place, place + 1) for place in row])
+            given = [cut(array, index, rank) for array in inputs]
+            places = self._parts[index].reshape(-1)
+            flat = [found for array in given if (found := _as_run(array, sizes, cutting.order)) is not None]
+            for number, (start, stop) in enumerate(pieces):
+                into = places[number : number + 1]
+                if len(flat) == len(given):
+                    own = [array[start:stop] if array.ndim else array for array in flat]
+                    tasks.append(self._steps.over(own, into, self._steps.room((stop - start,), (0,))))
+                else:
+                    where, room = self._boxes(start, stop)
+                    each = [[cut(array, box, rank) for array in given] for box in where]
+                    tasks.append(self._steps.over_boxes(each, into, room))
+        return tasks
+
+    def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxesRoom]:
+        """The boxes of a piece of a row, and the room for them."""
+        known = self._boxes_of.get((start, stop))
+        if known is None:
+            cutting, run = self._cutting, self._cutting.run
+            found: list[Index] = []
+            shapes: list[Shape] = []
+            for box in boxes([cutting.shape[axis] for axis in run], start, stop):
+                index, shape = [slice(None)] * len(cutting.shape), [1] * len(cutting.shape)
+                for axis, part in zip(run, box, strict=True):
+                    index[axis], shape[axis] = part, part.stop - part.start
+                found.append(tuple(index))
+                shapes.append(tuple(shape))
+            known = self._boxes_of[start, stop] = found, self._steps.boxes_room(shapes, cutting.order)
+        return known
+
+    def _joined(self, laid: Array) -> Array:
+        """What the values of parts of rows make together: those of halves as NumPy's pairwise summation adds them."""
+        cutting, joins = self._cutting, self._operation.joins
+        assert joins is not None
+        for _ in range(cutting.halvings):
+            laid = joins(laid[:, 0::2], laid[:, 1::2])
+        if cutting.halvings:
+            laid = laid.reshape([1 if axis in cutting.run else cutting.shape[axis] for axis in cutting.order])
+        if laid.size > self._size:
+            axes = tuple([place for place, axis in enumerate(cutting.order) if axis in cutting.axes])
+            laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)
+        return laid if laid.size < 2 else laid.transpose(np.argsort(cutting.order))
+
+
+def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
+    operation.part(into, x, axes)
+    return into
+
+
+def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
+    """A row as one run of memory, or its one number; None where it is broadcast or lies otherwise."""
+    if array.size == 1:
+        return array.reshape(())
+    if array.size != math.prod(sizes):
+        return None
+    laid = array.reshape((1,) * (len(order) - array.ndim) + array.shape).transpose(order)
+    return laid.reshape(-1) if laid.flags.c_contiguous else None

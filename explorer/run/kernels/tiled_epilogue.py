@@ -1,0 +1,108 @@
+"""Kernels in pieces: elementwise operations finish each piece of a product while it is in the cache."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tiles import PIECE_BYTES, cut
+from explorer.core.types.tensor_type import Array
+from explorer.plan.schedule.schedule import Kernel
+from explorer.run.kernels.elementwise_chain import blocks
+from explorer.run.kernels.runners import Operands, Steps, Values, run_all
+from explorer.run.runtime.memory import allocate
+from explorer.run.runtime.thread_pool import worth_sharing
+
+
+class InPieces:
+    """An operation whose result is made in pieces, and elementwise operations on each while it is in the cache.
+
+    ``lasting``: every operand lies in the same memory at each run, so that the pieces are cut once. ``constant``:
+    what the operation prepares is the same at each run, and is kept.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        operands: Operands,
+        slots: dict[int, int],
+        out: Array | None,
+        lasting: bool,
+        constant: bool,
+    ) -> None:
+        self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
+        self._anchor = kernel.nodes[0]
+        operation = self._anchor.operation
+        self._sources = [slots[operand.uid] for operand in operands(self._anchor)]
+        self._steps = None if kernel.blocks is None else Steps(kernel.blocks, kernel.reads, operands)
+        self._apart = kernel.blocks is not None and not kernel.blocks.shares
+        self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
+        self.shared = worth_sharing(kernel)
+        self._keeps = constant
+        varies = operation.prepares is not None and not constant
+        self._lasting = lasting and out is not None and not self._apart and not varies
+        self._prepared: Any = None
+        self._tasks: list[Callable[[], None]] = []
+        self._failed: Expr | None = None
+
+    @property
+    def failed(self) -> Expr | None:
+        """The operation that raised, in the last run."""
+        return self._failed if self._failed is not None or self._steps is None else self._steps.failed
+
+    def __call__(self, values: Values) -> Array:
+        """Compute the result from the table of values."""
+        self._failed = None
+        if self._steps is not None:
+            self._steps.failed = None
+        out: Array = allocate(self._kind, self._last) if self._out is None else self._out
+        tasks = self._tasks
+        if not tasks:
+            try:
+                tasks = self._cut(out, [values[slot] for slot in self._reads], [values[slot] for slot in self._sources])
+            except Exception:
+                self._failed = self._anchor
+                raise
+            if self._lasting:
+                self._tasks = tasks
+        run_all(tasks, self.shared)
+        return out
+
+    def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
+        operation, steps = self._anchor.operation, self._steps
+        prepared = self._prepared
+        if prepared is None and operation.prepares is not None:
+            prepared = operation.prepare(operands[operation.prepares])
+            if self._keeps:
+                self._prepared = prepared
+        product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
+        tasks = []
+        for place, make in operation.pieces(product, prepared, *operands):
+            if steps is None:
+                tasks.append(make)
+            else:
+                inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
+                part: Any = (*place, ...)  # an array, be it of one number
+                tasks.append(functools.partial(self._run, make, _finishing(steps, inputs, out[part])))
+        return tasks
+
+    def _run(self, make: Callable[[], None], finish: Sequence[Callable[[], None]]) -> None:
+        try:
+            make()
+        except Exception:
+            self._failed = self._anchor
+            raise
+        for step in finish:
+            step()
+
+
+def _finishing(steps: Steps, inputs: list[Array], part: Array) -> list[Callable[[], None]]:
+    """The elementwise steps on a piece: block by block, where registers lie between them."""
+    if not steps.registers or part.nbytes <= PIECE_BYTES:
+        return [steps.bind(inputs, part)]
+    return [
+        steps.bind([cut(array, index, part.ndim) for array in inputs], part[index])
+        for index in blocks(part, PIECE_BYTES)
+    ]

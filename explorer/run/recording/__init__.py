@@ -1,0 +1,1 @@
+"""From a plan and its run to a recording."""

@@ -1,0 +1,283 @@
+"""From a plan and its run to a recording: expressions become rows, uids become ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Scope as Box
+from explorer.core.ir.function import Body as Traced
+from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.ir.source_location import Place, place_of
+from explorer.core.types.custom_dtypes import dtype_name
+from explorer.core.types.tensor_type import AnyType, TupleType
+from explorer.ops.creation.constants import Full
+from explorer.plan.graph.cost_model import kernel_cost, split_cost
+from explorer.plan.graph.decisions import Choice
+from explorer.plan.graph.plan_graph import Graph, flops_of, result_bytes
+from explorer.plan.planner import Planned
+from explorer.record import (
+    Body,
+    Decision,
+    Group,
+    Kind,
+    Recording,
+    Run,
+    Scope,
+    Source,
+    Stage,
+    Summary,
+    Type,
+)
+from explorer.run.recording.batch_times import with_measured
+from explorer.run.recording.fingerprint import fingerprint, spoken
+from explorer.run.recording.gradient_tables import gradients
+from explorer.run.recording.layer_tables import layers, ports
+from explorer.run.recording.stage_rows import schedule, stage
+
+
+class _Tables:
+    """The rows made so far, and what they were made from."""
+
+    def __init__(self) -> None:
+        self.recording = Recording()
+        self.ids: dict[int, int] = {}
+        self.operations: dict[str, int] = {}
+        self.types: dict[int, int] = {}
+        self.scopes: dict[int, int] = {}
+        self.boxes: list[Box | None] = [None]
+        """what each row of scopes was made from"""
+        self.sources: dict[Any, int] = {}
+        self.bodies: dict[int, int] = {}
+        self.flops: dict[int, int] = {}
+
+    def operation(self, name: str) -> int:
+        if name not in self.operations:
+            self.operations[name] = len(self.recording.operations)
+            self.recording.operations.append(name)
+        return self.operations[name]
+
+    def type(self, kind: AnyType) -> int:
+        row = self.types.get(id(kind))
+        if row is None:
+            if isinstance(kind, TupleType):
+                parts = tuple([self.type(part) for part in kind.parts])
+                made = Type((), "tuple", kind.device.name, parts)
+            else:
+                made = Type(kind.shape, dtype_name(kind.dtype), kind.device.name)
+            row = self.types[id(kind)] = len(self.recording.types)
+            self.recording.types.append(made)
+        return row
+
+    def scope(self, scope: Box | None) -> int:
+        path = []
+        while scope is not None and id(scope) not in self.scopes:
+            path.append(scope)
+            scope = scope.parent
+        row = 0 if scope is None else self.scopes[id(scope)]
+        for box in reversed(path):
+            if box.kind == "twin":
+                self.scopes[id(box)] = row
+                continue
+            self.boxes.append(box)
+            self.recording.scopes.append(Scope(box.name, box.kind, row, box.type))
+            row = self.scopes[id(box)] = len(self.recording.scopes) - 1
+        return row
+
+    def source(self, node: Expr) -> int:
+        if node.code is None:
+            return -1
+        key = (id(node.code), node.instruction)
+        row = self.sources.get(key)
+        if row is None:
+            place = node.code if isinstance(node.code, Place) else place_of(node.code, node.instruction)
+            row = self.sources.get(place)
+            if row is None:
+                row = self.sources[place] = len(self.recording.sources)
+                self.recording.sources.append(Source(*place))
+            self.sources[key] = row
+        return row
+
+    def node(self, node: Expr, born: int, body: int = 0) -> None:
+        """Enter a node whose operands are entered already, or will be (ids are given out here)."""
+        nodes = self.recording.nodes
+        operation = node.operation
+        self.ids[node.uid] = len(nodes)
+        nodes.operation.append(self.operation(operation.name))
+        nodes.kind.append(_kind(node))
+        nodes.label.append(node.label)
+        nodes.type.append(self.type(node.type))
+        nodes.operands.append(())
+        nodes.scope.append(self.scope(node.scope))
+        nodes.source.append(self.source(node))
+        flops = self.flops[node.uid] = flops_of(node, node.operands)
+        nodes.flops.append(flops)
+        nodes.bytes.append(result_bytes(node) if node.operands else 0)
+        nodes.born.append(born)
+        nodes.gone.append(-1)
+        nodes.body.append(body)
+        nodes.callee.append(self.bodies[id(operation.body)] if isinstance(operation, Call) else -1)
+        if operation.attributes and not isinstance(operation, (Call, Item, Parameter)):
+            nodes.attributes[len(nodes) - 1] = {name: _text(value) for name, value in operation.attributes.items()}
+
+
+def _kind(node: Expr) -> Kind:
+    operation = node.operation
+    if isinstance(operation, Call):
+        return "call"
+    if isinstance(operation, Item):
+        return "item"
+    if isinstance(operation, Parameter):
+        return "input"
+    if not node.operands:
+        return "constant" if isinstance(operation, Full) and not operation.shape else "leaf"
+    return "operation"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(_text, value)) + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, np.dtype):
+        return dtype_name(value)
+    return spoken(value) if callable(value) else str(value)
+
+
+def build(
+    planned: Planned,
+    title: str,
+    options: Mapping[str, Any],
+    run: Run | None = None,
+    values: Mapping[int, Summary] | None = None,
+    reused: bool = False,
+) -> Recording:
+    """The recording of a plan, with its run where there was one; ``values`` are summaries by uid.
+
+    ``reused`` says that the run was that of a program planned before, for a graph of the same structure.
+    """
+    tables = _Tables()
+    recording, graph = tables.recording, planned.graph
+    _enter_nodes(tables, graph)
+    ids, nodes = tables.ids, recording.nodes
+    recording.gradients = gradients(graph, [node for node, _, _ in _rows(graph)[0]], ids)
+    recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
+    for decision, node in graph.removed:
+        if nodes.gone[ids[node.uid]] < 0:
+            nodes.gone[ids[node.uid]] = decision
+    recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
+    recording.groups = [
+        Group(cluster.decision, cluster.kind, cluster.label, tuple([ids[node.uid] for node in cluster.members]))
+        for cluster in graph.clusters
+    ]
+    recording.decisions = [
+        Decision(
+            choice.stage,
+            choice.link,
+            "applied" if choice.applied else "declined",
+            choice.code,
+            choice.reason,
+            {name: _fact(value, ids) for name, value in choice.facts.items()} | _lost(choice),
+            tuple([ids[node.uid] for node in choice.subjects]),
+            tuple([ids[node.uid] for node in choice.produced if node.uid in ids]),
+            choice.chain,
+            choice.location,
+        )
+        for choice in graph.choices
+    ]
+    recording.stages = [stage(chapter, tables.flops, graph.clusters) for chapter in graph.chapters]
+    recording.schedule = schedule(planned, ids)
+    recording.title, recording.options = title, dict(options)
+    recording.fingerprint = fingerprint(planned)
+    if run is not None:
+        run.values = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
+        recording.run, recording.decisions = run, with_measured(recording, run)
+        recording.stages.append(
+            Stage(
+                "run",
+                "run",
+                recording.end,
+                recording.end,
+                {"steps": len(run.steps)},
+                "The schedule, executed and measured"
+                + (" by a program that was made before, for a graph of the same structure." if reused else "."),
+                run.micros,
+            )
+        )
+    return recording
+
+
+def _rows(graph: Graph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
+    """(node, decision that produced it, graph it stands in) of every row, and the bodies, in the order of their ids."""
+    bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
+    rows = [(node, -1, 0) for node in graph.recorded]
+    seen = {node.uid for node in graph.recorded}
+    for row, body in enumerate(bodies, 1):
+        for node in body.nodes:
+            if node.uid not in seen:
+                seen.add(node.uid)
+                rows.append((node, -1, row))
+    rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in seen])
+    return rows, bodies
+
+
+def expressions(planned: Planned) -> list[Expr]:
+    """The expressions of a recording's nodes, by id."""
+    return [node for node, _, _ in _rows(planned.graph)[0]]
+
+
+def _enter_nodes(tables: _Tables, graph: Graph) -> None:
+    recording = tables.recording
+    rows, bodies = _rows(graph)
+    for row, body in enumerate(bodies, 1):
+        tables.bodies[id(body)] = row
+    for node, born, graph_row in rows:
+        tables.node(node, born, graph_row)
+    everything = [node for node, _, _ in rows]
+    ids = tables.ids
+    recording.bodies.append(Body("", (), ()))
+    for body in bodies:
+        inputs = tuple([ids[node.uid] for node in (*body.parameters, *body.captured)])
+        recording.bodies.append(Body(body.name, inputs, tuple([ids[node.uid] for node in body.outputs])))
+    recording.nodes.operands = [tuple([ids[operand.uid] for operand in node.operands]) for node in everything]
+    leaves = tuple([ids[node.uid] for node in graph.recorded if not node.operands])
+    recording.bodies[0] = Body("", leaves, tuple([ids[root.uid] for root in graph.recorded_roots]))
+
+
+def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
+    """The bodies of all calls, those inside bodies too, each once, in order of first use."""
+    found: dict[int, Traced] = {}
+    pending = list(nodes)
+    while pending:
+        calls = [node.operation.body for node in pending if isinstance(node.operation, Call)]
+        pending = []
+        for body in calls:
+            if id(body) not in found:
+                found[id(body)] = body
+                pending.extend(body.nodes)
+    return list(found.values())
+
+
+def _lost(choice: Choice) -> dict[str, float]:
+    """The estimate of what a refusal costs, in µs, as a fact."""
+    if choice.applied:
+        return {}
+    lost, facts = choice.lost, choice.facts
+    if lost is None and "separate_us" in facts and "together_us" in facts:
+        lost = max(0.0, facts["separate_us"] - facts["together_us"])
+    if lost is None and "before_us" in facts and "after_us" in facts:
+        lost = max(0.0, facts["before_us"] - facts["after_us"])
+    if lost is None and choice.between:
+        lost = sum([split_cost(operand, reader) for operand, reader in choice.between])
+    if lost is None:
+        lost = sum([kernel_cost(node, node.operands) for node in choice.subjects])
+    return {"lost_us": round(lost, 3)}
+
+
+def _fact(value: Any, ids: Mapping[int, int]) -> Any:
+    if isinstance(value, Expr):
+        return {"node": ids[value.uid]} if value.uid in ids else value.label
+    if isinstance(value, (list, tuple)):
+        return [_fact(item, ids) for item in value]
+    return value.item() if hasattr(value, "item") else value

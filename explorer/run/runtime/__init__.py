@@ -1,0 +1,1 @@
+"""What kernels stand on: memory, threads, devices, clocks."""

@@ -1,0 +1,61 @@
+"""Runners on devices other than cpu, and copies between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from explorer.core.errors import DeclarationError
+from explorer.core.ir.operation import Operation
+from explorer.core.types.device import Device
+from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
+from explorer.run.runtime.memory import allocate
+
+Runner: TypeAlias = Callable[[list[Any]], Any]
+
+
+def copied(source: int, origin: Device, kind: TensorType, out: Any) -> Runner:
+    """From one device to another, through NumPy's memory."""
+
+    def run(values: list[Any]) -> Any:
+        memory = allocate(kind) if out is None else out
+        kind.device.write(memory, origin.read(values[source]))
+        return memory
+
+    return run
+
+
+def elsewhere(operation: Operation, kernel: Callable[..., Any], sources: list[int], kind: AnyType) -> Runner:
+    """One operation on another device: its kernel writes into the memory that it is given, or returns its own."""
+    parts = kind.parts if isinstance(kind, TupleType) else (kind,)
+    shapes = [part.shape for part in parts]
+
+    def run(values: list[Any]) -> Any:
+        memory: Any = None if operation.view else allocate(kind)
+        made = kernel(memory, *[values[source] for source in sources])
+        found: Any = memory if made is None else made
+        given = [tuple(part.shape) for part in (found if isinstance(kind, TupleType) else (found,))]
+        if given != shapes:
+            raise DeclarationError(
+                f"the kernel of {operation.name} on {parts[0].device.name} gave the shapes {given}",
+                rule=f"it gives what the operation infers: {shapes}",
+                fix="correct the kernel",
+            )
+        return found
+
+    return run
+
+
+class Dropping:
+    """A kernel after which values of other devices are read no more: their memory is given back."""
+
+    def __init__(self, runner: Runner, slots: Sequence[int]) -> None:
+        self._runner = runner
+        self.drops = [*getattr(runner, "drops", ()), *slots]
+
+    def __call__(self, values: list[Any]) -> Any:
+        """The result."""
+        value = self._runner(values)
+        for slot in self.drops:
+            values[slot] = None
+        return value

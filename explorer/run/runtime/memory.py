@@ -1,0 +1,91 @@
+"""The memory of a schedule: one arena of cpu's, and views of it; results on other devices are allocated by these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from explorer.core.errors import RunError
+from explorer.core.ir.tensor import Tensor
+from explorer.core.memory_budget import budget, claim_memory
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import Array, TensorType, TupleType
+from explorer.plan.schedule.schedule import Kernel, Schedule, rounded
+from explorer.record.reasons import bytes_text
+
+
+def allocate(kind: TensorType | TupleType, channels_last: bool = False) -> Any:
+    """Memory of its device for a result, an array or a tuple of them."""
+    if isinstance(kind, TupleType):
+        return tuple([part.device.empty(part.shape, part.dtype) for part in kind.parts])
+    if not channels_last:
+        return kind.device.empty(kind.shape, kind.dtype)
+    n, c, h, w = kind.shape
+    return np.empty((n, h, w, c), kind.dtype).transpose(0, 3, 1, 2)
+
+
+def placed(kind: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
+    """A result's memory inside a block; the parts of several outputs lie one after the other, each aligned."""
+    if isinstance(kind, TensorType):
+        if channels_last:
+            n, c, h, w = kind.shape
+            return np.ndarray((n, h, w, c), kind.dtype, buffer=block).transpose(0, 3, 1, 2)
+        return np.ndarray(kind.shape, kind.dtype, buffer=block)
+    parts, offset = [], 0
+    for part in kind.parts:
+        parts.append(np.ndarray(part.shape, part.dtype, buffer=block, offset=offset))
+        offset += rounded(part.nbytes)
+    return tuple(parts)
+
+
+def grant(schedule: Schedule) -> None:
+    """Allow a schedule to be run, before anything is allocated or read for it.
+
+    Raises BudgetError, which names the largest value, where all that is held at one time is more than is granted.
+    """
+    tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
+    needed = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
+    if needed <= budget.memory:
+        return
+    largest = max([*tensors, *[kernel.result for kernel in schedule.kernels]], key=lambda node: node.type.nbytes)
+    place = largest.place
+    where = f" of {place.where} line {place.line}" if place is not None else ""
+    claim_memory(f"the run, whose largest value is {largest!r}{where} with {bytes_text(largest.type.nbytes)},", needed)
+
+
+class Memory:
+    """An arena as large as its schedule says, or a piece of another one's scratch memory.
+
+    Raises RunError, which names the largest result, where the device has not as much.
+    """
+
+    def __init__(self, schedule: Schedule, within: Array | None = None) -> None:
+        self.arena: Array = _allocated(schedule) if within is None else within
+
+    def result(self, kernel: Kernel) -> Any:
+        """The memory of a kernel's result, an array or a tuple of them; None for a view and for memory of its own."""
+        if kernel.offset < 0:
+            return None
+        return placed(kernel.result.type, self.arena[kernel.offset :], kernel.channels_last)
+
+    def scratch(self, kernel: Kernel) -> Array | None:
+        """``kernel.scratch`` uninitialised bytes, aligned to 64, that are the kernel's while it runs; None without."""
+        if kernel.scratch_offset < 0:
+            return None
+        return self.arena[kernel.scratch_offset : kernel.scratch_offset + kernel.scratch]
+
+
+def _allocated(schedule: Schedule) -> Array:
+    if not schedule.arena:
+        return np.empty(0, np.uint8)
+    try:
+        found: Array = cpu.new(schedule.arena)
+    except (MemoryError, ValueError) as error:  # NumPy raises the latter for more than an address can say
+        largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
+        raise RunError(
+            f"an arena of {schedule.arena:,} bytes; the largest result is {largest!r}",
+            rule="results and scratch memory that live at one time fit into the device's memory",
+            fix="evaluate smaller parts, or a smaller dtype",
+        ) from error
+    return found

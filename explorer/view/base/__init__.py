@@ -1,0 +1,1 @@
+"""The tools of all views: markup, text metrics, colours, steps."""

@@ -1,0 +1,23 @@
+"""Writes XML and HTML elements: every attribute and every text is escaped, and shown on one line."""
+
+from __future__ import annotations
+
+from html import escape
+
+from explorer.record.escape import visible
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def element(name: str, /, *children: str, **attributes: object) -> Markup:
+    """Return an element; ``class_`` stands for class, ``_`` in an attribute's name for ``-``; None leaves it out."""
+    start = [name]
+    for key, value in attributes.items():
+        if value is not None:
+            start.append(f'{key.rstrip("_").replace("_", "-")}="{escape(visible(str(value)))}"')
+    inside = "".join(child if isinstance(child, Markup) else escape(visible(child)) for child in children)
+    return Markup(f"<{' '.join(start)}>{inside}</{name}>" if inside else f"<{' '.join(start)}/>")

@@ -1,0 +1,91 @@
+"""The colours of static pictures, light and dark."""
+
+from __future__ import annotations
+
+from explorer.view.base.font import FAMILY
+
+LIGHT = {
+    "bg": "#ffffff", "ink": "#1d2433", "soft": "#5b6577", "line": "#d9deea", "edge": "#8f9aad", "panel": "#f8f9fc",
+    "accent": "#2f6fed", "on": "#ffffff", "leaf": "#eef1f6", "node": "#ffffff", "fuse": "#7a4fd0", "fused": "#f3eefc",
+    "ghost": "#7d889b",
+}  # fmt: skip
+DARK = {
+    "bg": "#11151d", "ink": "#e6eaf2", "soft": "#a0aabb", "line": "#323a4b", "edge": "#69758a", "panel": "#171c26",
+    "accent": "#7aa5ff", "on": "#0b1020", "leaf": "#1f2633", "node": "#161b25", "fuse": "#b79bff", "fused": "#231c38",
+    "ghost": "#8490a3",
+}  # fmt: skip
+
+_APART_LIGHT = {
+    "plus": "#0f7a55", "plussed": "#e8f6ef", "minus": "#b42318", "minussed": "#fdeceb", "other": "#a8480a",
+    "others": "#fff5e9",
+}  # fmt: skip
+_APART_DARK = {
+    "plus": "#4fd1a1", "plussed": "#12302a", "minus": "#ff8a7a", "minussed": "#35191a", "other": "#f5b26b",
+    "others": "#2c2014",
+}  # fmt: skip
+
+
+def stylesheet(scope: str, theme: str, *, marked: bool = False) -> str:
+    """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
+
+    A ``marked`` one tells what differs from another graph.
+    """
+    at = f"#{scope}"
+    light, dark = ({**LIGHT, **_APART_LIGHT}, {**DARK, **_APART_DARK}) if marked else (LIGHT, DARK)
+    rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
+    if theme == "auto":
+        rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(dark)}}}}}")
+    rules += [f"{at} {rule}" for rule in (*_RULES, *_APART_RULES * marked)]
+    return "".join(rules)
+
+
+def page_style(theme: str) -> str:
+    """Return the CSS of a page around a picture."""
+    if theme == "auto":
+        return f"{page_style('light')}@media (prefers-color-scheme:dark){{{page_style('dark')}}}"
+    return f"body{{margin:12px;background:{(DARK if theme == 'dark' else LIGHT)['bg']}}}"
+
+
+def _variables(palette: dict[str, str]) -> str:
+    return ";".join(f"--{name}:{colour}" for name, colour in palette.items())
+
+
+_RULES = (
+    f"text{{font-family:{FAMILY};fill:var(--ink)}}",
+    ".name{font-size:12px;font-weight:700;text-anchor:middle}",
+    ".type{font-size:10px;fill:var(--soft);text-anchor:middle}",
+    ".number{font-size:9.5px;fill:var(--soft);text-anchor:end}",
+    ".title{paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round;font-size:11px;font-weight:700;fill:var(--soft)}",
+    ".fused{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:11px;font-weight:700;fill:var(--fuse)}",
+    "g text.copies{font-size:10px;font-weight:700;fill:var(--on);text-anchor:middle}",
+    ".port{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:9px;fill:var(--accent)}",
+    ".canvas{fill:var(--bg)}",
+    ".edge{fill:none;stroke:var(--edge);stroke-width:1.3}",
+    ".gone{stroke:var(--ghost);stroke-dasharray:4 4;stroke-width:1.1;opacity:.7}",
+    ".head{fill:var(--edge)}",
+    ".leaf rect{fill:var(--leaf);stroke:var(--line)}",
+    ".operation rect{fill:var(--node);stroke:var(--edge);stroke-width:1.2}",
+    ".ghost rect{fill:none;stroke:var(--ghost);stroke-dasharray:4 4}",
+    ".ghost text{fill:var(--ghost)}",
+    ".member rect{stroke:var(--fuse)}",
+    ".kernel{fill:var(--fused);stroke:var(--fuse);stroke-width:1.6}",
+    ".open{fill:var(--panel);stroke:var(--line)}",
+    ".closed rect{fill:var(--panel);stroke:var(--edge);stroke-width:1.2}",
+    ".closed.ghost rect{stroke:var(--ghost)}",
+    "g rect.badge{fill:var(--accent);stroke:none}",
+    ".output rect{stroke:var(--ink);stroke-width:1.8}",
+    "g rect.mark{fill:var(--ink);stroke:none}",
+    "g text.asked{font-size:9px;font-weight:700;fill:var(--bg);text-anchor:middle}",
+)
+_APART_RULES = (
+    ".added{--apart:var(--plus);--ground:var(--plussed)}",
+    ".removed{--apart:var(--minus);--ground:var(--minussed)}",
+    ".changed{--apart:var(--other);--ground:var(--others)}",
+    ".regrouped{--apart:var(--fuse);--ground:var(--fused)}",
+    ":is(.added,.removed,.changed,.regrouped) rect{fill:var(--ground);stroke:var(--apart);stroke-width:2}",
+    "g rect.apart{fill:var(--apart,var(--ink));stroke:none}",
+    "g text.apart{font-size:9px;font-weight:700;fill:var(--on);text-anchor:middle}",
+    ".closed text.apart{fill:var(--bg)}",
+    "g rect.badge{fill:var(--accent);stroke:none}",
+    "g rect.mark{fill:var(--ink);stroke:none}",
+)

@@ -1,0 +1,1 @@
+"""Two recordings side by side: widget, page, text."""

@@ -1,0 +1,96 @@
+"""A comparison as text: counts, nodes, decisions and kernels that differ."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from explorer.record import Recording
+from explorer.record.compare.comparison import Comparison, Regrouped
+from explorer.record.escape import visible
+from explorer.view.compare.counts import Count, counted
+from explorer.view.compare.pair_payload import option_text, title
+from explorer.view.export.text import decision_line, folded
+from explorer.view.model.labels import source_text
+
+_LISTED = 40
+"""rows of one kind that are listed at most"""
+_MEMBERS = 6
+"""nodes of a kernel, and kernels of a group, that are named at most"""
+
+
+def text(comparison: Comparison, *, measured: bool = False) -> str:
+    """Return the comparison as text; canonical, unless ``measured`` asks for the times of runs too."""
+    lines = [f"{title(comparison.before)} → {title(comparison.after)}"]
+    for name, pair in comparison.options.items():
+        lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
+    lines += _graph_lines(comparison)
+    rows = [Count("", "before", "after", "difference"), *counted(comparison, measured=measured)]
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines += [f"  {a:<{wide[0]}}  {b:>{wide[1]}}  {c:>{wide[2]}}  {d}".rstrip() for a, b, c, d in rows]
+    for what, recording, decisions in (
+        ("before", comparison.before, comparison.decisions_before),
+        ("after", comparison.after, comparison.decisions_after),
+    ):
+        if decisions:
+            lines.append(f"decisions only {what}: {len(decisions):,}")
+            lines += _cut(folded([decision_line(recording, decision) for decision in decisions]))
+    lines += _kernel_lines(comparison)
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _graph_lines(comparison: Comparison) -> list[str]:
+    nodes = comparison.nodes
+    if nodes.equal:
+        return [f"the same graph of {len(nodes.pairs):,} recorded nodes"]
+    lines = [
+        f"recorded nodes: {nodes.same:,} the same, {len(nodes.renamed):,} renamed, {len(nodes.changed):,} changed, "
+        f"{len(nodes.only_before):,} only before, {len(nodes.only_after):,} only after"
+    ]
+    changed = [f"  Δ {_pair(comparison, node)}: {'; '.join(words)}" for node, words in nodes.changed.items()]
+    removed = [f"  - {_node(comparison.before, node)}" for node in nodes.only_before]
+    added = [f"  + {_node(comparison.after, node)}" for node in nodes.only_after]
+    labels = comparison.before.nodes.label, comparison.after.nodes.label
+    renamed = [f"  = {labels[0][node]} → {labels[1][nodes.pairs[node]]}" for node in nodes.renamed]
+    return lines + [line for part in (changed, removed, added, renamed) for line in _cut(_gathered(part))]
+
+
+def _pair(comparison: Comparison, node: int) -> str:
+    """Name a paired node once, with the places of both."""
+    other = comparison.nodes.pairs[node]
+    names = dict.fromkeys([comparison.before.label(node), comparison.after.label(other)])
+    places = dict.fromkeys([source_text(comparison.before, node), source_text(comparison.after, other)])
+    return ", ".join(part for part in (" → ".join(names), " → ".join(filter(None, places))) if part)
+
+
+def _kernel_lines(comparison: Comparison) -> list[str]:
+    differ = [found for found in comparison.kernels if not found.same]
+    same = sum(len(found.before) for found in comparison.kernels if found.same)
+    lines = [f"kernels: {same:,} the same, {len(differ):,} {'place' if len(differ) == 1 else 'places'} where not"]
+    return lines + _cut([f"  {_side(comparison, found, 0)} → {_side(comparison, found, 1)}" for found in differ])
+
+
+def _side(comparison: Comparison, found: Regrouped, side: int) -> str:
+    recording, numbers = ((comparison.before, found.before), (comparison.after, found.after))[side]
+    assert recording.schedule is not None
+    told = []
+    for number in numbers[:_MEMBERS]:
+        kernel = recording.schedule.kernels[number].nodes
+        names = [recording.label(node) for node in kernel[:_MEMBERS]] + ["…"] * (len(kernel) > _MEMBERS)
+        told.append(f"{number + 1} {' · '.join(names)}")
+    rest = len(numbers) - len(told)
+    return ", ".join(told + [f"{rest:,} more"] * bool(rest)) or "nothing"
+
+
+def _node(recording: Recording, node: int) -> str:
+    where = source_text(recording, node)
+    return f"{recording.label(node)} {recording.type_text(node)}" + (f", {where}" if where else "")
+
+
+def _gathered(lines: list[str]) -> list[str]:
+    """Write equal lines once, where the first of them stands, with their number."""
+    return [line if count == 1 else f"{line} ×{count:,}" for line, count in Counter(lines).items()]
+
+
+def _cut(lines: list[str]) -> list[str]:
+    rest = len(lines) - _LISTED
+    return lines if rest <= 0 else [*lines[:_LISTED], f"  … and {rest:,} more"]

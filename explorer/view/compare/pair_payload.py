@@ -1,0 +1,68 @@
+"""What the front end gets of a comparison, beside the payloads of both recordings.
+
+Its long tables are packed (columns.py). Side 0 is before, side 1 after::
+
+    {"titles": [text, text], "options": [[name, before, after], …],      the options that differ; "" for what is not set
+     "start": [step, step],                                              where to stand at first
+     "counts": [[name, before, after, difference], …],                   as text, with units
+     "partners": [node after, …],                                        for every node before, −1 for none
+     "changed": [node before, …], "words": [[text, …], …],               what each of those does otherwise after
+     "bodies": [[graph before, graph after], …],                         whose nodes were compared
+     "kernels": [[kernel, …], [kernel, …]],                              those that the other side computes in others
+     "steps": {"nodes": [[step, …], [step, …]], "steps": …}}             step_mapping.py: where the other view stands
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.record import Recording
+from explorer.record.compare.comparison import Comparison
+from explorer.view.base.steps import stage_ends
+from explorer.view.compare.counts import counted
+from explorer.view.compare.step_mapping import partners
+from explorer.view.payload.columns import pack
+
+
+def title(recording: Recording) -> str:
+    """Name a recording: its title and its fingerprint."""
+    return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
+
+
+def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[int, int]:
+    """Say where two views stand at first: at the graphs where they differ, else at the ends of both plans."""
+    stages = comparison.before.stages
+    planned = [end for stage, end in zip(stages, stage_ends(comparison.before), strict=True) if stage.kind != "run"]
+    before = planned[-1] if planned and comparison.nodes.equal else 0
+    return before, steps[0][before]
+
+
+def option_text(value: Any) -> str:
+    """Write an option: names with commas between them, nothing where there are none."""
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def paired(comparison: Comparison) -> dict[str, Any]:
+    """Return what two views need to show a comparison, JSON-able."""
+    found = comparison.counterparts
+    kernels = [found for found in comparison.kernels if not found.same]
+    steps = partners(comparison)
+    return {
+        "titles": [title(comparison.before), title(comparison.after)],
+        "options": [[name, option_text(one), option_text(two)] for name, (one, two) in comparison.options.items()],
+        "start": list(start(comparison, steps["nodes"])),
+        "counts": [list(row) for row in counted(comparison, measured=True)],
+        **pack(
+            {
+                "partners": [found.get(node, -1) for node in range(len(comparison.before.nodes))],
+                "changed": list(comparison.nodes.changed),
+                "words": [list(words) for words in comparison.nodes.changed.values()],
+                "bodies": [list(pair) for pair in comparison.nodes.bodies.items()],
+                "kernels": [
+                    sorted([number for each in kernels for number in each.before]),
+                    sorted([number for each in kernels for number in each.after]),
+                ],
+                "steps": {way: [list(side) for side in sides] for way, sides in steps.items()},
+            }
+        ),
+    }

@@ -1,0 +1,1 @@
+"""A recording as text, page, DOT, or report of costs."""

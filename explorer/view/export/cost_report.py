@@ -1,0 +1,65 @@
+"""What refusals cost and what batches took, as text: one line a cause, or a batch."""
+
+from __future__ import annotations
+
+from explorer.record import Decision, Recording
+from explorer.record.batches import Batch, batches, together
+from explorer.record.escape import visible
+from explorer.record.reasons import count_text, micros_text
+from explorer.view.export.text import NOT_RUN
+
+_LISTED = 20
+"""refusals that are listed at most"""
+
+
+def costs(recording: Recording) -> str:
+    """Return the refusals with the time that each may cost, from the reference prices; "" where nothing was refused.
+
+    Times are estimates of what the schedule takes longer than it would if the refusal fell: they cannot be added up.
+    """
+    refused = recording.refusals
+    if not refused:
+        return ""
+    lines = [f"what it costs: {len(refused):,} {'refusal' if len(refused) == 1 else 'refusals'}, the costliest first"]
+    lines += [_line(recording, decision) for decision in refused[:_LISTED]]
+    rest = refused[_LISTED:]
+    if rest:
+        most = micros_text(rest[0].facts.get("lost_us", 0.0))
+        lines.append(f"  … and {len(rest):,} more of at most {most} each")
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _line(recording: Recording, decision: Decision) -> str:
+    lost = micros_text(decision.facts.get("lost_us", 0.0))
+    places = len(decision.subjects)
+    many = f", {count_text(places)} nodes" if places > 1 else ""
+    stage = recording.stages[decision.stage].name
+    return f"  {lost:>8}  {stage} · {decision.link}: {recording.reason(decision)}{many} [{decision.code}]"
+
+
+def gains(recording: Recording) -> str:
+    """Return what each batch took in the run beside the estimates that it was made on; "" without a run or batches.
+
+    Batches that a kernel computes together are one line.
+    """
+    run, found = recording.run, batches(recording)
+    if run is None or not found:
+        return ""
+    micros = {step.kernel: step.micros for step in run.steps}
+    lines = [f"what batching took: {NOT_RUN}"]
+    for joined in together(found)[:_LISTED]:
+        took = micros_text(sum(micros.get(kernel, 0.0) for kernel in {k for batch in joined for k in batch.kernels}))
+        lines.append(f"  {took:>8}  {_named(joined)}: {_estimates(recording, joined)}")
+    rest = len(together(found)) - _LISTED
+    return "\n".join(visible(line) for line in [*lines, *[f"  … and {rest:,} more"] * (rest > 0)]) + "\n"
+
+
+def _named(joined: list[Batch]) -> str:
+    names = [batch.label for batch in joined]
+    return f"{', '.join(names)} ×{len(joined[0].members):,}"
+
+
+def _estimates(recording: Recording, joined: list[Batch]) -> str:
+    facts = [recording.decisions[batch.decision].facts for batch in joined]
+    one, other = (sum(each.get(name, 0.0) for each in facts) for name in ("together_us", "separate_us"))
+    return f"estimated {micros_text(one)}, one by one {micros_text(other)}"

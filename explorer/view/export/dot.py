@@ -1,0 +1,52 @@
+"""A graph at one position in the DOT language, for Graphviz and everything that reads it."""
+
+from __future__ import annotations
+
+import graphviz  # type: ignore[import-untyped]
+
+from explorer.record import Recording
+from explorer.record.escape import visible
+from explorer.view.picture.state import state_at
+from explorer.view.tree.slots import build_slots, source
+
+_LEAF = {"shape": "box", "style": "rounded,filled", "fillcolor": "#eef1f6", "color": "#d9deea"}
+_OPERATION = {"shape": "box", "style": "rounded", "color": "#8f9aad"}
+
+
+def to_graphviz(recording: Recording, position: int | None = None, *, body: int = 0) -> graphviz.Digraph:
+    """Return the graph that stands at a position (None: the end), fused groups as clusters.
+
+    Node names are node ids; every label is escaped. Raises ValueError outside 0 … ``recording.end``.
+    """
+    where = recording.end if position is None else position
+    if not 0 <= where <= recording.end:
+        raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
+    digraph = graphviz.Digraph(
+        name="explorer", node_attr={"fontname": "DejaVu Sans", "fontsize": "11"}, edge_attr={"color": "#8f9aad"}
+    )
+    nodes, state = recording.nodes, state_at(recording, build_slots(recording), where)
+    shown = sorted(node for node in state.shown.values() if nodes.body[node] == body)
+    for node in shown:
+        label = _literal(recording.label(node)) + r"\n" + _literal(recording.type_text(node))
+        style = _LEAF if nodes.kind[node] in ("leaf", "input", "constant") else _OPERATION
+        digraph.node(str(node), graphviz.nohtml(label), **style)
+    drawn = set(shown)
+    for number, (group, members) in enumerate(state.groups):
+        names = [str(state.shown[slot]) for slot in members if state.shown[slot] in drawn]
+        if names:
+            with digraph.subgraph(name=f"cluster_{number}") as cluster:
+                cluster.attr(label=graphviz.nohtml(_literal(group.label)), style="rounded", color="#7a4fd0")
+                for name in names:
+                    cluster.node(name)
+    final = recording.resolver(where)
+    for node in shown:
+        for operand in nodes.operands[node]:
+            producer = source(recording, final.get(operand, operand))
+            if producer in drawn:
+                digraph.edge(str(producer), str(node))
+    return digraph
+
+
+def _literal(text: str) -> str:
+    """Return text that Graphviz shows as it is."""
+    return str(graphviz.escape(visible(text).replace("&", "&amp;")))

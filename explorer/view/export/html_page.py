@@ -1,0 +1,81 @@
+"""A recording as one HTML file that works from disk: the player, its data and a picture for readers without scripts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+
+from explorer.record import Recording
+from explorer.record.gc_pause import uncollected
+from explorer.view.base.markup import Markup, element
+from explorer.view.base.palette import page_style
+from explorer.view.drawing import draw
+from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.payload.payload import payload
+from explorer.view.picture.style_free import plain
+from explorer.view.picture.svg import svg
+
+_START = """
+const data = JSON.parse(document.getElementById("explorer-data").textContent);
+const page = document.getElementById("explorer");
+mount(page, data);
+page.querySelector(".ex-node[tabindex='0']")?.focus({ preventScroll: true });
+"""
+
+_CLEAR = """
+document.getElementById("explorer").replaceChildren();
+"""
+
+_FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important}"
+
+
+def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
+    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
+    with uncollected():
+        drawing = draw(recording)
+        held = payload(recording, theme=theme, position=position, drawing=drawing)
+        picture = Markup(svg(recording, theme=theme, drawing=drawing))
+        return page(recording.title or "recording", held, _START, picture, theme=theme, style=_FILL)
+
+
+def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
+    """Return a page of the front end that holds some data, what it does at the start, and what stands until then.
+
+    That is all there is where nobody runs scripts, or a server's policy blocks them, and styles with them.
+    The script finds the data in the element ``explorer-data``, and has the element ``explorer`` for itself.
+    """
+    data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
+    code = script() + _CLEAR + start
+    return "<!doctype html>\n" + element(
+        "html",
+        element(
+            "head",
+            Markup('<meta charset="utf-8">'),
+            Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
+            Markup('<meta name="viewport" content="width=device-width,initial-scale=1">'),
+            element("title", f"{title} · explorer"),
+            Markup(f"<style>{page_style(theme)}{stylesheet()}{style}</style>"),
+        ),
+        element(
+            "body",
+            element("main", plain(fallback), id="explorer"),
+            Markup(f'<script type="application/json" id="explorer-data">{_inline(data)}</script>'),
+            Markup(f'<script type="module">{code}</script>'),
+        ),
+        lang="en",
+    )
+
+
+def _policy(code: str) -> str:
+    """Allow this page's one script, by its digest, its styles and its own pictures; nothing else, and no network."""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _inline(data: str) -> str:
+    """Write JSON so that no text in it can end the script element, or fail to be encoded."""
+    return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda found: f"\\u{ord(found[0]):04x}", data)

@@ -1,0 +1,274 @@
+"""A recording as text: one line a decision, one line a kernel; equal programs and options give equal text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from explorer.record import Decision, Kernel, Recording
+from explorer.record.escape import visible
+from explorer.record.layer_rows import layer_lines
+from explorer.record.reasons import bytes_text, count_text, fact_text
+from explorer.view.model.totals import of_scopes
+from explorer.view.tree.box_tree import scope_name
+
+_MARK = {"applied": "✓", "declined": "✗"}
+_NODES = 60
+"""nodes that are listed at most where there is no decision to list"""
+_SCOPES, _DEPTH = 40, 2
+"""scopes that are listed at most, and how deep they are nested at most"""
+_LAYERS = 60
+"""lines about layers in the short text at most"""
+_WHOLE = 400
+"""decisions and kernels of a recording that are all listed in its short text"""
+_FIRST, _LAST = 24, 8
+"""of more, those that are listed at the beginning and at the end of a stage, and of the schedule"""
+_KERNELS = 8
+"""kernels that are listed at most of those that compute one node together with others"""
+_PRICES = ("separate_us", "together_us")
+NOT_RUN = (
+    "the members were not run one by one: "
+    'plan.compare(EvalPlan(without=["group"])) of the same expressions, run too, measures both'
+)
+"""what a measured batch is told with; decision_card.js says it too"""
+_Row = TypeVar("_Row")
+
+
+def text(recording: Recording, *, short: bool = False) -> str:
+    """Return the canonical text of a recording; it holds no address, time, path or measured value.
+
+    The ``short`` one lists the first and last decisions of each stage, and kernels, where there are many.
+    """
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    cut = short and len(recording.decisions) + len(kernels) > _WHOLE
+    lines = [_header(recording)]
+    if recording.options:
+        said = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
+        lines.append(f"options: {said}")
+    lines += _scope_lines(recording)
+    lines += _layer_lines(recording, short)
+    for number, stage in enumerate(recording.stages):
+        lines.append(_stage_line(recording, number))
+        decisions = recording.decisions[stage.first : stage.last]
+        listed = _listed(decisions, lambda _, row: decision_line(recording, row), "decisions", cut)
+        lines += listed if cut else folded(listed)
+    if not recording.decisions:
+        lines += _node_lines(recording)
+    lines += _schedule_lines(recording, cut)
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def explain(recording: Recording, node: int | None = None) -> str:
+    """Return what was decided and why, as text: of the whole plan, or of one node."""
+    return text(recording) if node is None else why(recording, node)
+
+
+def why(recording: Recording, node: int) -> str:
+    """Return the story of a node: its decisions with their facts, every refusal in its order, and what became of it.
+
+    Raises ValueError for an id that the recording does not have.
+    """
+    nodes = recording.nodes
+    if not 0 <= node < len(nodes):
+        raise ValueError(f"node {node} is not in this recording: it has nodes 0 to {len(nodes) - 1}")
+    lines = [f"{recording.label(node)} · {recording.type_text(node)}"]
+    row = nodes.source[node]
+    if row >= 0:
+        source = recording.sources[row]
+        lines.append(f"recorded at {source.place}: {source.text.strip()}")
+    scope = _scope_path(recording, node)
+    if scope:
+        lines.append(f"scope {scope}")
+    decisions = _concerning(recording, node)
+    if not decisions:
+        lines.append("no link had anything to say about it")
+    for decision in decisions:
+        lines.append(decision_line(recording, decision, located=True))
+        lines += _fact_lines(recording, decision)
+    lines += _twins(recording, node)
+    lines += _fate(recording, node)
+    return "\n".join(visible(line) for line in lines) + "\n"
+
+
+def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
+    """List what a decision knows; the prices of a batch that ran are told from what it took."""
+    ran = "measured_us" in decision.facts
+    lines = []
+    for name, value in decision.facts.items():
+        estimated = ", estimated" if ran and name in _PRICES else ""
+        said = name.removesuffix("_us").replace("_", " ")
+        lines.append(f"      {said}{estimated}: {fact_text(name, value, recording.label)}")
+    return [*lines, f"      {NOT_RUN}"] if ran else lines
+
+
+def _concerning(recording: Recording, node: int) -> list[Decision]:
+    """List the decisions on a node and, before each change, what was refused to the nodes that changed with it."""
+    own = [n for n, d in enumerate(recording.decisions) if node in d.subjects or node in d.produced]
+    found = set(own)
+    for change in own:
+        decision = recording.decisions[change]
+        if decision.verdict == "applied":
+            together = set(decision.subjects)
+            first = recording.stages[decision.stage].first
+            earlier = enumerate(recording.decisions[first:change], first)
+            found.update(n for n, d in earlier if d.verdict == "declined" and together & set(d.subjects))
+    return [recording.decisions[number] for number in sorted(found)]
+
+
+def _header(recording: Recording) -> str:
+    return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
+
+
+def _stage_line(recording: Recording, number: int) -> str:
+    stage = recording.stages[number]
+    verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
+    counts = [f"{name.replace('_', ' ')} {_count(name, value)}" for name, value in stage.counts.items()]
+    taken = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
+    return f"{stage.name}: {', '.join(counts + taken) or 'nothing to do'}"
+
+
+def _count(name: str, value: int) -> str:
+    if name == "flops":
+        return count_text(value)
+    is_size = name == "bytes" or name.startswith("peak") or name.endswith("_bytes")
+    return bytes_text(value) if is_size else f"{value:,}"
+
+
+def decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
+    """Return a decision as a line: verdict, stage, link, sentence, code; ``located`` names the link's module too."""
+    stage = recording.stages[decision.stage].name
+    # Without the line: an edit above a link would change every text that tells of it.
+    module = re.sub(r":\d+$", "", decision.location)
+    where = f" ({module})" if located and module else ""
+    many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
+    sentence = recording.reason(decision)
+    return f"  {_MARK[decision.verdict]} {stage} · {decision.link}{where}: {sentence}{many} [{decision.code}]"
+
+
+def _scope_lines(recording: Recording) -> list[str]:
+    """List what the scopes with weights hold, those inside others below them."""
+    totals = of_scopes(recording)
+    inside: dict[int, list[int]] = {}
+    for row, scope in enumerate(recording.scopes):
+        if totals[row].parameters and scope.kind != "top":
+            inside.setdefault(scope.parent, []).append(row)
+    outermost = [row for row, scope in enumerate(recording.scopes) if scope.kind == "top"]
+    pending = [(row, 0) for top in reversed(outermost) for row in reversed(inside.get(top, ()))]
+    lines = []
+    while pending:
+        row, depth = pending.pop()
+        lines.append(f"{'  ' * depth}  {scope_name(recording, row)} · {totals[row].text}")
+        if depth + 1 < _DEPTH:
+            pending += [(inner, depth + 1) for inner in reversed(inside.get(row, ()))]
+    if len(lines) > _SCOPES:
+        lines[_SCOPES:] = [f"  … and {len(lines) - _SCOPES:,} more scopes"]
+    whole = sum(totals[top].parameters for top in outermost)
+    return [f"scopes: {whole:,} parameters", *lines] if lines else []
+
+
+def _layer_lines(recording: Recording, short: bool) -> list[str]:
+    """List the layers with their order, policies and gradients; the short text the first ones."""
+    lines = [f"  {line}" for line in layer_lines(recording.layers)]
+    if short and len(lines) > _LAYERS:
+        lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more lines: print(layer.describe()) has them all"]
+    return [f"layers: {len(recording.layers):,}", *lines] if lines else []
+
+
+def _node_lines(recording: Recording) -> list[str]:
+    nodes = recording.nodes
+    lines = []
+    drawn = [node for node in recording.visible(recording.end) if nodes.kind[node] != "constant"]
+    for node in drawn[:_NODES]:
+        operands = [recording.label(operand) for operand in nodes.operands[node] if nodes.kind[operand] != "constant"]
+        reads = f" ← {', '.join(operands)}" if operands else ""
+        lines.append(f"  {recording.label(node)} · {recording.type_text(node)}{reads}")
+    if len(drawn) > _NODES:
+        lines.append(f"  … and {len(drawn) - _NODES:,} more nodes")
+    return lines
+
+
+def folded(lines: Iterable[str]) -> list[str]:
+    """Write equal lines that follow each other once, with their number."""
+    counted = [(line, len(list(same))) for line, same in itertools.groupby(lines)]
+    return [line if count == 1 else f"{line} ×{count:,}" for line, count in counted]
+
+
+def _listed(rows: Sequence[_Row], line: Callable[[int, _Row], str], what: str, cut: bool) -> list[str]:
+    """Write a line for each row and its number from 1; cut, for the first and the last ones."""
+    if not cut or len(rows) <= _FIRST + _LAST:
+        return [line(number, row) for number, row in enumerate(rows, 1)]
+    left = len(rows) - _FIRST - _LAST
+    first = [line(number, row) for number, row in enumerate(rows[:_FIRST], 1)]
+    last = [line(number, row) for number, row in enumerate(rows[-_LAST:], len(rows) - _LAST + 1)]
+    return [*first, f"  … {left:,} more {what}: print(plan.explain()) lists them", *last]
+
+
+def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
+    schedule = recording.schedule
+    if schedule is None:
+        return []
+    peak, without = bytes_text(schedule.peak), bytes_text(schedule.peak_without_reuse)
+    kernels = f"{len(schedule.kernels):,} kernels, {len(schedule.buffers):,} buffers"
+    lines = [f"schedule: {kernels}, peak {peak}, {without} without reuse"]
+    return lines + _listed(schedule.kernels, lambda number, row: _kernel_line(recording, number, row), "kernels", cut)
+
+
+def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
+    names = [recording.label(node) for node in kernel.nodes[:8]]
+    names += ["…"] if len(kernel.nodes) > 8 else []
+    place = "no buffer" if kernel.buffer < 0 else f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
+    size = f"{bytes_text(kernel.bytes)}, {count_text(kernel.flops)} flops"
+    return f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, {size}, {place}; {kernel.why}"
+
+
+def _scope_path(recording: Recording, node: int) -> str:
+    names = []
+    row = recording.nodes.scope[node]
+    while row > 0 and recording.scopes[row].kind != "top":
+        names.append(recording.scopes[row].name)
+        row = recording.scopes[row].parent
+    return " / ".join(reversed(names))
+
+
+def _twins(recording: Recording, node: int) -> list[str]:
+    """Say what computes the gradient of a node, what is saved for it, and whose gradient the node is part of."""
+    lines = []
+    for row in recording.gradients:
+        if row.node == node:
+            saved = ", ".join(map(recording.label, row.saved)) or "nothing"
+            lines.append(f"gradient: {', '.join(map(recording.label, row.backward))}; saved for it: {saved}")
+        elif node in row.backward:
+            lines.append(f"part of the gradient of {recording.label(row.node)}")
+    return lines
+
+
+def _batched(recording: Recording, node: int) -> tuple[int, ...]:
+    """What stands for a node and all that it was grouped with; empty where no batch took it."""
+    gone = recording.nodes.gone[node]
+    is_batched = any(group.decision == gone and group.kind == "batch" for group in recording.groups)
+    return recording.decisions[gone].produced if is_batched else ()
+
+
+def _fate(recording: Recording, node: int) -> list[str]:
+    """Say what stands for the node in the end, and where its kernel runs."""
+    nodes = recording.nodes
+    final = recording.resolver(recording.end).get(node, node)
+    lines = []
+    if final != node:
+        lines.append(f"in the end {recording.label(final)} stands for it")
+    elif made := _batched(recording, node):
+        lines.append(f"in the end it is a row of {recording.label(made[0])} · {recording.type_text(made[0])}")
+    elif nodes.gone[node] >= 0:
+        lines.append("in the end it is removed: nothing reads it")
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
+    lines += [f"kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]
+    account = recording.provenance.nodes.get(node)
+    others = [number for number in account.kernels if number not in own] if account is not None else []
+    for number in others[:_KERNELS]:
+        lines.append(f"computed in kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}")
+    if len(others) > _KERNELS:
+        lines.append(f"and in {len(others) - _KERNELS:,} more kernels")
+    return lines

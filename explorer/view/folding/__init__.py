@@ -1,0 +1,1 @@
+"""Large graphs made readable: repeated and parallel parts become boxes."""

@@ -1,0 +1,180 @@
+"""What batches made stands in boxes of its own, beside the members that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from explorer.record import Recording
+from explorer.record.batches import Batch, batches
+from explorer.view.tree.box_tree import Box, Item, Tree
+from explorer.view.tree.slots import Slots
+
+
+def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Put the work of each batch, and of those that go on with its rows as they are, into one box.
+
+    Edges of what stands between two passes only are left out: members that are stacked again would make a circle.
+    """
+    found = batches(recording)
+    if not found:
+        return
+    nodes = recording.nodes
+    made = [
+        {
+            slots.of[node]
+            for node in batch.nodes
+            if slots.of[node] >= 0 and nodes.born[slots.nodes[slots.of[node]][0]] >= 0
+        }
+        for batch in found
+    ]
+    transient: set[int] = set()
+    contents = _Contents(tree)
+    around = [_around(tree, {slots.of[node] for node in batch.members} - {-1}) for batch in found]
+    for numbers in _joined(found, made, around, slots):
+        holder = around[numbers[0]]
+        items = _outermost(tree, {slot for number in numbers for slot in made[number]})
+        if holder < 0 or len(items) < 2:
+            continue
+        boxes = [index for kind, index in items if kind == "box"]
+        if len(boxes) != 1:
+            boxes = [len(tree.boxes)]
+            tree.boxes.append(Box("batch", "", holder))
+        (box,) = boxes
+        batched = [found[number] for number in numbers]
+        tree.boxes[box].label = _label(batched)
+        tree.boxes[box].batches = tuple([batch.decision for batch in batched])
+        inside = [item for item in items if item != Item("box", box)]
+        contents.take([*inside, Item("box", box)])
+        passing = [item for item in inside if item.kind == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
+        if 0 < len(passing) < len(items):
+            inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
+            transient.update([slot for _, slot in passing])
+        held = [*contents.of(box), *inside]
+        contents.put(box, sorted(held, key=lambda item: _last(contents, slots, item)))
+        contents.add(holder, Item("box", box))
+    contents.close()
+    if transient:
+        slots.edges = [edge for edge in slots.edges if not transient.intersection(edge)]
+
+
+def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[Item]) -> Item:
+    """Put what stands between two passes only into a box, so that it takes no room from what stays."""
+    names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
+    label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
+    box = len(tree.boxes)
+    tree.boxes.append(Box("stack", label, holder, count=len(items)))
+    tree.hold(box, items)
+    return Item("box", box)
+
+
+def _label(batched: list[Batch]) -> str:
+    """Name a batch as the plan names the call of one: ``mlp ×1000``."""
+    names = [batch.label for batch in batched]
+    name = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
+    return f"{name} ×{len(batched[0].members)}"
+
+
+def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
+    """Put batches of operations together that read each other's results whole; those of calls have boxes already."""
+    of = {slot: number for number, own in enumerate(made) for slot in own}
+    first = list(range(len(found)))
+
+    def top(number: int) -> int:
+        while first[number] != number:
+            first[number] = first[first[number]]
+            number = first[number]
+        return number
+
+    for producer, consumer in slots.edges:
+        one, other = of.get(producer, -1), of.get(consumer, -1)
+        if min(one, other) < 0 or around[one] != around[other]:
+            continue
+        if len(found[one].members) == len(found[other].members) and not found[one].called and not found[other].called:
+            one, other = sorted((top(one), top(other)))
+            first[other] = one
+    joined: dict[int, list[int]] = {}
+    for number in range(len(found)):
+        joined.setdefault(top(number), []).append(number)
+    return list(joined.values())
+
+
+def _around(tree: Tree, slots: Iterable[int]) -> int:
+    """The innermost box that holds all of some slots; −1 where there is none."""
+    paths: set[tuple[int, ...]] = set()
+    for holder in {tree.holder[slot] for slot in slots}:
+        path = [holder]
+        while tree.boxes[path[-1]].parent >= 0:
+            path.append(tree.boxes[path[-1]].parent)
+        paths.add(tuple(reversed(path)))
+    common = -1
+    for boxes in zip(*paths, strict=False):
+        if len(set(boxes)) > 1:
+            break
+        common = boxes[0]
+    return common
+
+
+def _outermost(tree: Tree, slots: set[int]) -> list[Item]:
+    """The boxes of batched calls that hold some slots, and those slots that none of them holds."""
+    found: dict[Item, None] = {}
+    for slot in sorted(slots):
+        item, box = Item("slot", slot), tree.holder[slot]
+        while box >= 0:
+            if tree.boxes[box].kind == "batch":
+                item = Item("box", box)
+            box = tree.boxes[box].parent
+        found[item] = None
+    return list(found)
+
+
+class _Contents:
+    """What boxes hold while items move among them: a move takes as long as what moves, however much stays."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._held: dict[int, dict[Item, None]] = {}
+
+    def of(self, box: int) -> dict[Item, None]:
+        """What a box holds now, in order."""
+        if box not in self._held:
+            self._held[box] = dict.fromkeys(self._tree.boxes[box].items)
+        return self._held[box]
+
+    def put(self, box: int, items: list[Item]) -> None:
+        """Make items the contents of a box."""
+        self._tree.hold(box, items)
+        self._held[box] = dict.fromkeys(items)
+
+    def add(self, box: int, inner: Item) -> None:
+        """Put a box into another one, behind what that holds."""
+        self.of(box)[inner] = None
+        self._tree.boxes[inner.number].parent = box
+
+    def take(self, items: list[Item]) -> None:
+        """Take items out of the boxes that hold them, and boxes that are empty then out of theirs."""
+        tree = self._tree
+        holders = [tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
+        for item, box in zip(items, holders, strict=True):
+            self.of(box).pop(item, None)  # a new box is nowhere yet
+        for box in dict.fromkeys(holders):
+            while not self.of(box) and tree.boxes[box].parent >= 0:
+                outer = tree.boxes[box].parent
+                self.of(outer).pop(Item("box", box), None)
+                box = outer
+
+    def close(self) -> None:
+        """Write what boxes hold into the tree."""
+        for box, held in self._held.items():
+            self._tree.boxes[box].items = list(held)
+
+
+def _last(contents: _Contents, slots: Slots, item: Item) -> int:
+    """The last node that stands in a slot, or in a box: nodes are made in topological order."""
+    last, inside = -1, [item]
+    while inside:
+        kind, index = inside.pop()
+        if kind == "slot":
+            last = max(last, slots.nodes[index][-1])
+        else:
+            inside += contents.of(index)
+    return last

@@ -1,0 +1,250 @@
+"""Folding: what is long, repeated or too much to draw becomes boxes, which open on demand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from explorer.record import Recording
+from explorer.view.folding.batch_boxes import gather
+from explorer.view.folding.box_builder import PARTS, Joined, Joiner
+from explorer.view.folding.repeated_blocks import repeated
+from explorer.view.folding.stacks import LEAST, stack_pieces
+from explorer.view.tree.box_tree import Box, Item, Tree, lift
+from explorer.view.tree.slots import Slots
+from explorer.view.tree.topological import levels, ordered
+
+CHAIN = 8
+"""operations of a chain, or equal leaves, that are folded at least"""
+ALIKE = 3
+"""equal neighbours that a repeat or a stack has at least"""
+PAIR = 4
+"""operations of a box of which two in a row are a repeat already"""
+MOST = 150
+"""items that a box holds at most"""
+FOLDED = ("stack", "part")
+"""kinds of boxes that hold equal things: there is nothing to fold in them"""
+
+Edges = list[tuple[int, int]]
+
+
+def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Gather what batches made, fold pieces, blocks, chains, stacks and repeats, then cut what still holds too much."""
+    gather(recording, slots, tree)
+    folder = _Folder(recording, slots, tree)
+    edges, recorded = lift(tree, slots.edges), lift(tree, slots.recorded)
+    # No box holds the outermost ones: nothing asks how those are built.
+    if inner := [box for box in tree.inside_out() if box >= len(tree.bodies)]:
+        folder.structure.enter(tree, inner, recorded)
+    if stack_pieces(folder, edges, recorded):
+        edges = lift(tree, slots.edges)
+    if folder.blocks(edges):
+        edges = lift(tree, slots.edges)
+    recorded, is_changed = lift(tree, slots.recorded), False
+    for box in tree.inside_out():
+        items = tree.boxes[box].items
+        if tree.boxes[box].kind in FOLDED:
+            continue
+        joined = folder.chains(items, edges[box])
+        joined += folder.stacks(items, edges[box], recorded[box], joined)
+        joined += folder.leaves(items, edges[box], joined)
+        joined += folder.repeats(items, edges[box], joined)
+        if joined:
+            folder.join(box, joined)
+            is_changed = True
+    if is_changed:
+        edges = lift(tree, slots.edges)
+    for box in tree.inside_out():
+        if len(tree.boxes[box].items) > MOST:
+            folder.cut(box, edges[box] if box < len(edges) else [])
+    tree.compact()
+
+
+class _Folder(Joiner):
+    def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
+        super().__init__(recording, slots, tree)
+        self.readers = [0] * len(slots.nodes)
+        self.operands = [0] * len(slots.nodes)
+        for producer, consumer in slots.edges:
+            self.readers[producer] += 1
+            self.operands[consumer] += 1
+        self._ordered: dict[int, tuple[list[Item], Edges, list[int]]] = {}
+
+    def blocks(self, edges: list[Edges]) -> bool:
+        """Put blocks that repeat without a scope of their own into boxes; tell whether there are any."""
+        new: list[int] = []
+        for box in self.tree.inside_out():
+            items = self.tree.boxes[box].items
+            leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
+            if len(items) - len(leaves) < LEAST or self.tree.boxes[box].kind in FOLDED:
+                continue
+            order = ordered(len(items), edges[box], leaves)
+            self._ordered[box] = items, edges[box], order
+            series = repeated(items, edges[box], order, leaves, self.structure)
+            found = [blocks for blocks in series if not self._is_chain(items, blocks[0])]
+            first = len(self.tree.boxes)
+            self.join(box, [Joined("block", "", block) for blocks in found for block in blocks])
+            new += range(first, len(self.tree.boxes))
+        self.number(new)
+        return bool(new)
+
+    def _is_chain(self, items: Sequence[Item], block: Sequence[int]) -> bool:
+        """Tell whether a block is a stretch of a plain chain, which is folded as such."""
+        inside = [items[index] for index in block]
+        return all(kind == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for kind, slot in inside)
+
+    def chains(self, items: list[Item], edges: Edges) -> list[Joined]:
+        """Find long runs of operations: each is read by the next only, and reads it only or does the same again."""
+        follower: dict[int, int] = {}
+        fed: set[int] = set()
+        for tail, head in edges:
+            if min(tail, head) < 0 or "box" in (items[tail].kind, items[head].kind) or self.is_leaf(items[tail]):
+                continue
+            one, other = items[tail].number, items[head].number
+            alike = self.operands[other] == 1 or self.operation(one) == self.operation(other)
+            if self.readers[one] == 1 and alike and head not in fed:
+                follower[tail] = head
+                fed.add(head)
+        found = []
+        for start in follower:
+            if start in fed:
+                continue
+            members = [start]
+            while members[-1] in follower:
+                members.append(follower[members[-1]])
+            if len(members) >= CHAIN:
+                names = {self.operation(items[member].number) for member in members}
+                ends = [self.operation(items[member].number) for member in (members[0], members[-1])]
+                label = names.pop() if len(names) == 1 else f"{ends[0]} … {ends[1]}"
+                found.append(Joined("chain", label, members))
+        return found
+
+    def stacks(self, items: list[Item], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
+        """Find equal calls, or equal boxes, that stand on one level: none reads another.
+
+        What the program wrote stands where it wrote it, whatever passes made between.
+        """
+        taken = {member for group in joined for member in group.members}
+        found = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
+        if len(found) < ALIKE:
+            return []
+        all_levels = levels(len(items), edges), levels(len(items), recorded)
+        alike: dict[tuple[bool, int, int], list[int]] = {}
+        for index in found:
+            is_written = self._is_written(items[index])
+            level = all_levels[is_written][index]
+            if level >= 0:
+                alike.setdefault((is_written, level, self.structure.of(items[index])), []).append(index)
+        groups = [group for group in alike.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
+        return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
+
+    def _is_written(self, item: Item) -> bool:
+        """Tell whether the program wrote an item, or any node inside it."""
+        pending = [item]
+        while pending:
+            kind, index = pending.pop()
+            if kind == "box":
+                pending += self.tree.boxes[index].items
+            elif self.recording.nodes.born[self.first(index)] < 0:
+                return True
+        return False
+
+    def _is_stackable(self, item: Item) -> bool:
+        return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
+
+    def leaves(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
+        """Find many leaves of one type that the same things read, or that stacks alone read."""
+        group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
+        stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
+        stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
+        readers: dict[int, set[int]] = {}
+        for tail, head in edges:
+            if tail >= 0 and self.is_leaf(items[tail]):
+                readers.setdefault(tail, set()).add(group_of.get(head, head))
+        labels = self.recording.nodes.label
+        built = {leaf: (self.structure.of(items[leaf]), labels[self.first(items[leaf].number)]) for leaf in readers}
+        spread = Counter(built[leaf] for leaf, reading in readers.items() if reading <= stacked)
+        alike: dict[tuple[int, str, frozenset[int]], list[int]] = {}
+        for leaf, reading in readers.items():
+            kind, label = built[leaf]
+            # Which members of which stacks read it is seen inside them.
+            is_spread = reading <= stacked and spread[kind, label] >= CHAIN
+            key = (kind, label, frozenset[int]()) if is_spread else (kind, "", frozenset(reading))
+            alike.setdefault(key, []).append(leaf)
+        groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
+        return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
+
+    def _is_many(self, item: Item) -> bool:
+        """Tell whether an item is a box of many equal things, or of what a batch made of such."""
+        return self._is_batch(item) or (item.kind == "box" and self.tree.boxes[item.number].kind == "stack")
+
+    def _is_batch(self, item: Item) -> bool:
+        return item.kind == "box" and bool(self.tree.boxes[item.number].batches)
+
+    def repeats(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
+        """Find runs of equal boxes of which each reads the one before."""
+        taken = {member for group in joined for member in group.members}
+        # Between stacks there may be what some of their members only read.
+        taken |= {index for index, item in enumerate(items) if self._is_many(item) and not self._is_batch(item)}
+        follower: dict[int, int] = {}
+        heads: set[int] = set()
+        for tail, head in edges:
+            if min(tail, head) < 0 or items[tail].kind != "box" or items[head].kind != "box":
+                continue
+            equal = self.structure.of(items[tail]) == self.structure.of(items[head])
+            if equal and tail < head and not {tail, head} & taken and tail not in follower and head not in heads:
+                follower[tail] = head
+                heads.add(head)
+        found = []
+        for start in follower:
+            if start in heads:
+                continue
+            members = [start]
+            while members[-1] in follower:
+                members.append(follower[members[-1]])
+            if len(members) >= self._least(items[start]):
+                label = self.common([items[member] for member in members])
+                found.append(Joined("repeat", label, members))
+        return found
+
+    def _least(self, item: Item) -> int:
+        """How many equals are folded at least: single operators of a file are small, and their names say much."""
+        if item.kind == "slot":
+            return ALIKE
+        box = self.tree.boxes[item.number]
+        return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
+
+    def _works(self, box: Box) -> bool:
+        """Tell whether a box has work enough inside, each operator of a file counted once."""
+        found, inside = 0, list(box.items)
+        while inside and found < PAIR:
+            item = inside.pop()
+            inner = self.tree.boxes[item.number] if item.kind == "box" else None
+            if inner is None or inner.is_operator:
+                found += not self.is_leaf(item)
+            else:
+                inside += inner.items
+        return found >= PAIR
+
+    def cut(self, box: int, edges: Edges) -> None:
+        """Cut a box into parts, in topological order, so that parts read earlier parts only."""
+        items = self.tree.boxes[box].items
+        known = self._ordered.get(box)
+        leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
+        places = known[2] if known and known[:2] == (items, edges) else ordered(len(items), edges, leaves)
+        order = [items[place] for place in places]
+        pending = [(box, order, 1)]
+        while pending:
+            holder, members, first = pending.pop()
+            if len(members) <= MOST:
+                self.tree.hold(holder, members)
+                continue
+            size = max(-(-len(members) // PARTS), MOST // 3)
+            parts = []
+            for start in range(0, len(members), size):
+                group = members[start : start + size]
+                label = f"nodes {first + start:,} – {first + start + len(group) - 1:,}"
+                inner = self.add(Box("part", label, holder))
+                parts.append(Item("box", inner))
+                pending.append((inner, group, first + start))
+            self.tree.hold(holder, parts)

@@ -1,0 +1,125 @@
+"""Repetition beside each other: equal operations that do not need each other, and equal pieces that these make up.
+
+Operations that do the same at one level are a class: the first product of a thousand samples. Where each of one class
+is read by exactly one of another, the two go on together, and so on: the thousand samples are pieces of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+
+from explorer.view.tree.topological import levels
+
+FEWEST = 8
+"""equal operations, or pieces, that are put together at least"""
+_SHARE = 16
+"""a value that so large a part of a class reads, or more, is part of what it does: a weight, not a sample"""
+
+_Edges = Sequence[tuple[int, int]]
+
+
+def alike(
+    count: int, edges: _Edges, candidates: Collection[int], does: Callable[[int], Hashable]
+) -> list[list[list[int]]]:
+    """Return sets of equal pieces of a graph of ``count`` items, each piece a list of items in ascending order.
+
+    ``candidates`` are the items that may be taken together, ``does`` tells what each of them does.
+    """
+    classes = _classes(count, edges, candidates, does)
+    of = {item: number for number, members in enumerate(classes) for item in members}
+    between: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for tail, head in edges:
+        if tail in of and head in of:
+            between.setdefault((of[tail], of[head]), []).append((tail, head))
+    paired = {
+        pair: found for pair, found in between.items() if _is_bijection(found, classes[pair[0]], classes[pair[1]])
+    }
+    found: list[list[list[int]]] = []
+    for numbers in _components(range(len(classes)), paired):
+        inside = set(numbers)
+        links = [edge for (one, _), pairs in paired.items() if one in inside for edge in pairs]
+        pieces = _components([item for number in numbers for item in classes[number]], links)
+        if all(len(piece) == len(numbers) for piece in pieces):
+            found.append(pieces)
+        else:
+            found += [[[item] for item in classes[number]] for number in numbers]
+    return sorted(_without_cycles(count, edges, found), key=lambda pieces: pieces[0])
+
+
+def _classes(
+    count: int, edges: _Edges, candidates: Collection[int], does: Callable[[int], Hashable]
+) -> list[list[int]]:
+    """Put together what does the same at one level; of what many of them read, they read the same."""
+    level = levels(count, edges)
+    same: dict[Hashable, list[int]] = {}
+    for item in sorted(candidates):
+        if level[item] >= 0:
+            same.setdefault((level[item], does(item)), []).append(item)
+    reads: dict[int, list[int]] = {}
+    for tail, head in edges:
+        if tail >= 0 and head >= 0:
+            reads.setdefault(head, []).append(tail)
+    found: list[list[int]] = []
+    for members in same.values():
+        if len(members) < FEWEST:
+            continue
+        readers: dict[int, int] = {}
+        for item in members:
+            for tail in reads.get(item, ()):
+                readers[tail] = readers.get(tail, 0) + 1
+        least = max(FEWEST, len(members) // _SHARE)
+        parted: dict[tuple[int, ...], list[int]] = {}
+        for item in members:
+            shared = tuple(sorted([tail for tail in reads.get(item, ()) if readers[tail] >= least]))
+            parted.setdefault(shared, []).append(item)
+        found += [part for part in parted.values() if len(part) >= FEWEST]
+    return found
+
+
+def _is_bijection(edges: _Edges, tails: Sequence[int], heads: Sequence[int]) -> bool:
+    if not len(edges) == len(tails) == len(heads):
+        return False
+    return len({tail for tail, _ in edges}) == len({head for _, head in edges}) == len(edges)
+
+
+def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Return the connected parts, each in ascending order, by their first member."""
+    beside: dict[int, list[int]] = {thing: [] for thing in things}
+    for one, other in edges:
+        beside[one].append(other)
+        beside[other].append(one)
+    seen: set[int] = set()
+    parts = []
+    for thing in sorted(beside):
+        if thing in seen:
+            continue
+        seen.add(thing)
+        part = [thing]
+        for member in part:
+            for other in beside[member]:
+                if other not in seen:
+                    seen.add(other)
+                    part.append(other)
+        parts.append(sorted(part))
+    return parts
+
+
+def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> list[list[list[int]]]:
+    """Take pieces apart where what is between their operations is outside: as one box they would read themselves."""
+    while True:
+        box = list(range(count))
+        for number, pieces in enumerate(found):
+            for piece in pieces:
+                for item in piece:
+                    box[item] = count + number
+        outer = {(box[tail], box[head]) for tail, head in edges if tail >= 0 and head >= 0 and box[tail] != box[head]}
+        level = levels(count + len(found), outer)
+        kept: list[list[list[int]]] = []
+        for number, pieces in enumerate(found):
+            if level[count + number] < 0 and len(pieces[0]) > 1:
+                kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
+            else:
+                kept.append(pieces)
+        if len(kept) == len(found):
+            return found
+        found = kept

@@ -1,0 +1,131 @@
+"""Repeated blocks where no scope tells them: equal stretches of a long graph, one after the other.
+
+A graph is cut where all that goes on is one value: a chain everywhere, a residual block before and after it. What
+stands between two such places is a segment; equal segments, or series of segments, that follow each other are blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from explorer.view.tree.box_tree import Item
+from explorer.view.tree.structural_hash import Structure
+
+_OPERATIONS = 3
+"""operations of a block at least"""
+_PAIR = 8
+"""operations of a block at least where it stands only twice"""
+_TRIED = 8
+"""periods that are tried at one segment: up to its eighth equal"""
+
+
+class _Segment(NamedTuple):
+    """Operations between two narrow places, as positions in the order, and their structure."""
+
+    first: int
+    end: int
+    structure: int
+
+
+def repeated(
+    items: Sequence[Item],
+    edges: Sequence[tuple[int, int]],
+    order: Sequence[int],
+    leaves: Collection[int],
+    structure: Structure,
+) -> list[list[list[int]]]:
+    """Return series of equal blocks, as places in ``items``; leaves stand in the block that alone reads them.
+
+    ``order`` lists the items topologically.
+    """
+    operations = [item for item in order if item not in leaves]
+    place = {item: position for position, item in enumerate(operations)}
+    reads: list[list[int]] = [[] for _ in operations]
+    readers: dict[int, set[int]] = {leaf: set() for leaf in leaves}
+    last_use = [-1] * len(operations)
+    for tail, head in edges:
+        if tail in leaves and head >= 0:
+            readers[tail].add(place[head])
+        elif min(tail, head) >= 0:
+            reads[place[head]].append(place[tail])
+            last_use[place[tail]] = max(last_use[place[tail]], place[head])
+    segments = _segments(items, operations, reads, last_use, readers, structure)
+    block_of = [-1] * len(operations)
+    series: list[list[list[int]]] = []
+    count = 0
+    for start, period, times in _tandem(segments):
+        blocks = []
+        for repetition in range(times):
+            first = segments[start + repetition * period].first
+            end = segments[start + (repetition + 1) * period - 1].end
+            block_of[first:end] = [count] * (end - first)
+            count += 1
+            blocks.append(operations[first:end])
+        series.append(blocks)
+    flat = [block for blocks in series for block in blocks]
+    for leaf, reading in readers.items():
+        inside = {block_of[position] for position in reading}
+        if len(inside) == 1 and inside != {-1}:
+            flat[inside.pop()].append(leaf)
+    for block in flat:
+        block.sort()
+    return series
+
+
+def _segments(
+    items: Sequence[Item],
+    operations: Sequence[int],
+    reads: Sequence[Sequence[int]],
+    last_use: Sequence[int],
+    readers: dict[int, set[int]],
+    structure: Structure,
+) -> list[_Segment]:
+    """Cut the operations where one value goes on at most."""
+    weights: list[list[int]] = [[] for _ in operations]
+    for leaf, reading in readers.items():
+        for position in reading:
+            weights[position].append(structure.of(items[leaf]))
+    dying = [0] * (len(operations) + 1)
+    for use in last_use:
+        dying[use] += use >= 0
+    found, first, alive = [], 0, 0
+    for position in range(len(operations)):
+        alive += (last_use[position] >= 0) - dying[position]
+        if alive > 1 and position + 1 < len(operations):
+            continue
+        key = tuple(
+            (structure.of(items[operations[at]]), tuple(sorted(at - r for r in reads[at])), tuple(sorted(weights[at])))
+            for at in range(first, position + 1)
+        )
+        found.append(_Segment(first, position + 1, structure.number(key)))
+        first = position + 1
+    return found
+
+
+def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
+    """Find series of equal segments from the left: (first segment, segments of a block, blocks)."""
+    values = [segment.structure for segment in segments]
+    following: dict[int, list[int]] = {}
+    for position in range(len(values) - 1, -1, -1):
+        following.setdefault(values[position], []).append(position)
+    found, start = [], 0
+    while start < len(values):
+        later = following[values[start]]
+        later.pop()
+        best = (0, 0, 0)
+        for other in later[: -_TRIED - 1 : -1]:
+            period = other - start
+            end = other
+            while end < len(values) and values[end] == values[end - period]:
+                end += 1
+            times = (end - start) // period
+            operations = segments[start + period - 1].end - segments[start].first
+            if operations >= (_OPERATIONS if times > 2 else _PAIR) and times > 1:
+                best = max(best, (times * period, -period, times))
+        if best[2]:
+            found.append((start, -best[1], best[2]))
+        for passed in range(start + 1, start + max(1, best[0])):
+            following[values[passed]].pop()
+        start += max(1, best[0])
+    return found

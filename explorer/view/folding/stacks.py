@@ -1,0 +1,97 @@
+"""Stacks of what a program does over and over side by side: equal operations or calls, and equal pieces of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.view.folding.box_builder import FEW, PARTS, Joiner
+from explorer.view.folding.isomorphic import alike
+from explorer.view.tree.box_tree import Box, Item, lift
+
+LEAST = 24
+"""operations of a box at least in which one looks for repetition"""
+
+_Edges = Sequence[Sequence[tuple[int, int]]]
+_Pieces = list[list[Item]]
+"""equal pieces of graph, the operations of each in the same order"""
+
+
+def stack_pieces(joiner: Joiner, edges: _Edges, recorded: _Edges) -> bool:
+    """Stack equal operations, and equal pieces of graph, in every box; tell whether there are any.
+
+    What the program wrote is compared without what passes made of it, and that by itself: ``recorded`` are the edges
+    in every box that the program wrote, ``edges`` all of them.
+    """
+    tree = joiner.tree
+    found = [(box, stacks) for box in tree.inside_out() if (stacks := _find(joiner, box, edges, recorded))]
+    first = len(tree.boxes)
+    for box, stacks in found:
+        inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
+        tree.hold(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
+    made = [box for box in tree.inside_out() if box >= first]
+    joiner.structure.enter(tree, made, lift(tree, joiner.slots.recorded))
+    return bool(found)
+
+
+def _find(joiner: Joiner, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
+    items, nodes = joiner.tree.boxes[box].items, joiner.recording.nodes
+    first = {
+        place: joiner.first(item.number)
+        for place, item in enumerate(items)
+        if item.kind == "slot" and nodes.kind[joiner.first(item.number)] in ("operation", "call")
+    }
+    if len(first) < LEAST:
+        return []
+
+    def does(place: int) -> tuple[int, int]:
+        """What only happens to be equal, and was written elsewhere, is no repetition."""
+        return joiner.structure.of(items[place]), nodes.source[first[place]]
+
+    written = {place for place, node in first.items() if nodes.born[node] < 0}
+    found = alike(len(items), recorded[box], written, does)
+    found += alike(len(items), edges[box], first.keys() - written, does)
+    # Few operations that are alike on one level are chance; where most are, that is how the program is built.
+    if 2 * sum(len(pieces) * len(pieces[0]) for pieces in found) < len(first):
+        found = [pieces for pieces in found if len(pieces[0]) > 1]
+    return [[[items[place] for place in piece] for piece in pieces] for pieces in found]
+
+
+def _flat(pieces: _Pieces) -> list[Item]:
+    return [item for piece in pieces for item in piece]
+
+
+def _stack(joiner: Joiner, box: int, pieces: _Pieces) -> Item:
+    """Put equal pieces into one box: the first of many is shown, the others operation by operation."""
+    names = [joiner.operation(slot) for _, slot in pieces[0]]
+    label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
+    stack = _box(joiner, "stack", label, box, len(pieces))
+    if len(names) == 1:
+        members = _flat(pieces)
+    elif len(pieces) <= FEW:
+        members = [_block(joiner, stack, number, piece) for number, piece in enumerate(pieces, 1)]
+    else:
+        rest = _box(joiner, "part", f"{len(pieces) - 1:,} more", stack)
+        if len(pieces) <= PARTS:
+            inside = [_block(joiner, rest, number, piece) for number, piece in enumerate(pieces[1:], 2)]
+        else:
+            inside = [
+                _filled(
+                    joiner, _box(joiner, "stack", name, rest, len(pieces) - 1), [piece[place] for piece in pieces[1:]]
+                )
+                for place, name in enumerate(names)
+            ]
+        members = [_block(joiner, stack, 1, pieces[0]), _filled(joiner, rest, inside)]
+    return _filled(joiner, stack, members)
+
+
+def _block(joiner: Joiner, holder: int, number: int, piece: list[Item]) -> Item:
+    return _filled(joiner, _box(joiner, "block", f"block {number:,}", holder), piece)
+
+
+def _box(joiner: Joiner, kind: str, label: str, holder: int, count: int = 1) -> int:
+    return joiner.add(Box(kind, label, holder, count=count))
+
+
+def _filled(joiner: Joiner, box: int, items: list[Item]) -> Item:
+    joiner.tree.hold(box, items)
+    return Item("box", box)

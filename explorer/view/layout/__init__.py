@@ -1,0 +1,1 @@
+"""Coordinates: of each box alone, and of open boxes together."""

@@ -1,0 +1,203 @@
+"""Places every box alone, with its child boxes closed: each layout is small, and equal boxes are laid out once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import overload
+
+from explorer.record.fork_locks import renew_in_children
+from explorer.view.base import font
+from explorer.view.layout.graphviz_engine import Graph, LayoutEngine, Placed, cost, dot
+from explorer.view.layout.layered import Layered
+from explorer.view.model.labels import TITLE as TITLE_SIZE
+from explorer.view.model.model import Model
+from explorer.view.tree.box_tree import Item
+
+TITLE, PADDING = 26, 14
+"""px above and around the items of an open box"""
+SIGN = 16
+"""px of the sign before the title of an open box"""
+_BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
+"""items, and levels that edges span, that dot takes in one recording, in one box, and in one recording before it leaves
+out parts of what was cut: 0.2 s in the worst box measured; beyond, minutes. The rule counts instead of measuring time,
+so that every machine draws the same picture."""
+_WHOLE, _AT_ONCE = 3000, 500
+"""items of a graph that is laid out whole before it is shown, and of a larger one those that are: others when opened"""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxLayout:
+    """One open box with all its child boxes closed, in px, in its own frame."""
+
+    size: tuple[int, int]
+    ports: tuple[tuple[int, ...], tuple[int, ...]]
+    """x of each port at the top and at the bottom"""
+    places: list[list[int]]
+    """x, y, width, height of each item"""
+    ranks: list[int]
+    routes: list[list[int]]
+    """control points of each of the box's edges, in the order of ``Model.edges``"""
+
+
+class Layouts(Sequence[BoxLayout]):
+    """The layouts of a model's boxes, each found when it is first asked for, and the same whenever that is."""
+
+    def __init__(self, model: Model, engine: LayoutEngine | None = None) -> None:
+        self._model, self._first, self._plain = model, engine or dot(), Layered()
+        self._known: dict[Graph, BoxLayout] = {}
+        self._found: dict[int, BoxLayout] = {}
+        self._graphs: dict[int, Graph] = {}
+        self._ranked = _by_importance(model)
+        self._choosing = self._choices()
+        self._simple: dict[int, bool] = {}
+        # Messages of a browser may come by a thread of their own.
+        self._lock = threading.RLock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Make anew in a forked process what a thread of its parent may have been about."""
+        self._choosing, self._simple = self._choices(), {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._model.tree.boxes)
+
+    @overload
+    def __getitem__(self, box: int) -> BoxLayout: ...
+
+    @overload
+    def __getitem__(self, box: slice) -> Sequence[BoxLayout]: ...
+
+    def __getitem__(self, box: int | slice) -> BoxLayout | Sequence[BoxLayout]:
+        if isinstance(box, slice):
+            return [self[index] for index in range(*box.indices(len(self)))]
+        with self._lock:
+            found = outer = range(len(self))[box]
+            path = []
+            while outer >= 0 and outer not in self._found:  # what is around a box that is placed, is placed too
+                path.append(outer)
+                outer = self._model.tree.boxes[outer].parent
+            for outer in reversed(path):
+                self._found[outer] = self._place(outer)
+            return self._found[found]
+
+    def at_once(self) -> set[int]:
+        """Choose the boxes that are sent before anybody asks: all of a graph that is not large, else the first ones."""
+        sizes = [len(box.items) for box in self._model.tree.boxes]
+        if sum(sizes) <= _WHOLE:
+            return set(range(len(sizes)))
+        spent = accumulate(sizes[box] for box in self._ranked)
+        return {
+            box
+            for box, items in zip(self._ranked, spent, strict=True)
+            if items <= _AT_ONCE or self._model.tree.boxes[box].open
+        }
+
+    def _place(self, box: int) -> BoxLayout:
+        graph = replace(self._graph(box), order=_order(self._model, box, self._found))
+        if graph not in self._known:
+            while box not in self._simple:
+                next(self._choosing)
+            engine = self._plain if self._simple[box] else self._first
+            self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies)
+        return self._known[graph]
+
+    def _graph(self, box: int) -> Graph:
+        if box not in self._graphs:
+            self._graphs[box] = _graph(self._model, box)
+        return self._graphs[box]
+
+    def _choices(self) -> Iterator[None]:
+        """Choose the boxes that dot would take too long over, the most important first; equal ones cost it once."""
+        simple: dict[Graph, bool] = {}
+        spent = 0
+        for box in self._ranked:
+            graph = self._graph(box)
+            if graph not in simple:
+                price = cost(graph)
+                path = self._model.tree.boxes[box].kind == "chain" and len(graph.edges) <= len(graph.sizes) + 1
+                simple[graph] = path or price > _DENSE or spent + price > _BUDGET
+                spent += 0 if simple[graph] else price
+            self._simple[box] = simple[graph]
+            yield
+
+
+def _order(model: Model, box: int, found: dict[int, BoxLayout]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Order the ports of a box as their edges come from the left to the right outside, so that they do not cross."""
+    counts, parent = model.ports.counts[box], model.tree.boxes[box].parent
+    if parent < 0 or counts == (1, 1):
+        return tuple(range(counts[0])), tuple(range(counts[1]))
+    tops: list[list[int]] = [[] for _ in range(counts[0])]
+    bottoms: list[list[int]] = [[] for _ in range(counts[1])]
+    item = model.tree.boxes[parent].items.index(Item("box", box))
+    for edge, route in zip(model.edges[parent], found[parent].routes, strict=True):
+        out, into = model.ports.ends(model.tree, parent, *edge)
+        if edge[1] == item:
+            tops[into].append(route[-8])
+        elif edge[0] == item:
+            bottoms[out].append(route[6])
+    return _by_mean(tops), _by_mean(bottoms)
+
+
+def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
+    mean = [sum(found) / max(1, len(found)) for found in xs]
+    return tuple(sorted(range(len(xs)), key=mean.__getitem__))
+
+
+def _by_importance(model: Model) -> list[int]:
+    """Order the boxes: open ones first, then from the outside in."""
+    order = model.tree.inside_out()[::-1]
+    depth: dict[int, int] = {-1: -1}
+    for box in order:
+        depth[box] = depth[model.tree.boxes[box].parent] + 1
+    return sorted(order, key=lambda box: (not model.tree.boxes[box].open, depth[box], box))
+
+
+def _graph(model: Model, box: int) -> Graph:
+    items = model.tree.boxes[box].items
+    return Graph(
+        tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
+        frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
+        tuple(_ported(model, box, edge) for edge in model.edges[box]),
+        tuple((title, tuple(members)) for title, members in model.groups[box]),
+        title=_title(model, box),
+    )
+
+
+def _title(model: Model, box: int) -> int:
+    """The room that the title of an open box has to have: that of a batch tells its gain."""
+    if not model.tree.boxes[box].batches:
+        return 0
+    name, *_, last = model.box_texts[box]
+    return round(font.width(f"{name} · {last}", TITLE_SIZE, True)) + SIGN
+
+
+def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
+    """Write the ports of an edge's ends on the border into it, as the engines want it."""
+    start, end = model.ports.ends(model.tree, box, *edge)
+    return (-1 - start if edge[0] < 0 else edge[0]), (-1 - end if edge[1] < 0 else edge[1])
+
+
+def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
+    """Put the engine's answer into the frame of the open box: padding around it, the title strip above."""
+    dx, dy = PADDING, PADDING if outermost else PADDING + TITLE
+    dx += max(0, graph.title - placed.size[0]) // 2
+    size = (placed.size[0] + 2 * dx, placed.size[1] + PADDING + dy)
+    places = [
+        [x - wide // 2 + dx, y - high // 2 + dy, wide, high]
+        for (x, y), (wide, high) in zip(placed.centres, graph.sizes, strict=True)
+    ]
+    routes = []
+    for (tail, head), route in zip(graph.edges, placed.routes, strict=True):
+        points = [value + (dy if index % 2 else dx) for index, value in enumerate(route)]
+        if tail < 0:
+            points[1] = 0
+        if head < 0:
+            points[-1] = size[1]
+        routes.append(points)
+    rows = {y: rank for rank, y in enumerate(sorted({y for _, y in placed.centres}))}
+    top, bottom = (tuple(x + dx for x in side) for side in placed.ports)
+    return BoxLayout(size, (top, bottom), places, [rows[y] for _, y in placed.centres], routes)

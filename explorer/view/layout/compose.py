@@ -1,0 +1,154 @@
+"""Absolute positions of what is visible when some boxes are open: the rule is stated in payload.py."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from explorer.view.layout.box_layout import BoxLayout
+from explorer.view.model.model import Model
+
+Rect = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The part of an edge that lies in one open box; items count in that box, −1 is its border."""
+
+    box: int
+    start: int
+    end: int
+    points: list[int]
+    arrow: bool
+    """it ends at a node or a closed box"""
+    names: tuple[str, str] = ("", "")
+    """the layers' ports at its ends"""
+
+
+@dataclass(slots=True)
+class Scene:
+    """What is visible, as x, y, width, height in px of the outermost box's frame."""
+
+    size: tuple[int, int]
+    slots: dict[int, Rect] = field(default_factory=dict)
+    boxes: dict[int, Rect] = field(default_factory=dict)
+    """visible boxes, open and closed, every box after those around it"""
+    segments: list[Segment] = field(default_factory=list)
+
+
+class _Axis:
+    """A monotone piecewise linear map of one axis, steeper where opened items need room."""
+
+    def __init__(self, needs: Iterable[tuple[int, int, float]]) -> None:
+        wanted = [(start, start + length, want / length) for start, length, want in needs if want > length > 0]
+        cuts = sorted({0, *(cut for start, end, _ in wanted for cut in (start, end))})
+        self._from, self._to, self._slope = cuts, [0.0], []
+        for index, cut in enumerate(cuts):
+            self._slope.append(max([1.0, *(slope for start, end, slope in wanted if start <= cut < end)]))
+            if index + 1 < len(cuts):
+                self._to.append(self._to[-1] + (cuts[index + 1] - cut) * self._slope[-1])
+
+    def __call__(self, value: float) -> float:
+        index = max(0, bisect_right(self._from, value) - 1)
+        return self._to[index] + (value - self._from[index]) * (self._slope[index] if value >= 0 else 1)
+
+
+@dataclass(slots=True)
+class _Open:
+    """One open box, composed, in its own frame."""
+
+    size: tuple[float, float]
+    ports: tuple[list[float], list[float]]
+    places: list[tuple[float, float, float, float]]
+    x: _Axis
+    y: _Axis
+
+
+def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int], outermost: int = 0) -> Scene:
+    """Place everything that is visible inside ``outermost`` when the boxes ``is_open`` are open, and it itself."""
+    visible = _visible(model, is_open, outermost)
+    composed: dict[int, _Open] = {}
+    for box in reversed(visible):
+        composed[box] = _compose_box(model, layouts[box], box, composed)
+    size = composed[outermost].size
+    scene = Scene((round(size[0]), round(size[1])))
+    origin = {outermost: (0.0, 0.0)}
+    scene.boxes[outermost] = (0, 0, *scene.size)
+    for box in visible:
+        left, top = origin[box]
+        for (kind, index), (x, y, wide, high) in zip(model.tree.boxes[box].items, composed[box].places, strict=True):
+            rect = (round(left + x), round(top + y), round(wide), round(high))
+            if kind == "slot":
+                scene.slots[index] = rect
+            else:
+                scene.boxes[index] = rect
+                origin[index] = (left + x, top + y)
+        scene.segments += _segments(model, layouts[box], box, composed, origin[box])
+    return scene
+
+
+def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
+    """List the open boxes that are visible, from the outside in."""
+    found = [outermost]
+    for box in found:
+        found += [i for kind, i in model.tree.boxes[box].items if kind == "box" and i in is_open]
+    return found
+
+
+def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open]) -> _Open:
+    items = model.tree.boxes[box].items
+    opened = [
+        (place, composed[index].size)
+        for (kind, index), place in zip(items, layout.places, strict=True)
+        if kind == "box" and index in composed
+    ]
+    x = _Axis((place[0], place[2], size[0]) for place, size in opened)
+    y = _Axis((place[1], place[3], size[1]) for place, size in opened)
+    places = []
+    for (kind, index), (left, top, wide, high) in zip(items, layout.places, strict=True):
+        if kind == "box" and index in composed:
+            size = composed[index].size
+            centre = (x(left) + x(left + wide)) / 2, (y(top) + y(top + high)) / 2
+        else:
+            size = (wide, high)
+            centre = x(left + wide / 2), y(top + high / 2)
+        places.append((centre[0] - size[0] / 2, centre[1] - size[1] / 2, size[0], size[1]))
+    ports = ([x(port) for port in layout.ports[0]], [x(port) for port in layout.ports[1]])
+    return _Open((x(layout.size[0]), y(layout.size[1])), ports, places, x, y)
+
+
+def _segments(
+    model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open], origin: tuple[float, float]
+) -> list[Segment]:
+    own, items = composed[box], model.tree.boxes[box].items
+
+    def end(item: int, x: float, y: float, is_start: bool, port: int) -> tuple[float, float]:
+        """Say where the end of an edge goes that was at (x, y) of an item."""
+        if item < 0:
+            return own.ports[not is_start][port], 0.0 if is_start else own.size[1]
+        left, top, wide, high = own.places[item]
+        kind, index = items[item]
+        if kind == "box" and index in composed:
+            return left + composed[index].ports[is_start][port], top + (high if is_start else 0.0)
+        x0, y0, w, h = layout.places[item]
+        return left + wide / 2 + x - x0 - w / 2, top + high / 2 + y - y0 - h / 2
+
+    found = []
+    for (tail, head), route in zip(model.edges[box], layout.routes, strict=True):
+        points = [(own.x(x), own.y(y)) for x, y in zip(route[::2], route[1::2], strict=True)]
+        out, into = model.ports.ends(model.tree, box, tail, head)
+        start = end(tail, route[0], route[1], True, out)
+        stop = end(head, route[-2], route[-1], False, into)
+        first = (start[0] - points[0][0], start[1] - points[0][1])
+        last = (stop[0] - points[-1][0], stop[1] - points[-1][1])
+        count = len(points) - 1
+        moved = []
+        for k, (x, y) in enumerate(points):
+            part = min(max((k - 1) / (count - 2), 0.0), 1.0)
+            moved.append(round(origin[0] + x + (1 - part) * first[0] + part * last[0]))
+            moved.append(round(origin[1] + y + (1 - part) * first[1] + part * last[1]))
+        arrow = head >= 0 and not (items[head].kind == "box" and items[head].number in composed)
+        names = model.port_names.get((box, tail, head), ("", ""))
+        found.append(Segment(box, tail, head, moved, arrow, names))
+    return found

@@ -1,0 +1,92 @@
+"""A plain layered layout in linear time, for what dot would take too long over: long chains, dense and huge boxes."""
+
+from __future__ import annotations
+
+from explorer.view.layout.graphviz_engine import GAP, RANK_GAP, Graph, Placed
+from explorer.view.tree.topological import levels
+
+_SWEEPS = 4
+
+
+class Layered:
+    """Items on levels by their longest path, each level ordered by the mean place of its neighbours."""
+
+    def place(self, graph: Graph) -> Placed:
+        """Lay a graph out from top to bottom."""
+        level = levels(len(graph.sizes), graph.edges)
+        last = max(level, default=-1) + 1
+        rows: list[list[int]] = [[] for _ in range(last + 1)]
+        for item, row in enumerate(level):
+            rows[row if row >= 0 else last].append(item)
+        rows = [row for row in rows if row]
+        _order(rows, graph)
+        return _coordinates(rows, graph)
+
+
+def _order(rows: list[list[int]], graph: Graph) -> None:
+    """Sweep down and up, sorting each row by the mean place of what its items read, or are read by."""
+    above: list[list[int]] = [[] for _ in graph.sizes]
+    below: list[list[int]] = [[] for _ in graph.sizes]
+    for tail, head in graph.edges:
+        if tail >= 0 and head >= 0:
+            above[head].append(tail)
+            below[tail].append(head)
+    place = [0.0] * len(graph.sizes)
+    for row in rows:
+        for index, item in enumerate(row):
+            place[item] = (index + 0.5) / len(row)
+    if max(map(len, rows), default=0) == 1:
+        return
+    for sweep in range(_SWEEPS):
+        neighbours = below if sweep % 2 else above
+        for row in reversed(rows) if sweep % 2 else rows:
+            wish = {
+                item: sum(place[other] for other in neighbours[item]) / len(neighbours[item])
+                if neighbours[item]
+                else place[item]
+                for item in row
+            }
+            row.sort(key=wish.__getitem__)
+            for index, item in enumerate(row):
+                place[item] = (index + 0.5) / len(row)
+
+
+def _coordinates(rows: list[list[int]], graph: Graph) -> Placed:
+    widths = [sum(graph.sizes[item][0] for item in row) + GAP * (len(row) - 1) for row in rows]
+    wide = max(widths, default=0)
+    centres = [(0, 0)] * len(graph.sizes)
+    top = 0
+    for row, width in zip(rows, widths, strict=True):
+        high = max(graph.sizes[item][1] for item in row)
+        left = (wide - width) // 2
+        for item in row:
+            centres[item] = (left + graph.sizes[item][0] // 2, top + high // 2)
+            left += graph.sizes[item][0] + GAP
+        top += high + RANK_GAP
+    size = (wide, max(0, top - RANK_GAP))
+    tops = _ports(
+        [(-1 - tail, centres[head][0]) for tail, head in graph.edges if tail < 0 <= head], graph.order[0], wide
+    )
+    bottoms = _ports(
+        [(-1 - head, centres[tail][0]) for tail, head in graph.edges if head < 0 <= tail], graph.order[1], wide
+    )
+    routes = []
+    for tail, head in graph.edges:
+        x0, y0 = (tops[-1 - tail], 0) if tail < 0 else (centres[tail][0], centres[tail][1] + graph.sizes[tail][1] // 2)
+        x1, y1 = (
+            (bottoms[-1 - head], size[1])
+            if head < 0
+            else (centres[head][0], centres[head][1] - graph.sizes[head][1] // 2)
+        )
+        bend = max(12, abs(y1 - y0) // 2)
+        routes.append([x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1])
+    return Placed(size, centres, routes, (tops, bottoms))
+
+
+def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
+    """Put one port in the middle, and several over what they lead to, in their order; ``ends`` are (port, x)."""
+    if len(order) == 1:
+        return [wide // 2]
+    reached = [[x for port, x in ends if port == number] for number in range(len(order))]
+    xs = sorted(sum(found) // len(found) for found in reached)
+    return [xs[order.index(port)] for port in range(len(order))]

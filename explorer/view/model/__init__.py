@@ -1,0 +1,1 @@
+"""What is drawn, without coordinates: labels, summaries, totals, ports."""

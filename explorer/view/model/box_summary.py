@@ -1,0 +1,116 @@
+"""What a closed box says of its inside: its steps, in order, or what it computes most."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from explorer.record import Recording
+from explorer.view.base import font
+from explorer.view.model.labels import TYPE, fit
+from explorer.view.model.totals import counted
+from explorer.view.tree.box_tree import Box, Tree
+from explorer.view.tree.slots import Slots
+
+_STEPS = 8
+"""steps at the beginning and at the end of a box that are kept"""
+_WIDEST = 290.0
+"""px of the steps at most"""
+_MOST = 3
+"""operations that are counted for a part of a graph"""
+_MADE = ("part", "chain", "repeat", "stack", "block")
+"""kinds of boxes that folding made: their names say nothing of what they do"""
+_NUMBERED = re.compile(r"(?:.*\.)?[0-9]+")
+_TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
+
+
+def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
+    """Say of every box what is inside, safe to show and short enough; "" where its name says it."""
+    teller = _Teller(recording, slots, tree)
+    return [teller.text(box) for box in range(len(tree.boxes))]
+
+
+class _Teller:
+    def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
+        self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
+        self._steps: dict[int, list[str]] = {}
+        self._counts: dict[int, Counter[str]] = {}
+        for box in tree.inside_out():
+            self._steps[box] = self._of(tree.boxes[box])
+            self._counts[box] = self._count(tree.boxes[box])
+
+    def text(self, box: int) -> str:
+        """What one box says."""
+        found = self._boxes[box]
+        if found.is_operator or found.kind in ("chain", "top", "body"):
+            return ""
+        if found.kind == "part" and found.count == 1:
+            most = self._counts[box].most_common(_MOST)
+            return fit(", ".join(f"{count:,} {name}" for name, count in most), TYPE, widest=_WIDEST)
+        steps = self._steps[box]
+        return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""
+
+    def _of(self, box: Box) -> list[str]:
+        """List the first steps and the last ones; of equal items, the steps of one."""
+        if box.count > 1:
+            kind, index = box.items[0]
+            while kind == "box" and self._boxes[index].kind == "part":
+                kind, index = self._boxes[index].items[0]
+            return self._step(index) if kind == "slot" else self._steps[index]
+        boxes = [self._boxes[index] for kind, index in box.items if kind == "box"]
+        outer = len(boxes) == len(box.items) and not any(inner.is_operator for inner in boxes)
+        found: list[str] = []
+        for kind, index in box.items:
+            if box.batches and self._is_gone(kind, index):
+                continue
+            if kind == "slot":
+                found += self._step(index)
+                continue
+            inner = self._boxes[index]
+            if inner.is_operator:
+                found.append(self._operator(inner))
+            elif inner.count > 1:
+                found.append(f"{inner.label} ×{inner.count:,}")
+            elif not outer and (inner.kind in _MADE or _NUMBERED.fullmatch(inner.label)):
+                found += self._steps[index]
+            else:
+                found.append(inner.label)
+        return found if len(found) <= 2 * _STEPS else [*found[:_STEPS], *found[-_STEPS:]]
+
+    def _count(self, box: Box) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for kind, index in box.items:
+            found.update(self._step(index) if kind == "slot" else self._counts[index])
+        return found
+
+    def _step(self, slot: int) -> list[str]:
+        members = self._slots.nodes[slot]
+        # What a pass called it opened again: that is what it does.
+        node = members[0] if self._nodes.born[members[0]] < 0 else counted(self._recording, members)
+        return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
+
+    def _is_gone(self, kind: str, index: int) -> bool:
+        """Tell whether nothing of a batch's work stands in a slot, or in the slots of a box, in the end."""
+        slots = [index] if kind == "slot" else [slot for inner, slot in self._boxes[index].items if inner == "slot"]
+        return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
+
+    def _operator(self, box: Box) -> str:
+        """Name an operator of a file by its type, an expression by what costs most in it."""
+        known = _TYPE.fullmatch(box.type)
+        if known:
+            return known[1]
+        inside = [self._slots.nodes[slot][0] for _, slot in box.items]
+        return self._nodes.label[max(inside, key=lambda node: (self._nodes.flops[node], node))]
+
+
+def _row(steps: list[str]) -> str:
+    """Write as many of the first and last steps as there is room for."""
+    text = " → ".join(steps)
+    head, tail = steps[: (len(steps) + 1) // 2], steps[(len(steps) + 1) // 2 :]
+    while font.width(text, TYPE) > _WIDEST and len(head) + len(tail) > 2:
+        if len(head) > len(tail):
+            head.pop()
+        else:
+            tail.pop(0)
+        text = " → ".join([*head, "…", *tail])
+    return text

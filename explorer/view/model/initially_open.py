@@ -1,0 +1,78 @@
+"""Which boxes are open at the beginning: about forty things are visible, and of equal boxes one is open."""
+
+from __future__ import annotations
+
+from explorer.record import Recording
+from explorer.view.tree.box_tree import Item, Tree, lift
+from explorer.view.tree.slots import Slots
+from explorer.view.tree.structural_hash import Structure
+
+USEFUL = 40
+"""boxes and nodes that are visible at the beginning, if opening whole boxes allows it"""
+
+_FEW = 12
+_READABLE = 8
+"""operators of a file that are shown with all their nodes at most; of more, each is one closed box"""
+_MEANT = ("function", "layer", "scope", "file", "batch", "block")
+
+
+def choose_open(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Open what people drew, from the outside in, while no more than ``USEFUL`` things are visible.
+
+    The boxes of one parent open together; where that leaves little to see, those that fit. Of boxes that are built
+    alike, whatever their shapes, the first opens; the others where too little is visible yet.
+    """
+    structure = Structure(recording, slots, types=False)
+    structure.enter(tree, tree.inside_out(), lift(tree, slots.recorded))
+    chooser = _Chooser(tree, structure, sum(scope.type != "" for scope in recording.scopes) > _READABLE)
+    for outermost in tree.bodies:
+        chooser.open(outermost)
+
+
+class _Chooser:
+    def __init__(self, tree: Tree, structure: Structure, operators_closed: bool) -> None:
+        self._boxes, self._structure, self._operators_closed = tree.boxes, structure, operators_closed
+        self._seen: set[int] = set()
+        self._visible = 0
+
+    def open(self, outermost: int) -> None:
+        """Open the boxes of one graph."""
+        self._visible = len(self._boxes[outermost].items)
+        self._boxes[outermost].open = True
+        self._seen.clear()
+        opened = [outermost]
+        others: list[int] = []
+        for parent in opened:
+            new: list[int] = []
+            for box in self._inside(parent):
+                number = self._structure.of(Item("box", box))
+                (others if number in self._seen else new).append(box)
+                self._seen.add(number)
+            opened += self._take(new)
+        for parent in others:
+            if self._visible < USEFUL // 2:
+                others += [box for taken in self._take([parent]) for box in self._inside(taken)]
+
+    def _inside(self, parent: int) -> list[int]:
+        return [index for kind, index in self._boxes[parent].items if kind == "box" and self._is_meant(index)]
+
+    def _take(self, boxes: list[int]) -> list[int]:
+        """Open boxes if they fit together, else those that fit where little is visible yet."""
+        sizes = {box: len(self._boxes[box].items) for box in boxes}
+        together = self._visible + sum(sizes.values()) - len(sizes) <= USEFUL
+        for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _FEW else ():
+            # A picture of three boxes says nothing: one that is twice as large as useful says more.
+            if self._visible + sizes[box] - 1 <= (USEFUL if self._visible >= _FEW else 2 * USEFUL):
+                self._visible += sizes[box] - 1
+                self._boxes[box].open = True
+        return [box for box in boxes if self._boxes[box].open]
+
+    def _is_meant(self, index: int) -> bool:
+        """Tell whether to open a box unasked: what people drew, and what shows the first of many equal boxes."""
+        box = self._boxes[index]
+        if box.is_operator and self._operators_closed:
+            return False
+        if box.kind == "gradient" and any(kind == "box" and self._boxes[inner].layer >= 0 for kind, inner in box.items):
+            return True
+        shows_first = box.kind in ("repeat", "stack") and box.items[0].kind == "box"
+        return box.kind in _MEANT or (shows_first and self._boxes[box.items[0].number].kind in _MEANT)

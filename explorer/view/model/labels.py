@@ -1,0 +1,121 @@
+"""The two lines of text on a node, and what it says while it is a ghost; every text is already shortened to fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+from explorer.record import Recording
+from explorer.record.escape import visible
+from explorer.view.base import font
+
+NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
+"""font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups, names of ports"""
+LINE = 14
+"""px from one soft line of a closed box to the next"""
+WIDEST, WIDEST_TITLE = 212.0, 280.0
+"""px of text at most, on a node and above a group"""
+
+_NAMED = 2
+"""operations that are counted by name at most"""
+
+_SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
+
+
+def short_dtype(dtype: str) -> str:
+    """Shorten a dtype's name: float32 to f32, int64 to i64, bool stays."""
+    word = dtype.rstrip("0123456789")
+    return _SHORT.get(word, word) + dtype[len(word) :]
+
+
+def short_type(recording: Recording, row: int) -> str:
+    """Say a type in few characters: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut."""
+    kind = recording.types[row]
+    if kind.dtype == "tuple":
+        parts = [short_type(recording, part) for part in kind.parts[:4]]
+        return "(" + ", ".join(parts) + (", …)" if len(kind.parts) > 4 else ")")
+    shape = "×".join(map(str, kind.shape)) if kind.shape else "scalar"
+    place = "" if kind.device == "cpu" else f" on {kind.device}"
+    return f"{shape} {short_dtype(kind.dtype)}{place}"
+
+
+def source_text(recording: Recording, node: int) -> str:
+    """Say where a node was written: ``line 2``, ``net.py line 2``, or nothing where that is unknown."""
+    row = recording.nodes.source[node]
+    return recording.sources[row].place if row >= 0 else ""
+
+
+class Lines:
+    """The texts of a recording's nodes, each text kept once: ``texts`` is the table, ``of`` gives a node's row."""
+
+    def __init__(self, recording: Recording, slot_of: list[int]) -> None:
+        self.recording, self._slot_of = recording, slot_of
+        self.texts: list[tuple[str, str, str]] = []
+        self._rows: dict[tuple[str, int, str], int] = {}
+        self._successor = {old: new for _, old, new in recording.substitutions}
+        self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
+
+    def of(self, node: int) -> int:
+        """Return the row of a node's texts."""
+        nodes = self.recording.nodes
+        key = (self.recording.label(node), nodes.type[node], self._ghost(node) if nodes.gone[node] >= 0 else "")
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = len(self.texts)
+            type_ = short_type(self.recording, key[1])
+            self.texts.append((fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(key[2], TYPE)))
+        return found
+
+    def _ghost(self, node: int) -> str:
+        """Say what became of a node; nothing where its replacement stands in the same slot."""
+        nodes = self.recording.nodes
+        if node not in self._successor:
+            count = self._batched.get(nodes.gone[node], 0)
+            return f"one of {count:,} in a batch" if count else "removed"
+        new = self._successor[node]
+        if self._slot_of[new] == self._slot_of[node]:
+            return ""
+        equal = self.recording.label(new) == self.recording.label(node) and nodes.type[new] == nodes.type[node]
+        where = source_text(self.recording, new)
+        return f"same as {where}" if equal and where else f"now {self.recording.label(new)}"
+
+
+def now_text(labels: Sequence[str]) -> str:
+    """Say what stands where something else was: ``now 1,000 × member``, or that nothing does."""
+    if not labels:
+        return "removed"
+    counts = Counter(labels).most_common(_NAMED)
+    rest = len(labels) - sum(count for _, count in counts)
+    said = [f"{count:,} × {label}" for label, count in counts] + [f"{rest:,} more"] * (rest > 0)
+    return fit(f"now {', '.join(said)}", TYPE)
+
+
+def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
+    """Return the text safe to show and at most ``widest`` px wide."""
+    return font.shorten(visible(text[:500]), widest, size, bold)
+
+
+def group_title(label: str, number: int | None = None) -> str:
+    """Return the title of a fused group: with its place in the schedule, once there is one."""
+    return fit(f"kernel {number:,} · {label}" if number else label, TITLE, bold=True, widest=WIDEST_TITLE)
+
+
+@lru_cache(maxsize=8192)
+def node_size(kind: str, text: tuple[str, str, str]) -> tuple[int, int]:
+    """Return the width and height in px that a node of a kind takes with its texts."""
+    name, second, ghost = text
+    wide = max(font.width(name, NAME, True), font.width(second, TYPE), font.width(ghost, TYPE))
+    if kind in ("leaf", "input", "constant"):
+        return max(72, _even(wide + 26)), 34
+    return max(104, _even(wide + 22)), 40
+
+
+def box_size(text: tuple[str, ...]) -> tuple[int, int]:
+    """Return the width and height in px of a closed box with its name and what stands below it."""
+    wide = max(font.width(text[0], NAME, True), *[font.width(line, TYPE) for line in text[1:]])
+    return max(124, _even(wide + 40)), 34 + LINE * (len(text) - 1)
+
+
+def _even(value: float) -> int:
+    return int(value + 1.999) // 2 * 2

@@ -1,0 +1,156 @@
+"""What there is to draw in a recording, without positions: slots, boxes, edges, fused groups and every text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.record import Recording
+from explorer.view.base import font
+from explorer.view.batch_lines import batch_lines
+from explorer.view.folding.fold import fold
+from explorer.view.model.box_summary import contents
+from explorer.view.model.edge_ports import Ports, find_ports
+from explorer.view.model.initially_open import choose_open
+from explorer.view.model.labels import (
+    NAME,
+    TITLE,
+    TYPE,
+    WIDEST,
+    Lines,
+    box_size,
+    fit,
+    group_title,
+    node_size,
+    short_type,
+)
+from explorer.view.model.totals import Totals, of_boxes
+from explorer.view.port_names import PortNames, port_names
+from explorer.view.tree.box_tree import Box, Item, Tree, lift, scope_tree
+from explorer.view.tree.slots import Slots, build_slots
+
+_TYPE = 120.0
+"""px of an operator's type at most, so that the type of its result has room beside it"""
+
+
+@dataclass(slots=True)
+class Model:
+    """Slots and boxes with their texts and sizes; lists are indexed by slot, by box or by row of ``texts``."""
+
+    recording: Recording
+    slots: Slots
+    tree: Tree
+    texts: list[tuple[str, str, str]]
+    slot_texts: list[list[int]]
+    """for each slot, the row of texts of each of its nodes"""
+    slot_sizes: list[list[tuple[int, int]]]
+    """for each slot, width and height in px of each of its nodes"""
+    box_texts: list[tuple[str, ...]]
+    """for each box, its name and one to three lines of what is inside"""
+    box_sizes: list[tuple[int, int]]
+    totals: list[Totals]
+    """for each box, what it holds"""
+    extents: list[tuple[int, int]]
+    """for each slot, width and height in px: its largest node fits"""
+    edges: list[list[tuple[int, int]]]
+    """for each box, (from item, to item) with −1 for its border"""
+    ports: Ports
+    """where edges cross the borders of boxes"""
+    port_names: PortNames
+    """what the ports of layers are called, at the ends of edges"""
+    groups: list[list[tuple[int, list[int]]]]
+    """for each box, the items that run as one kernel in the end, two or more, and the width of their title in px"""
+
+
+def build_model(recording: Recording) -> Model:
+    """Find the slots and boxes of a recording and choose which boxes are open at the beginning."""
+    slots = build_slots(recording)
+    tree = scope_tree(recording, slots)
+    fold(recording, slots, tree)
+    choose_open(recording, slots, tree)
+    lines = Lines(recording, slots.of)
+    rows = [[lines.of(node) for node in members] for members in slots.nodes]
+    kinds = recording.nodes.kind
+    sizes = [
+        [node_size(kinds[node], lines.texts[row]) for node, row in zip(members, texts, strict=True)]
+        for members, texts in zip(slots.nodes, rows, strict=True)
+    ]
+    extents = [
+        place[0] if len(place) == 1 else (max(wide for wide, _ in place), max(high for _, high in place))
+        for place in sizes
+    ]
+    totals = of_boxes(recording, slots, tree)
+    box_texts = _box_texts(recording, slots, tree, totals)
+    return Model(
+        recording,
+        slots,
+        tree,
+        lines.texts,
+        rows,
+        sizes,
+        box_texts,
+        [box_size(text) for text in box_texts],
+        totals,
+        extents,
+        lift(tree, slots.edges),
+        find_ports(tree, slots),
+        port_names(recording, tree, slots),
+        _kernel_groups(recording, slots, tree),
+    )
+
+
+def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
+    """Write each box's name with its "×n", what is inside, and its totals; of a batch its shapes and its gain."""
+    texts: list[tuple[str, ...]] = []
+    for box, inside, total in zip(tree.boxes, contents(recording, slots, tree), totals, strict=True):
+        if box.batches:
+            texts.append((_name(box), *filter(None, [inside]), *batch_lines(recording, box.batches)))
+            continue
+        details = (
+            [_result(recording, slots, box)] if box.is_operator else [inside, total.text] if inside else [total.text]
+        )
+        texts.append((_name(box), *details))
+    return texts
+
+
+def _result(recording: Recording, slots: Slots, box: Box) -> str:
+    """Say what an operator does and the type of its result: ``nn.Conv2d · 8×8×8 f32``."""
+    first = [slots.nodes[slot][0] for _, slot in box.items]
+    last = max([node for node in first if recording.nodes.born[node] < 0] or first)
+    type_ = short_type(recording, recording.nodes.type[last])
+    return type_ if box.kind == "layer" else f"{fit(box.type, TYPE, widest=_TYPE)} · {type_}"
+
+
+def _name(box: Box) -> str:
+    """Write the name of a box, of a layer with its class, and its "×n", which is said once: not of its part again."""
+    label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
+    if box.count == 1 or box.kind == "part":
+        return fit(label, NAME, bold=True)
+    times = f" ×{box.count:,}"
+    return fit(label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times
+
+
+def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[tuple[int, list[int]]]]:
+    """Find the items of each box that end in one kernel; of groups that grew, the last one counts.
+
+    A closed operator stands for what is inside it.
+    """
+    groups: list[list[tuple[int, list[int]]]] = [[] for _ in tree.boxes]
+    taken: set[Item] = set()
+    for group in sorted(recording.groups, key=lambda group: -group.decision):
+        found = {slots.of[node] for node in group.members if slots.of[node] >= 0}
+        members = dict.fromkeys(_closed(tree, slot) for slot in sorted(found))
+        holders = {tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in members}
+        if group.kind == "kernel" and len(members) > 1 and len(holders) == 1 and not taken & set(members):
+            taken.update(members)
+            holder = holders.pop()
+            place = {item: number for number, item in enumerate(tree.boxes[holder].items)}
+            width = round(font.width(group_title(group.label, 99), TITLE, bold=True))
+            groups[holder].append((width, sorted(place[item] for item in members)))
+    return groups
+
+
+def _closed(tree: Tree, slot: int) -> Item:
+    """Return the closed operator around a slot, or the slot."""
+    box = tree.holder[slot]
+    closed = box >= 0 and tree.boxes[box].is_operator and not tree.boxes[box].open
+    return Item("box", box) if closed else Item("slot", slot)

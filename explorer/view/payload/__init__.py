@@ -1,0 +1,1 @@
+"""The data and the program that the front end gets."""

@@ -1,0 +1,92 @@
+"""The front end as one module and one stylesheet: the files of static/ and its folders, joined without a build step.
+
+Each file becomes a function that returns its exports, named after the file's path: ``data/totals.js`` is
+``$data_totals``. The entry stays at the top level and keeps its own exports.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from functools import cache
+from pathlib import Path
+
+STATIC = Path(__file__).parents[1] / "static"
+ENTRY = "explorer.js"
+
+_IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "(\.{1,2}/[\w/.]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?:async )?(?:function|class|const) (\w+)", re.MULTILINE)
+_LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
+
+
+@cache
+def script() -> str:
+    """Return the front end as one ES module; ``mount`` puts it into a page, its default export is the widget."""
+    return join(STATIC, ENTRY)
+
+
+@cache
+def stylesheet() -> str:
+    """Return the front end's CSS; every rule is inside the class ``explorer-view``."""
+    return (STATIC / "explorer.css").read_text(encoding="utf-8")
+
+
+def join(folder: Path, entry: str) -> str:
+    """Join a module with all that it imports, imported files first.
+
+    Raises ValueError for imports in a circle, and for an import or export in a form that it does not know.
+    """
+    return "\n".join(_wrap(folder, name, name == entry) for name in _order(folder, entry)) + "\n"
+
+
+def _order(folder: Path, entry: str) -> list[str]:
+    """List the files that an entry needs, each after those that it imports."""
+    done: list[str] = []
+    chain: list[str] = []
+    waiting = [entry]
+    while waiting:
+        name = waiting[-1]
+        imported = [_resolve(name, path) for _, path in _IMPORT.findall(_read(folder, name))]
+        missing = [other for other in imported if other not in done]
+        if name not in chain:
+            chain.append(name)
+        circle = [other for other in missing if other in chain]
+        if circle:
+            raise ValueError(f"{name} imports {circle[0]}, which imports it: a module may import only downwards")
+        if missing:
+            waiting.append(missing[0])
+            continue
+        waiting.pop()
+        chain.remove(name)
+        done.append(name)
+    return done
+
+
+def _wrap(folder: Path, name: str, is_entry: bool) -> str:
+    code = _IMPORT.sub(
+        lambda found: f"const {{ {found[1]} }} = {_constant(_resolve(name, found[2]))};\n", _read(folder, name)
+    )
+    exports = [] if is_entry else _EXPORT.findall(code)
+    if not is_entry:
+        code = _EXPORT.sub(lambda found: found[0].removeprefix("export "), code)
+    left = [line for line in _LEFT.findall(code) if not (is_entry and line.startswith("export"))]
+    if left:
+        known = 'import { … } from "./name.js" or "../folder/name.js"; and export function, class or const'
+        raise ValueError(f"{name}: {left[0]!r} is none of the forms that can be joined: {known}")
+    if is_entry:
+        return code.rstrip()
+    return f"const {_constant(name)} = (() => {{\n{code.rstrip()}\nreturn {{ {', '.join(exports)} }};\n}})();"
+
+
+def _resolve(importer: str, path: str) -> str:
+    """Return the path of an imported file inside the folder, from its path as the importing file writes it."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), path))
+
+
+def _constant(name: str) -> str:
+    """Return the constant that holds a file's exports: ``data/totals.js`` → ``$data_totals``."""
+    return "$" + name.removesuffix(".js").replace("/", "_")
+
+
+def _read(folder: Path, name: str) -> str:
+    return (folder / name).read_text(encoding="utf-8")

@@ -1,0 +1,212 @@
+"""What the front end gets: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
+
+Its long tables are packed (columns.py); what follows describes them unpacked.
+
+``recording`` is the plain form of a Recording (explorer/record). ``layout`` places what it holds::
+
+    {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …]}
+
+A *slot* is a place that one node, or the nodes that replace each other there (a subject and what was produced for
+it), share for the whole story; a slot is as large as its largest node, so nothing jumps. Numbers written inside
+their consumers (kind "constant") and ports (kind "item") have no slot: an edge from an item comes from its operand::
+
+    Slot = {"nodes": [id, …], "text": [row of texts, …], "at": [[x, y, w, h], …]}
+                                                            one place for each node, relative to the slot
+
+The lines of ``texts`` are already shortened to fit: the bold first line, the soft second line, and the second line
+of the node while it is a ghost ("" where it never is one).
+
+A *box* is a container: box 0 is the whole graph, every other one can be opened and closed; ``bodies`` gives the box
+of every graph (``bodies[0]`` is 0): a function's body is entered as a canvas of its own, its box has parent −1. Each
+box is laid out once, alone, with its child boxes closed::
+
+    Box = {"kind": "top" | "body" | "scope" | "function" | "layer" | "file" | "batch"
+                   | "chain" | "repeat" | "stack" | "part" | "block",
+           "label": str, "text": [name, detail, …],         the two to four lines of the closed box, shortened to fit
+           "type": str,                                     of a file's operator: "nn.Conv2d", of a layer; else ""
+           "layer": k,                                      row of the recording's layers, −1 for another box
+           "batches": [decision, …],                        those that made what it holds, of the box of a batch
+           "count": int,                                    the "n" of "×n", 1 where there is none
+           "parent": int, "open": bool,                     open at the beginning
+           "closed": [w, h], "size": [w, h],                drawn as one node; open, with all child boxes closed
+           "placed": bool,                                  false where its inside is not sent yet
+           "ports": [[x, …], [x, …]],                       where edges enter at its top and leave at its bottom
+           "items": [{"slot": k | "box": k, "at": [x, y, w, h], "rank": r}, …],
+           "edges": [[from item, to item, [x0, y0, x1, y1, …], from port, to port], …]}   cubic Bézier control points
+
+Coordinates are integers in CSS pixels, x to the right, y down, in the frame of the box that holds them (when open,
+its own top left corner, title strip of 26 px and padding included).
+
+Of a large graph the first payload holds the insides of the open boxes and of those around them. The others are not
+"placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a place, and they have no edges; slots, texts and
+the recording are whole, so that stepping needs nothing more. Such a box cannot be open. The front end asks the kernel,
+``{"kind": "place", "boxes": [box, …]}``, and is answered ``{"kind": "placed", "boxes": [[box, inside], …]}``, packed:
+the box's "placed", "size", "ports", "items" and "edges". What is written to a file is placed whole.
+
+*Edges* are drawn box by box. Item −1 stands for the box's own border: ``[-1, i, …]`` comes in through a port at the
+top, ``[i, -1, …]`` leaves through one at the bottom. Its last two values say which: an end at item −1 is at a port of
+the box, one at an open box at a port of that box, and 0 elsewhere; values that have nothing to do with each other have
+ports of their own. Where one of its ends is at a port of a layer, two more values say the ports' names, "" for an end
+that has none. An edge from node u to node v is the segments u → … → −1 in each box
+that holds u only, one segment in the innermost box that holds both, and −1 → … → v in each box that holds v only;
+a segment is drawn where its box is open, once, however many node edges run through it, while one of them is alive.
+A segment that is not in ``edges`` (an edge that stood only between two passes) is a plain curve between its ends. Only
+a segment that ends at a slot or a closed box has an arrow head.
+
+*Opening a box* never reorders anything. In the frame of the parent, each opened item i has a wanted size W_i × H_i
+(the composed size of the child) in place of its closed size w_i × h_i. The x axis is stretched by a monotone map X with
+X(0) = 0 and slope ``max(1, W_i / w_i for every opened i whose [x_i, x_i + w_i] covers x)``; the y axis by Y likewise
+with H. An item's centre (cx, cy) goes to (X(cx'), Y(cy')), where for an opened item cx' is the middle of its mapped
+interval; an item that is not opened keeps its size. The parent's composed size is (X(w), Y(h)) of its ``size``. Every
+edge point goes through (X, Y); then the first point is put where its end is (an item that is not opened: its centre
+plus the same offset as before; an opened one: its top or bottom at the child's composed port), the last likewise,
+and a point between them moves by a blend: of points 0 … n, k moves by 1 − t of the first correction plus t of the
+last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
+with X; round at the end.
+
+An open box in which nothing stands at a position is drawn closed, until a reader opens it: what comes later, or has
+gone, takes no room. So is a block whose operations are rows of a batch's result by now, and a stack whose first block
+is such a one.
+
+A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
+this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or
+closed.
+
+A box with a "type" and slots only is one operator of a file, or a layer without layers inside: closed, it
+stands for its nodes where a fused kernel has several members (the outline goes around it), and has no second sheet
+behind it.
+
+``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+from typing import Any
+
+from explorer.record import SCHEMA, Recording
+from explorer.record.gc_pause import uncollected
+from explorer.view.drawing import Drawing, draw
+from explorer.view.layout.box_layout import BoxLayout
+from explorer.view.model.model import Model
+from explorer.view.payload.columns import pack
+
+THEMES = ("auto", "light", "dark")
+
+
+def payload(
+    recording: Recording,
+    *,
+    theme: str = "auto",
+    position: int | None = None,
+    height: int = 560,
+    drawing: Drawing | None = None,
+    boxes: Collection[int] | None = None,
+) -> dict[str, Any]:
+    """Return all that the front end needs of a recording, JSON-able; ``position`` None stands at the end.
+
+    ``drawing`` is the recording's, where it is there already; of other boxes than ``boxes`` (None: all) only their
+    contents are told. Raises ValueError for a theme that does not exist or a
+    position outside 0 … ``recording.end``.
+    """
+    if theme not in THEMES:
+        raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
+    where = recording.end if position is None else position
+    if not 0 <= where <= recording.end:
+        raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
+    placed = drawing or draw(recording)
+    with uncollected():
+        return {
+            "recording": {"schema": SCHEMA, **pack(recording)},
+            "layout": pack(layout_json(recording, placed, boxes)),
+            "options": {"theme": theme, "position": where, "height": height},
+        }
+
+
+def layout_json(
+    recording: Recording, drawing: Drawing | None = None, boxes: Collection[int] | None = None
+) -> dict[str, Any]:
+    """Return the "layout" part of the payload, unpacked."""
+    placed = drawing or draw(recording)
+    model = placed.model
+    known = range(len(model.tree.boxes)) if boxes is None else boxes
+    return {
+        "boxes": [
+            {
+                **_box(model, box),
+                **(_inside(model, box, placed.layouts[box]) if box in known else _unplaced(model, box)),
+            }
+            for box in range(len(model.tree.boxes))
+        ],
+        "slots": [_slot(model, slot) for slot in range(len(model.slots.nodes))],
+        "texts": [list(row) for row in model.texts],
+        "bodies": model.tree.bodies,
+    }
+
+
+def answer(drawing: Drawing, boxes: Sequence[int]) -> dict[str, Any]:
+    """Return what a front end gets that asked for the insides of some boxes: packed ``[[box, inside], …]``.
+
+    Raises ValueError for what is no box of the drawing.
+    """
+    count = len(drawing.layouts)
+    wrong = [box for box in boxes if type(box) is not int or not 0 <= box < count]
+    if wrong:
+        raise ValueError(f"{wrong[0]!r} is no box of this layout: it has 0 to {count - 1}")
+    with uncollected():
+        found = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
+        return {"kind": "placed", "boxes": pack(found)}
+
+
+def _box(model: Model, index: int) -> dict[str, Any]:
+    box = model.tree.boxes[index]
+    return {
+        "kind": box.kind,
+        "label": box.label,
+        "text": list(model.box_texts[index]),
+        "type": box.type,
+        "count": box.count,
+        "parent": box.parent,
+        "open": box.open,
+        "layer": box.layer,
+        "batches": list(box.batches),
+        "closed": list(model.box_sizes[index]),
+    }
+
+
+def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
+    return {
+        "placed": True,
+        "size": list(layout.size),
+        "ports": [list(side) for side in layout.ports],
+        "items": [
+            {kind: inner, "at": place, "rank": rank}
+            for (kind, inner), place, rank in zip(
+                model.tree.boxes[index].items, layout.places, layout.ranks, strict=True
+            )
+        ],
+        "edges": [
+            [*edge, route, *model.ports.ends(model.tree, index, *edge), *model.port_names.get((index, *edge), ())]
+            for edge, route in zip(model.edges[index], layout.routes, strict=True)
+        ],
+    }
+
+
+def _unplaced(model: Model, index: int) -> dict[str, Any]:
+    items = [{kind: inner} for kind, inner in model.tree.boxes[index].items]
+    return {"placed": False, "size": [0, 0], "ports": [[], []], "items": items, "edges": []}
+
+
+def _slot(model: Model, slot: int) -> dict[str, Any]:
+    return {
+        "nodes": model.slots.nodes[slot],
+        "text": model.slot_texts[slot],
+        "at": _centred(model.extents[slot], tuple(model.slot_sizes[slot])),
+    }
+
+
+@lru_cache(maxsize=8192)
+def _centred(extent: tuple[int, int], sizes: tuple[tuple[int, int], ...]) -> list[list[int]]:
+    """Centre every node of a slot in it."""
+    return [[(extent[0] - wide) // 2, (extent[1] - high) // 2, wide, high] for wide, high in sizes]

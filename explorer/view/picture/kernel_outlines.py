@@ -1,0 +1,91 @@
+"""Outlines of fused kernels: one rectangle where it holds exactly the members, else a shape around each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from explorer.record import Group
+from explorer.view.layout.compose import Rect, Scene
+from explorer.view.model.model import Model
+from explorer.view.picture.state import State
+
+_PAD, _HUG = 10, 7
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The outline of a kernel of several members, as left, top, right, bottom of each of its shapes."""
+
+    group: Group
+    number: int
+    """its place in the schedule, from 1; 0 before there is one"""
+    shapes: tuple[Rect, ...]
+    """from top to bottom"""
+    slots: tuple[int, ...]
+    boxes: tuple[int, ...]
+    """the closed operators that hide members"""
+
+
+def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
+    """Outline the kernels of a scene; a closed operator stands for its nodes, larger boxes hide theirs."""
+    found, closed = [], closed_around(model, scene)
+    for group, members in state.groups:
+        slots = tuple(slot for slot in members if slot in scene.slots)
+        hiding = [closed[model.tree.holder[slot]] for slot in members if slot not in scene.slots]
+        boxes = tuple(box for box in dict.fromkeys(hiding) if box >= 0 and model.tree.boxes[box].is_operator)
+        if not slots and (not boxes or set(hiding) == {boxes[0]}):
+            continue
+        rects = [*(scene.slots[slot] for slot in slots), *(scene.boxes[box] for box in boxes)]
+        others = [rect for slot, rect in scene.slots.items() if slot not in slots and _stands(state, slot)]
+        others += [rect for box, rect in scene.boxes.items() if box not in is_open and box not in boxes]
+        walls = [rect for box, rect in scene.boxes.items() if box in is_open]
+        numbers = {state.numbers.get(state.shown[slot], 0) for slot in members}
+        number = numbers.pop() if len(numbers) == 1 else 0
+        found.append(Frame(group, number, _shapes(rects, others, walls), slots, boxes))
+    return found
+
+
+def closed_around(model: Model, scene: Scene) -> list[int]:
+    """Return for each box the visible closed box that hides what it holds, −1 where nothing does."""
+    boxes = model.tree.boxes
+    found = [-1] * len(boxes)
+    for box in reversed(model.tree.inside_out()):
+        outer = boxes[box].parent
+        found[box] = box if box in scene.boxes else found[outer] if outer >= 0 else -1
+    return found
+
+
+def around(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
+    """Return left, top, right, bottom of the frame of some places."""
+    rects = list(rects)
+    return (
+        min(x for x, _, _, _ in rects) - pad,
+        min(y for _, y, _, _ in rects) - pad,
+        max(x + wide for x, _, wide, _ in rects) + pad,
+        max(y + high for _, y, _, high in rects) + pad,
+    )
+
+
+def _shapes(rects: list[Rect], others: list[Rect], walls: list[Rect]) -> tuple[Rect, ...]:
+    frame = around(rects)
+    if any(_touches(frame, rect) for rect in others) or any(_cuts(frame, rect) for rect in walls):
+        return tuple(sorted((around([rect], _HUG) for rect in rects), key=lambda shape: (shape[1], shape[0])))
+    return (frame,)
+
+
+def _stands(state: State, slot: int) -> bool:
+    return slot in state.shown or slot in state.ghosts
+
+
+def _touches(frame: Rect, rect: Rect) -> bool:
+    left, top, right, bottom = frame
+    x, y, wide, high = rect
+    return x < right and x + wide > left and y < bottom and y + high > top
+
+
+def _cuts(frame: Rect, wall: Rect) -> bool:
+    """Tell whether a frame lies neither inside an open box nor clear of it."""
+    x, y, wide, high = wall
+    inside = x <= frame[0] and y <= frame[1] and frame[2] <= x + wide and frame[3] <= y + high
+    return not inside and _touches(frame, wall)

@@ -1,0 +1,348 @@
+"""A recording as a picture that needs no script: the same bytes on every run and every machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from explorer.record import Recording
+from explorer.record.gc_pause import uncollected
+from explorer.view.base import font
+from explorer.view.base.markup import Markup, element
+from explorer.view.base.palette import stylesheet
+from explorer.view.drawing import Drawing, draw
+from explorer.view.layout.compose import Rect, Scene, Segment, compose
+from explorer.view.model.labels import LINE, TITLE, group_title, now_text
+from explorer.view.model.model import Model
+from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
+from explorer.view.picture.kernel_outlines import closed_around, frames
+from explorer.view.picture.open_boxes import batched, holding, missed, settled
+from explorer.view.picture.state import State, state_at
+from explorer.view.tree.box_tree import Paths
+
+_ROOM = 22
+"""px around the picture: numbers stand left of nodes, titles above groups"""
+
+
+def svg(
+    recording: Recording,
+    position: int | None = None,
+    *,
+    theme: str = "auto",
+    body: int = 0,
+    drawing: Drawing | None = None,
+    marks: Mapping[int, Difference] | None = None,
+) -> str:
+    """Draw a recording at a position (None: the end) as SVG text; ``body`` chooses one of its graphs.
+
+    ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, where it is
+    there already; ``marks`` say of nodes what they are to another graph. Raises ValueError outside 0 … ``end``.
+    """
+    where = recording.end if position is None else position
+    if not 0 <= where <= recording.end:
+        raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
+    if theme not in ("auto", "light", "dark"):
+        raise ValueError(f"theme {theme!r} is not one of auto, light, dark")
+    placed = drawing or draw(recording)
+    model = placed.model
+    with uncollected():
+        state = state_at(recording, model.slots, where)
+        wanted = {index for index, box in enumerate(model.tree.boxes) if box.open}
+        is_open = settled(recording, model.tree, state, where, wanted)
+        scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
+        return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
+
+
+class _Picture:
+    def __init__(
+        self,
+        model: Model,
+        scene: Scene,
+        state: State,
+        is_open: set[int],
+        outermost: int,
+        position: int,
+        marks: Mapping[int, Difference],
+    ) -> None:
+        self.marks = {slot: marks[node] for slot, node in state.shown.items() if node in marks}
+        self.model, self.scene, self.state = model, scene, state
+        self.is_open, self.outermost, self.position = is_open, outermost, position
+        self.frames = frames(model, scene, state, is_open)
+        self.fused = {slot for _, members in state.groups for slot in members}
+        self.live = self._live()
+        self.begun, self.written, self.missed = holding(model, position), holding(model, 0), missed(model)
+        self.batched = batched(model.recording)
+        self.places = dict(scene.slots)
+        for box, inside in self.live.items():
+            if self._as_node(box):
+                self.places[inside[0]] = scene.boxes[box]
+
+    def draw(self, theme: str) -> str:
+        recording, (wide, high) = self.model.recording, self.scene.size
+        key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
+        key += f"\n{sorted(self.marks.items())}" if self.marks else ""
+        name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
+        arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
+        marker = element(
+            "marker", arrow, id=f"{name}-a", viewBox="0 0 8 8", refX=7.5, refY=4, orient="auto",
+            markerWidth=7, markerHeight=7,
+        )  # fmt: skip
+        x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
+        groups, lines = self._groups(), self._lines()
+        nodes = [self._node(slot) for slot in sorted(self.places)]
+        return element(
+            "svg",
+            element("title", self._title()),
+            element("style", Markup(stylesheet(name, theme, marked=bool(self.marks)))),
+            element("defs", marker),
+            element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
+            *self._open_boxes(),
+            *(rect for rect, _ in groups),
+            element("g", *lines[True], marker_end=f"url(#{name}-a)"),
+            *lines[False],
+            *(title for _, title in groups),
+            *self._closed_boxes(),
+            *nodes,
+            *self._port_names(),
+            *self._numbers(),
+            xmlns="http://www.w3.org/2000/svg",
+            id=name,
+            role="img",
+            aria_label=self._title(),
+            viewBox=f"{x} {y} {w} {h}",
+            width=w,
+            height=h,
+            style="max-width:100%;height:auto",
+        )
+
+    def _title(self) -> str:
+        shown = sum(slot in self.places for slot in self.state.shown)
+        closed = sum(len(inside) > 1 for inside in self.live.values())
+        parts = [
+            f"{shown} nodes",
+            f"{closed} closed boxes" if closed else "",
+            f"{len(self.state.groups)} fused kernels",
+        ]
+        title = self.model.recording.title or "recording"
+        return f"{title}: " + ", ".join(part for part in parts if part and not part.startswith("0 "))
+
+    def _open_boxes(self) -> list[Markup]:
+        drawn = []
+        for box, (x, y, wide, high) in self.scene.boxes.items():
+            if box in self.is_open and box in self.begun and box != self.outermost:
+                name, *_, totals = self.model.box_texts[box]
+                whole = f"{name} · {totals}"
+                room = wide - 28
+                title = whole if font.width(whole, TITLE, True) <= room else font.shorten(name, room, TITLE, True)
+                drawn.append(element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open"))
+                drawn.append(element("text", title, x=x + 14, y=y + 18, class_="title"))
+        return drawn
+
+    def _closed_boxes(self) -> list[Markup]:
+        """Draw closed boxes: one that holds a single node by now as this node, one that holds none as a ghost."""
+        drawn = []
+        covered = {box for frame in self.frames for box in frame.boxes}
+        for box, inside in self.live.items():
+            if self._as_node(box) or box not in self.begun or (not inside and box not in self.missed):
+                continue
+            x, y, wide, high = self.scene.boxes[box]
+            name, *lines = self.model.box_texts[box]
+            details = self._left(box, inside) or lines
+            middle, top = x + wide // 2, y + LINE * (len(lines) - len(details)) // 2
+            drawn.append(
+                element(
+                    "g",
+                    *self._more(box, x, y, wide, high),
+                    element("rect", x=x, y=y, width=wide, height=high, rx=10),
+                    element("text", name, x=middle, y=top + 21, class_="name"),
+                    *(
+                        element("text", line, x=middle, y=top + 36 + LINE * number, class_="type")
+                        for number, line in enumerate(details)
+                    ),
+                    *(self._output_mark(x + wide, y + high) if self.state.outputs & set(inside) else ()),
+                    *self._differences(inside, x, y + high),
+                    class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
+                )
+            )
+        return drawn
+
+    def _left(self, box: int, inside: list[int]) -> list[str]:
+        """Say what a closed box holds now where nothing is left of it but rows of batches."""
+        nodes, shown = self.model.recording.nodes, [self.state.shown[slot] for slot in inside]
+        is_kept = box not in self.written or any(nodes.born[node] not in self.batched for node in shown)
+        return [] if is_kept else [now_text([nodes.label[node] for node in shown])]
+
+    def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
+        """Draw the sheet behind a closed box that holds more than one operator."""
+        if self.model.tree.boxes[box].is_operator:
+            return []
+        return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
+
+    def _differences(self, inside: list[int], x: int, y: int) -> list[Markup]:
+        """Draw how many nodes inside a closed box differ from another graph, on its lower left corner."""
+        told = tally(self.marks[slot] for slot in inside if slot in self.marks)
+        return pill(told, x - 6, y + 5) if told else []
+
+    def _as_node(self, box: int) -> bool:
+        """Tell whether a closed box is drawn as the one node inside; that of a layer has a name and ports to show."""
+        return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
+
+    def _live(self) -> dict[int, list[int]]:
+        """Find the slots that stand inside each closed box."""
+        live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
+        closed, holder = closed_around(self.model, self.scene), self.model.tree.holder
+        for slot in self.state.shown:
+            box = closed[holder[slot]]
+            if box in live:
+                live[box].append(slot)
+        return live
+
+    def _groups(self) -> list[tuple[Markup, Markup]]:
+        """Draw each fused kernel: its outline, and its title, which lies above the edges."""
+        drawn = []
+        for frame in self.frames:
+            shapes = [
+                element("rect", x=x, y=y, width=right - x, height=bottom - y, rx=14, class_="kernel")
+                for x, y, right, bottom in frame.shapes
+            ]
+            x, y, _, _ = frame.shapes[0]
+            title = group_title(frame.group.label, frame.number)
+            if any(self.marks.get(slot) == "regrouped" for slot in frame.slots):
+                title = f"{SIGNS['regrouped']} {title}"
+            drawn.append((element("g", *shapes), element("text", title, x=x + 2, y=y - 5, class_="fused")))
+        return drawn
+
+    def _segments(self) -> dict[tuple[int, int, int], bool]:
+        """Find the segments of live edges (True) and of ghosts' edges (False)."""
+        paths, found = Paths(self.model.tree), {}
+        inside = self._inside()
+        for edges, alive in ((self.state.ghost_edges, False), (self.state.edges, True)):
+            for producer, consumer in edges:
+                if inside[producer] and inside[consumer]:
+                    for segment in paths.segments(producer, consumer):
+                        found[segment] = alive
+        return found
+
+    def _inside(self) -> list[bool]:
+        """Tell of each slot whether it stands in the graph that is drawn."""
+        body, bodies = self.model.recording.nodes.body, self.model.tree.bodies
+        return [bodies[body[nodes[0]]] == self.outermost for nodes in self.model.slots.nodes]
+
+    def _lines(self) -> dict[bool, list[Markup]]:
+        """Draw the edges: those with an arrow head, and those without."""
+        drawn: dict[bool, list[Markup]] = {True: [], False: []}
+        laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
+        for key, is_alive in self._segments().items():
+            segment = laid.get(key) or self._plain(*key)
+            if segment is not None:
+                line = element("path", d=path(segment.points), class_="edge" if is_alive else "edge gone")
+                drawn[segment.arrow].append(line)
+        return drawn
+
+    def _port_names(self) -> list[Markup]:
+        """Write the names of layers' ports beside the edges that end there, each once at a place."""
+        laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
+        found: dict[tuple[int, int], dict[str, None]] = {}
+        for key in self._segments():
+            segment = laid.get(key)
+            if segment is not None:
+                x0, y0, *_, x1, y1 = segment.points
+                for name, place in zip(segment.names, ((x0 + 5, y0 + 10), (x1 + 5, y1 - 5)), strict=True):
+                    if name:
+                        found.setdefault(place, {})[name] = None
+        return [element("text", ", ".join(names), x=x, y=y, class_="port") for (x, y), names in found.items()]
+
+    def _plain(self, box: int, start: int, end: int) -> Segment | None:
+        """Draw an edge that stood only between two passes, and so has no route."""
+        if box not in self.scene.boxes or box not in self.is_open:
+            return None
+        x, y, wide, high = self._rect(box, start)
+        x0, y0 = x + wide // 2, y if start < 0 else y + high
+        x, y, wide, high = self._rect(box, end)
+        x1, y1 = x + wide // 2, y + high if end < 0 else y
+        bend = max(16, abs(y1 - y0) // 2)
+        return Segment(box, start, end, [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], end >= 0)
+
+    def _rect(self, box: int, item: int) -> Rect:
+        if item < 0:
+            return self.scene.boxes[box]
+        kind, index = self.model.tree.boxes[box].items[item]
+        return self.scene.slots[index] if kind == "slot" else self.scene.boxes[index]
+
+    def _node(self, slot: int) -> Markup:
+        """Draw the node of a slot, or its ghost, in the middle of its place."""
+        node = self.state.shown.get(slot, self.state.ghosts.get(slot, -1))
+        if node < 0:
+            return Markup("")
+        ghost = slot not in self.state.shown
+        place = self.model.slots.nodes[slot].index(node)
+        name, type_, was = self.model.texts[self.model.slot_texts[slot][place]]
+        wide, high = self.model.slot_sizes[slot][place]
+        x, y, w, h = self.places[slot]
+        x, y = x + (w - wide) // 2, y + (h - high) // 2
+        leaf = self.model.recording.nodes.kind[node] in ("leaf", "input", "constant")
+        kind = "ghost" if ghost else "leaf" if leaf else "operation"
+        parts = [
+            element("rect", x=x, y=y, width=wide, height=high, rx=high // 2 if leaf else 8),
+            element("text", name, x=x + wide // 2, y=y + high // 2 - 3, class_="name"),
+            element("text", was if ghost and was else type_, x=x + wide // 2, y=y + high // 2 + 11, class_="type"),
+        ]
+        if slot in self.state.copies and not ghost:
+            text = f"×{self.state.copies[slot]:,}"
+            room = round(font.width(text, 10, True)) + 14
+            parts.append(element("rect", x=x + wide - 14, y=y - 9, width=room, height=17, rx=8.5, class_="badge"))
+            parts.append(element("text", text, x=x + wide - 14 + room / 2, y=y + 3, class_="copies"))
+        if slot in self.state.outputs:
+            parts += self._output_mark(x + wide, y + high)
+            kind += " output"
+        if slot in self.marks:
+            differs = self.marks[slot]
+            kind += f" {differs}"
+            if differs != "regrouped" or slot not in self.fused:  # the title of a fused kernel says it for its members
+                parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
+        return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
+
+    def _output_mark(self, right: int, bottom: int) -> list[Markup]:
+        """Draw the mark of a value that is asked for, on the lower right corner."""
+        room = round(font.width("output", 9, True)) + 12
+        x, y = right - room + 8, bottom - 7
+        return [
+            element("rect", x=x, y=y, width=room, height=14, rx=7, class_="mark"),
+            element("text", "output", x=x + room / 2, y=y + 10, class_="asked"),
+        ]
+
+    def _numbers(self) -> list[Markup]:
+        """Write the place in the schedule left of each kernel, and of each closed box."""
+        framed = {slot for frame in self.frames for slot in frame.slots}
+        shown, numbers = self.state.shown, self.state.numbers
+        beside = [
+            (frame.number, frame.number, frame.shapes[0][0], (frame.shapes[0][1] + frame.shapes[0][3]) // 2)
+            for frame in self.frames
+            if frame.number
+        ]
+        for slot, node in shown.items():
+            if slot in self.places and slot not in framed and node in numbers:
+                x, y, _, high = self.places[slot]
+                beside.append((numbers[node], numbers[node], x, y + high // 2))
+        covered = {box for frame in self.frames for box in frame.boxes}
+        for box, inside in self.live.items():
+            found = [numbers[shown[slot]] for slot in inside if shown[slot] in numbers]
+            if found and not self._as_node(box) and box not in covered:
+                x, y, _, high = self.scene.boxes[box]
+                beside.append((min(found), max(found), x, y + high // 2))
+        return [
+            element(
+                "text",
+                f"{first:,}" if first == last else f"{first:,}–{last:,}",
+                x=x - 8,
+                y=y + 4,
+                class_="number",
+            )
+            for first, last, x, y in beside
+        ]
+
+
+def path(points: list[int]) -> str:
+    """Write control points as an SVG path."""
+    pairs = [f"{x} {y}" for x, y in zip(points[::2], points[1::2], strict=True)]
+    return f"M{pairs[0]}C{' '.join(pairs[1:])}"

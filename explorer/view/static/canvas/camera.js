@@ -1,0 +1,116 @@
+// Pan, zoom and fit: which part of the world the canvas shows.
+
+import { calm } from "../dom.js";
+
+const [SMALLEST, LARGEST, READABLE] = [0.02, 3, 0.82];
+const ROOM = 22;
+
+/** Holds the scale and offset of the world in a viewport. */
+export class Camera {
+  /** @param {SVGGElement} world @param {() => {width: number, height: number}} viewport @param {(...sights: number[][]) => void} onMove what is in sight now, and while it glides */
+  constructor(world, viewport, onMove) {
+    this.world = world;
+    this.viewport = viewport;
+    this.onMove = onMove;
+    this.scale = 1;
+    this.x = 0;
+    this.y = 0;
+    /** px on the right that something lies over */
+    this.covered = 0;
+  }
+
+  #apply(smooth = false) {
+    this.world.classList.toggle("ex-gliding", smooth && !calm());
+    this.world.style.transform = `translate(${this.x.toFixed(1)}px,${this.y.toFixed(1)}px) scale(${this.scale.toFixed(4)})`;
+    const { classList } = this.world.parentNode;
+    classList.toggle("ex-far", this.scale < 0.5);
+    classList.toggle("ex-distant", this.scale < 0.2);
+    // While it glides, what it leaves is still in sight.
+    this.onMove(this.sight(), ...(smooth && this.seen ? [this.seen] : []));
+    this.seen = this.sight();
+  }
+
+  /** Whether it is on its way to where it stands. */
+  get gliding() {
+    return this.world.classList.contains("ex-gliding");
+  }
+
+  /** The scale at which a world rectangle is in sight as a whole, 1 at most. */
+  whole([width, height]) {
+    const view = this.viewport();
+    return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, 1);
+  }
+
+  /** Put a world point in the middle at a scale. */
+  stand(scale, x, y, smooth = false) {
+    const view = this.viewport();
+    this.scale = scale;
+    this.x = view.width / 2 - x * scale;
+    this.y = view.height / 2 - y * scale;
+    this.#apply(smooth);
+  }
+
+  /** Put a world rectangle in the middle; `opening` keeps text readable and starts at the top. */
+  fit([width, height], opening = false) {
+    const view = this.viewport();
+    if (!view.width || !view.height || !width || !height) return;
+    const whole = this.whole([width, height]);
+    this.scale = Math.min(LARGEST, Math.max(opening ? READABLE : SMALLEST, whole));
+    this.x = (view.width - width * this.scale) / 2;
+    const spare = view.height - height * this.scale;
+    this.y = opening && spare < 2 * ROOM ? ROOM : spare / 2;
+    this.#apply(!opening);
+  }
+
+  pan(dx, dy, smooth = false) {
+    this.x += dx;
+    this.y += dy;
+    this.#apply(smooth);
+  }
+
+  /** Zoom by a factor around a point of the viewport. */
+  zoom(factor, x = this.viewport().width / 2, y = this.viewport().height / 2, smooth = false) {
+    const scale = Math.min(LARGEST, Math.max(SMALLEST, this.scale * factor));
+    this.x = x - ((x - this.x) * scale) / this.scale;
+    this.y = y - ((y - this.y) * scale) / this.scale;
+    this.scale = scale;
+    this.#apply(smooth);
+  }
+
+  /** Move as little as needed to show a world rectangle; one that is too large shows its top left. */
+  reveal([left, top, right, bottom]) {
+    const view = this.viewport();
+    const dx = shift(this.x + left * this.scale, this.x + right * this.scale, view.width - (view.width > 2 * this.covered ? this.covered : 0));
+    const dy = shift(this.y + top * this.scale, this.y + bottom * this.scale, view.height);
+    if (dx || dy) this.pan(dx, dy, true);
+  }
+
+  /** Move so that a world point is in the middle. */
+  center(x, y, smooth = true) {
+    const view = this.viewport();
+    this.pan(view.width / 2 - this.x - x * this.scale, view.height / 2 - this.y - y * this.scale, smooth);
+  }
+
+  /** Whether all of a world of some size is in sight. */
+  sees(size) {
+    const view = this.viewport();
+    return this.x >= 0 && this.y >= 0 && this.holds(size, view.width - this.x, view.height - this.y);
+  }
+
+  /** Whether there is room for all of a world of some size. */
+  holds([width, height], wide = this.viewport().width, high = this.viewport().height) {
+    return width * this.scale <= wide && height * this.scale <= high;
+  }
+
+  /** The world rectangle in sight: x, y, width, height. */
+  sight() {
+    const view = this.viewport();
+    return [-this.x / this.scale, -this.y / this.scale, view.width / this.scale, view.height / this.scale];
+  }
+}
+
+function shift(low, high, room) {
+  const edge = Math.min(6, room / 10);
+  if (low >= edge && high <= room - edge) return 0;
+  return low < edge || high - low > room - 2 * edge ? edge - low : room - edge - high;
+}

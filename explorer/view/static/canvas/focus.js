@@ -1,0 +1,71 @@
+// Which item of the canvas has the keyboard: exactly one is in the tab order.
+
+import { put } from "../dom.js";
+import { around } from "./kernel_outlines.js";
+import { focusable, neighbour } from "./keyboard_neighbour.js";
+
+/** Moves one tab stop over the canvas of a view. */
+export class Focus {
+  /** @param {import("./view.js").View} view */
+  constructor(view) {
+    this.view = view;
+    this.key = "";
+    this.stop = null;
+  }
+
+  /** Keep exactly one item of the canvas in the tab order. */
+  rove() {
+    const { canvas, scene } = this.view;
+    if (!isDrawn(canvas.element(this.key))) this.key = focusable(canvas, scene)[0] ?? "";
+    const element = canvas.element(this.key);
+    canvas.hold(this.key);
+    if (element === this.stop) return;
+    if (this.stop) put(this.stop, "tabindex", -1);
+    if (element) put(element, "tabindex", 0);
+    this.stop = element;
+  }
+
+  /** Make an item the tab stop, and give it the focus if the view has it or it is asked for. @param {string} key @param {boolean} real */
+  set(key, real) {
+    this.key = key;
+    this.rove();
+    const { root, canvas } = this.view;
+    if (real || root.contains(document.activeElement)) canvas.element(key)?.focus({ preventScroll: true });
+  }
+
+  /** Take note of what has the focus, however it came there; the keyboard brings it into sight. @param {string} key */
+  noticed(key) {
+    if (!key) return;
+    this.key = key;
+    this.rove();
+    const { canvas, camera } = this.view;
+    if (canvas.element(key)?.matches(":focus-visible")) camera.reveal(around([canvas.rect(key)], 20));
+  }
+
+  /** Do what may take from the canvas what has the focus: then the canvas keeps it. @param {() => void} act */
+  keep(act) {
+    const held = this.view.stage.contains(document.activeElement);
+    act();
+    if (held && !isDrawn(document.activeElement)) this.take();
+  }
+
+  /** Give the canvas the keyboard. */
+  take() {
+    const { stage } = this.view;
+    if (this.key) this.set(this.key, true);
+    // Nothing is on the canvas, or what is cannot have the focus.
+    if (!stage.contains(document.activeElement)) stage.focus({ preventScroll: true });
+  }
+
+  /** Walk along an edge or sideways. @param {string} arrow */
+  walk(arrow) {
+    const { canvas, scene } = this.view;
+    const key = neighbour(canvas, scene, this.key, arrow);
+    if (key) this.set(key, true);
+  }
+}
+
+/** Whether an element can have the focus: it is on the page, and not one of a box that holds nothing now. */
+function isDrawn(element) {
+  return Boolean(element?.isConnected) && element !== document.body && !element.classList.contains("ex-none");
+}

@@ -1,0 +1,231 @@
+// One slot on the canvas: the node that stands there now, its state by shape, label and colour.
+
+import { MEANINGS, SIGNS, WORDS } from "../compare/differences.js";
+import { put, say, svg, visible } from "../dom.js";
+import { grouped } from "../data/reasons.js";
+import { LIT, SPOKEN } from "../scene/gradient_links.js";
+
+const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
+
+/** Draws one slot; only what changed is touched. */
+export class SlotView {
+  /** @param {import("./trace.js").Trace} trace @param {number} slot */
+  constructor(trace, slot) {
+    this.trace = trace;
+    this.slot = trace.layout.slots[slot];
+    this.shape = svg("rect", { class: "ex-shape" });
+    this.name = svg("text", { class: "ex-name" });
+    this.second = svg("text", { class: "ex-second" });
+    this.extras = new Map();
+    this.root = svg("g", { class: "ex-node", "data-key": `n${slot}`, tabindex: -1, role: "button" }, this.shape, this.name, this.second);
+    this.key = "";
+    this.node = -1;
+  }
+
+  /**
+   * Say where the slot stands. Coordinates are absolute: a transform a node would make the browser keep a paint
+   * layer's worth of state for each.
+   * @param {import("./place.js").Rect} rect
+   */
+  place([x, y]) {
+    if (this.at && this.at[0] === x && this.at[1] === y) return;
+    this.at = [x, y];
+    this.key = "";
+    this.node = -1;
+  }
+
+  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
+  show(mark, selected, matches, share, lit, differs) {
+    const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
+    if (key === this.key) return;
+    this.key = key;
+    const place = this.trace.placeOf[mark.node];
+    const [left, top, wide, high] = this.slot.at[place];
+    const [x, y] = [this.at[0] + left, this.at[1] + top];
+    const isLeaf = mark.flags.includes("leaf");
+    if (this.node !== mark.node) this.#outline(x, y, wide, high, isLeaf);
+    this.node = mark.node;
+    const [name, type, ghost] = this.trace.layout.texts[this.slot.text[place]];
+    const isGhost = mark.state === "gone" || mark.state === "was";
+    say(this.name, name);
+    say(this.second, isGhost && ghost ? ghost : mark.second || type);
+    const classes = ["ex-node", `ex-${mark.state}`, ...mark.flags.map((flag) => `ex-${flag}`)];
+    if (mark.member) classes.push("ex-member");
+    if (selected) classes.push("ex-selected");
+    if (matches) classes.push("ex-match");
+    if (share !== undefined) classes.push("ex-hot");
+    if (lit) classes.push(`ex-lit-${lit}`);
+    if (differs) classes.push(`ex-differs-${differs}`);
+    put(this.root, "class", classes.join(" "));
+    put(this.root, "aria-label", this.#spoken(mark, type, lit, differs));
+    put(this.root, "aria-pressed", String(selected));
+    put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
+    this.#tag(mark.tag || LIT[lit] || "", x, y);
+    this.#number(mark.number, x - 8, y + high / 2 + 4);
+    this.#inner(mark, x, y, wide, high);
+    this.#badge(mark.copies, x + wide, y);
+    this.#difference(differs !== "regrouped" || !mark.member ? differs : "", x, y + high);
+    this.#output(mark.flags.includes("output"), x + wide, y + high);
+  }
+
+  #outline(x, y, wide, high, isLeaf) {
+    outline(this.shape, x, y, wide, high);
+    put(this.shape, "rx", isLeaf ? high / 2 : 8);
+    for (const [text, down] of [[this.name, high / 2 - 3], [this.second, high / 2 + 11]]) {
+      put(text, "x", x + wide / 2);
+      put(text, "y", y + down);
+    }
+  }
+
+  #spoken(mark, type, lit, differs) {
+    const { trace } = this;
+    const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], MEANINGS[differs]];
+    if (mark.flags.includes("output")) parts.push("output");
+    if (mark.number) parts.push(`number ${mark.number}`);
+    if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
+    return visible(parts.filter(Boolean).join(", "));
+  }
+
+  #extra(name, wanted, make) {
+    const known = this.extras.get(name);
+    if (!wanted) {
+      known?.remove();
+      this.extras.delete(name);
+      return null;
+    }
+    if (known) return known;
+    const made = make();
+    this.extras.set(name, made);
+    this.root.append(made);
+    return made;
+  }
+
+  #number(number, x, y) {
+    const element = this.#extra("number", number > 0, () => svg("text", { class: "ex-number" }));
+    if (!element) return;
+    say(element, grouped(number));
+    put(element, "x", x);
+    put(element, "y", y);
+  }
+
+  /** The state in a word, on the upper left corner. */
+  #tag(text, x, y) {
+    const tag = this.#extra("tag", text !== "", () => pill("ex-tag", 14));
+    if (tag) fillPill(tag, text, x - 6, y - 3);
+  }
+
+  /** The mark of a call (it can be entered), the bar of its time, the sign of a live value. */
+  #inner(mark, x, y, wide, high) {
+    const call = this.#extra("call", mark.flags.includes("call"), () => svg("path", { class: "ex-enter" }));
+    if (call) put(call, "d", `M${x + wide - 14} ${y + 9}l4 4l-4 4`);
+    const heat = this.#extra("heat", mark.heat > 0, () => svg("rect", { class: "ex-heat", height: 4, rx: 2 }));
+    if (heat) {
+      put(heat, "x", x + 10);
+      put(heat, "y", y + high - 2);
+      put(heat, "width", Math.max(3, Math.round((wide - 20) * mark.heat)));
+    }
+  }
+
+  /** "×3": how many equal nodes it stands for, on the upper right corner. */
+  #badge(copies, x, y) {
+    const badge = this.#extra("badge", copies > 1, () => pill("ex-badge", 17));
+    if (badge) fillPill(badge, `×${grouped(copies)}`, x - 14, y - 2);
+  }
+
+  /** What it is to the other of two graphs, on the lower left corner; a fused kernel says it for its members. */
+  #difference(kind, x, y) {
+    const pillar = this.#extra("difference", Boolean(kind), () => pill("ex-differs", 14));
+    if (pillar) fillPill(pillar, `${SIGNS[kind]} ${WORDS[kind]}`, x - 6, y + 5);
+  }
+
+  /** The mark of a value that is asked for, on the lower right corner. */
+  #output(wanted, right, bottom) {
+    const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
+    if (mark) fillPill(mark, "output", right - 41, bottom);
+  }
+}
+
+function outline(shape, x, y, wide, high) {
+  put(shape, "x", x);
+  put(shape, "y", y);
+  put(shape, "width", wide);
+  put(shape, "height", high);
+}
+
+function pill(name, high) {
+  return svg("g", { class: name }, svg("rect", { height: high, rx: high / 2 }), svg("text"));
+}
+
+function fillPill(element, text, x, y) {
+  const wide = Math.round(11 + 6.4 * text.length);
+  const [shape, label] = element.children;
+  put(shape, "x", x);
+  put(shape, "y", y - shape.getAttribute("height") / 2);
+  put(shape, "width", wide);
+  say(label, text);
+  put(label, "x", x + wide / 2);
+  put(label, "y", y + 3.5);
+}
+
+/** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
+export class BoxView {
+  /** @param {import("./trace.js").Trace} trace @param {number} index @param {boolean} open */
+  constructor(trace, index, open) {
+    this.open = open;
+    this.box = trace.layout.boxes[index];
+    this.shape = svg("rect", { class: "ex-shape", rx: open ? 12 : 10 });
+    this.under = svg("rect", { class: "ex-under", rx: 10 });
+    this.name = svg("text", { class: open ? "ex-title" : "ex-name" });
+    this.details = open ? [] : this.box.text.slice(1).map(() => svg("text", { class: "ex-second" }));
+    this.sign = svg("path", { class: "ex-sign" });
+    this.news = pill("ex-tag", 14);
+    this.output = pill("ex-asked", 14);
+    this.differs = pill("ex-differs", 14);
+    // One operator of a file is no stack: it has no second sheet.
+    const under = trace.isOperator(index) ? [] : [this.under];
+    const parts = open ? [this.shape, this.name, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output, this.differs];
+    this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
+    put(this.root, "aria-expanded", String(open));
+    this.key = "";
+  }
+
+  /** @param {import("./place.js").Rect} rect */
+  place([x, y, wide, high]) {
+    this.at = [x, y];
+    this.key = "";
+    outline(this.shape, x, y, wide, high);
+    outline(this.under, x + 5, y + 5, wide, high);
+    const [name, ...details] = this.box.text;
+    // Its batches are what an open box is about: there is room for what they gain.
+    say(this.name, this.open && this.box.batches.length ? `${name} · ${details.at(-1)}` : name);
+    put(this.name, "x", this.open ? x + 28 : x + wide / 2);
+    put(this.name, "y", this.open ? y + 18 : y + 21);
+    for (const [line, text] of this.details.entries()) {
+      say(text, details[line]);
+      put(text, "x", x + wide / 2);
+      put(text, "y", y + 36 + 14 * line);
+    }
+    fillPill(this.output, "output", x + wide - 41, y + high);
+    put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
+  }
+
+  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  show(mark, selected, found, share, lit, differs = "") {
+    const key = `${mark?.key}|${selected}|${found}|${share}|${lit}|${differs}`;
+    if (key === this.key) return;
+    this.key = key;
+    const states = { "ex-none": mark?.empty, "ex-member": mark?.member, "ex-waiting": mark?.waiting, "ex-changed": mark?.changed, "ex-selected": selected, "ex-match": found, "ex-hot": share !== undefined };
+    put(this.root, "class", ["ex-box", this.open ? "ex-open" : "ex-closed", ...(lit ? [`ex-lit-${lit}`] : []), ...Object.keys(states).filter((name) => states[name])].join(" "));
+    put(this.root, "style", share !== undefined && `--ex-share:${Math.round(100 * share)}%`);
+    const last = this.details.at(-1);
+    for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
+    if (last && mark?.second) say(last, mark.second);
+    const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
+    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", ")));
+    this.news.classList.toggle("ex-none", news === "");
+    this.output.classList.toggle("ex-none", !mark?.output);
+    this.differs.classList.toggle("ex-none", differs === "");
+    if (differs) fillPill(this.differs, differs, this.at[0] - 6, this.at[1] + Number(this.shape.getAttribute("height")) + 5);
+    if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
+  }
+}

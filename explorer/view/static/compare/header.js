@@ -1,0 +1,87 @@
+// What stands above two explorers: how they are tied, what differs, the counts of both and their differences.
+
+import { iconButton } from "../controls/toolbar.js";
+import { MEANINGS, SIGNS, tally, WORDS } from "./differences.js";
+import { html, put, say, visible } from "../dom.js";
+import { grouped } from "../data/reasons.js";
+
+const TIED = { nodes: "by nodes", steps: "by steps", off: "not at all" };
+const SIDES = ["before", "after"];
+
+/** The head of a pair. */
+export class PairHead {
+  /** @param {import("./pair.js").Pair} pair @param {any} comparison */
+  constructor(pair, comparison) {
+    this.pair = pair;
+    this.titles = SIDES.map((side, index) => html("div", { class: "ex-side-title" }, html("b", {}, side), " ", visible(comparison.titles[index]), ...options(comparison, index)));
+    this.legend = html("div", { class: "ex-differences", role: "status", "aria-live": "polite" });
+    this.place = html("span", { class: "ex-place" });
+    const choices = Object.entries(TIED).map(([tied, text]) => html("option", { value: tied, selected: tied === pair.tied }, text));
+    this.choice = html("select", { class: "ex-tie", title: "tie pan, zoom, steps, selections (t)", "aria-label": "tie both explorers", change: () => pair.tieBy(this.choice.value) }, ...choices);
+    const bar = html(
+      "div",
+      { class: "ex-pair-bar" },
+      this.legend,
+      html("div", { class: "ex-tools", role: "toolbar", "aria-label": "differences" }, this.place, iconButton("up", "the previous difference (D)", () => pair.walk(-1)), iconButton("down", "the next difference (d)", () => pair.walk(1))),
+      html("label", { class: "ex-soft" }, "tied ", this.choice),
+    );
+    this.table = html("div", { class: "ex-counted", tabindex: 0, role: "region", "aria-label": "counts of both" });
+    this.root = html("div", { class: "ex-pair-head" }, bar, this.table);
+    this.frame = 0;
+  }
+
+  /** Show the counts of both. */
+  count(comparison) {
+    this.table.replaceChildren(table(comparison.counts));
+  }
+
+  /** Say what differs once everything is shown. */
+  later() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.#tell();
+    });
+  }
+
+  #tell() {
+    const found = this.pair.differences?.list() ?? [];
+    const counts = tally(found.map(({ kind }) => kind));
+    const parts = Object.keys(SIGNS).filter((kind) => counts[kind]);
+    const text = JSON.stringify(counts);
+    if (text === this.text) return;
+    this.text = text;
+    this.pair.place = -1;
+    say(this.place, found.length ? `${grouped(found.length)} differ` : "");
+    const told = parts.map((kind) => html("span", { class: `ex-difference ex-differs-${kind}`, title: MEANINGS[kind] }, `${SIGNS[kind]} ${grouped(counts[kind])} ${kind === "regrouped" ? `in ${WORDS[kind]}s` : WORDS[kind]}`));
+    this.legend.replaceChildren(...(told.length ? told : [html("span", { class: "ex-soft" }, "no difference at this step")]));
+  }
+
+  /** Say which difference is shown. */
+  walked(place, found) {
+    say(this.place, `${grouped(place + 1)} of ${grouped(found.length)}`);
+  }
+
+  /** Show how both are tied. @param {string} tied */
+  tie(tied) {
+    this.choice.value = tied;
+  }
+
+  /** Forget what waits. */
+  end() {
+    cancelAnimationFrame(this.frame);
+  }
+}
+
+function options(comparison, side) {
+  const told = comparison.options.filter((row) => row[side + 1] !== "");
+  return told.map((row) => html("span", { class: "ex-soft" }, ` · ${visible(row[0])} `, html("code", {}, visible(row[side + 1]))));
+}
+
+/** The counts of both sides, a column each. */
+function table(counts) {
+  const row = (name, place) => html("tr", {}, html("th", { scope: "row" }, name), ...counts.map((count) => html("td", {}, visible(count[place]))));
+  const head = html("tr", {}, html("td", {}), ...counts.map(([name]) => html("th", { scope: "col" }, visible(name))));
+  const rows = ["before", "after", "difference"].map((name, place) => row(name, place + 1));
+  put(rows[2], "class", "ex-apart");
+  return html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows));
+}

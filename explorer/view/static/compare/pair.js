@@ -1,0 +1,185 @@
+// Two explorers side by side: their cameras, steps, selections and open boxes are tied, and what differs is marked.
+
+import { Differences } from "./differences.js";
+import { html } from "../dom.js";
+import { PairHead } from "./header.js";
+import { Theme } from "../controls/theme.js";
+import { Tie } from "./camera_sync.js";
+import { unpack } from "../data/unpack.js";
+import { View } from "../view.js";
+
+const TIES = ["nodes", "steps", "off"];
+
+/** Two views and what is above them. */
+export class Pair {
+  /**
+   * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} given
+   * @param {{sides?: import("./view.js").Callbacks[], onTied?: (tied: string) => void}} callbacks
+   */
+  constructor(element, { comparison, payloads, tied = "nodes" }, callbacks = {}) {
+    this.tied = tied;
+    this.callbacks = callbacks;
+    this.following = false;
+    this.place = -1;
+    this.views = [];
+    this.root = html("div", { class: "explorer-view ex-pair", role: "group", "aria-label": "two explorers side by side" });
+    this.theme = new Theme(this.root, payloads[0].options.theme ?? "auto", () => {});
+    this.theme.paint();
+    this.head = new PairHead(this, comparison);
+    const sides = payloads.map((_, side) => html("div", { class: "ex-side" }, this.head.titles[side]));
+    this.root.append(this.head.root, html("div", { class: "ex-sides" }, ...sides));
+    element.append(this.root);
+    payloads.forEach((payload, side) => this.views.push(new View(sides[side], payload, this.#hear(side, callbacks.sides?.[side] ?? {}))));
+    this.adopt(comparison);
+    this.views[0].go(comparison.start[0]);
+  }
+
+  /** Take a comparison of what both views show now. */
+  adopt(comparison) {
+    this.differences = new Differences(comparison, this.views);
+    this.tie = new Tie(this.views, this.differences);
+    this.steps = unpack(comparison.steps);
+    this.head.count(comparison);
+    for (const view of this.views) view.show();
+    this.#align(0);
+  }
+
+  /** What a view says is heard here too. */
+  #hear(side, own) {
+    const tell = (name, act) => (...given) => {
+      own[name]?.(...given);
+      this.#follow(() => act(...given));
+    };
+    return {
+      ...own,
+      onMoment: (moment) => this.#moved(side, moment),
+      onState: tell("onState", () => this.tie.align(side)),
+      onSelect: tell("onSelect", (node) => this.#selected(side, node)),
+      onBox: (box) => this.#follow(() => this.#boxed(side, box)),
+      onOpen: tell("onOpen", (boxes) => this.#opened(side, boxes)),
+      onEnter: (body) => this.#follow(() => this.#entered(side, body)),
+      onCamera: () => this.#align(side),
+      onTheme: (wanted) => [this, this.views[1 - side]].forEach(({ theme }) => theme.set(wanted)),
+      onShow: () => this.head.later(),
+      fit: () => this.#fit(side),
+      differs: (scene) => this.differences?.marks(side, scene) ?? new Map(),
+      told: (node) => this.differences?.told(side, node) ?? [],
+      keys: [
+        { key: "d", what: "the next difference", act: () => this.walk(1) },
+        { key: "D", what: "the previous difference", act: () => this.walk(-1) },
+        { key: "t", what: "tie both by nodes, by steps, not at all", act: () => this.tieBy(TIES[(TIES.indexOf(this.tied) + 1) % TIES.length]) },
+        { key: "o", what: "to the other graph", act: () => this.views[1 - side].focus.take() },
+      ],
+    };
+  }
+
+  /** Do to the other view what was done to one, unless the other is the one that follows. */
+  #follow(act) {
+    if (this.following || this.tied === "off" || !this.tie) return;
+    this.following = true;
+    try {
+      act();
+    } finally {
+      this.following = false;
+    }
+  }
+
+  /** One view stands at another moment: before it shows it, the other goes to its own, so that both know where both stand. */
+  #moved(side, { step }) {
+    const other = this.views[1 - side];
+    if (this.following || !this.tie) return;
+    const target = this.tied === "off" ? other.now.step : this.steps[this.tied][side][step];
+    this.following = true;
+    try {
+      if (target === other.now.step) other.show();
+      else other.go(target);
+    } finally {
+      this.following = false;
+    }
+  }
+
+  #selected(side, node) {
+    const partner = node < 0 ? -1 : this.differences.partner(side, node);
+    const other = this.views[1 - side];
+    other.select(partner, partner >= 0);
+    this.tie.align(side);
+  }
+
+  #boxed(side, box) {
+    const partner = this.tie.boxes[side].get(box) ?? -1;
+    const other = this.views[1 - side];
+    if (partner >= 0) other.visitBox(partner);
+    else other.select(-1);
+    this.tie.align(side);
+  }
+
+  #opened(side, boxes) {
+    const other = this.views[1 - side];
+    other.opening.set([...this.#wanted(side, new Set(boxes))], () => {
+      this.callbacks.sides?.[1 - side]?.onOpen?.([...other.open]);
+      this.tie.align(side);
+    });
+  }
+
+  /** The boxes that the other side opens: those that stand for open ones, and all or none where all or none are. */
+  #wanted(side, open) {
+    const [own, other] = [this.views[side], this.views[1 - side]];
+    const inner = own.trace.layout.boxes.flatMap((box, index) => (box.parent >= 0 ? [index] : []));
+    if (inner.every((box) => open.has(box))) return other.trace.layout.boxes.keys();
+    if (!inner.some((box) => open.has(box))) return [];
+    const wanted = new Set(other.open);
+    for (const box of inner) {
+      const partner = this.tie.boxes[side].get(box) ?? -1;
+      if (partner < 0 || this.tie.boxes[1 - side].get(partner) !== box) continue;
+      // What is around it is open as well: the other graph may be folded in another way.
+      if (open.has(box)) for (const each of [partner, ...other.paths.outside(partner)]) wanted.add(each);
+      else wanted.delete(partner);
+    }
+    return wanted;
+  }
+
+  #entered(side, body) {
+    const partner = this.differences.body(side, body);
+    if (partner >= 0 && partner !== this.views[1 - side].body) this.views[1 - side].enter(partner);
+  }
+
+  #fit(side) {
+    const scales = this.views.map(({ camera, placement }) => camera.whole(placement.size));
+    const wide = this.tied === "off" ? side : scales[0] <= scales[1] ? 0 : 1;
+    this.views[wide].camera.fit(this.views[wide].placement.size);
+  }
+
+  #align(side) {
+    this.#follow(() => this.tie.align(side));
+  }
+
+  /** Tie the views in another way; the second one goes to where the first one stands. @param {string} tied */
+  tieBy(tied) {
+    if (tied === this.tied || !TIES.includes(tied)) return;
+    this.tied = tied;
+    this.head.tie(tied);
+    this.callbacks.onTied?.(tied);
+    this.#moved(0, this.views[0].now);
+    this.#align(0);
+  }
+
+  /** Go to the next or the previous difference. @param {number} by */
+  walk(by) {
+    const found = this.differences.list();
+    if (!found.length) return;
+    this.place = this.place < 0 ? (by > 0 ? 0 : found.length - 1) : (this.place + by + found.length) % found.length;
+    const { side, node } = found[Math.min(this.place, found.length - 1)];
+    const other = this.views[1 - side];
+    this.views[side].select(node, true);
+    if (this.differences.partner(side, node) < 0) other.select(-1);
+    this.head.walked(this.place, found);
+  }
+
+  /** Take both off the page. */
+  destroy() {
+    this.theme.end();
+    this.head.end();
+    for (const view of this.views) view.destroy();
+    this.root.remove();
+  }
+}

@@ -1,0 +1,141 @@
+// Find nodes and decisions, and walk through what was found: name, operation, shape, dtype, scope, source, sentence.
+
+import { iconButton } from "./toolbar.js";
+import { html, put, say } from "../dom.js";
+import { Query, fold, nodeEntry, ofKind } from "../data/query.js";
+import { grouped } from "../data/reasons.js";
+
+const LISTED = 60;
+
+/** @typedef {{visit: (node: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onOpen: (wide: number) => void, onClose: () => void}} Actions */
+
+/** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
+export class Search {
+  /** @param {import("./trace.js").Trace} trace @param {Actions} actions */
+  constructor(trace, actions) {
+    this.trace = trace;
+    this.actions = actions;
+    /** @type {{node: number, decision: number}[]} */ this.found = [];
+    this.at = -1;
+    this.field = html("input", { type: "search", placeholder: "name, operation, shape, dtype, reason …", title: 'also "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…"', "aria-label": "search", input: () => this.#find() });
+    this.results = html("ol", { class: "ex-results", "aria-label": "results" });
+    this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
+    this.place = html("div", { class: "ex-place", "aria-live": "polite" });
+    this.walkers = [iconButton("up", "previous result (Shift Enter, N)", () => this.walk(-1)), iconButton("down", "next result (Enter, n)", () => this.walk(1))];
+    const close = iconButton("cross", "close the search (Esc)", () => this.close());
+    const head = html("div", { class: "ex-search-head" }, this.field, this.place, ...this.walkers, close);
+    this.root = html("div", { class: "ex-search", role: "search", hidden: true, keydown: (event) => this.#key(event) }, head, this.summary, this.results);
+  }
+
+  /** Open the field and put the cursor there. */
+  open() {
+    this.#unhide();
+    this.field.focus();
+    this.field.select();
+  }
+
+  /** Find every node of an operation, and stand at one of them. @param {string} operation @param {number} node */
+  openKind(operation, node) {
+    this.#unhide();
+    this.field.value = ofKind(operation);
+    this.#find();
+    this.#stand(this.found.findIndex((one) => one.node === node));
+    this.field.focus();
+  }
+
+  #unhide() {
+    this.root.hidden = false;
+    this.actions.onOpen(this.root.offsetWidth + 24);
+  }
+
+  /** Close, and forget the matches. */
+  close() {
+    if (this.root.hidden) return;
+    this.root.hidden = true;
+    this.found = [];
+    this.at = -1;
+    this.actions.onFound([]);
+    this.actions.onClose();
+  }
+
+  /** Go to the next result, or with −1 to the previous one; after the last comes the first. @param {number} by */
+  walk(by) {
+    if (!this.found.length) return;
+    const count = this.found.length;
+    this.#go(this.at < 0 ? (by > 0 ? 0 : count - 1) : (this.at + by + count) % count);
+  }
+
+  #go(index) {
+    const held = this.root.contains(document.activeElement) && document.activeElement;
+    this.#stand(index);
+    const { node, decision } = this.found[index];
+    if (node >= 0) this.actions.visit(node);
+    else this.actions.goDecision(decision);
+    if (held) (held.isConnected ? held : this.field).focus({ preventScroll: true });
+  }
+
+  /** Mark a result as the one that is shown. */
+  #stand(index) {
+    this.at = index;
+    this.#list();
+    const row = this.results.querySelector("[aria-current]");
+    if (!row) return;
+    const top = row.offsetTop - this.results.offsetTop;
+    if (top < this.results.scrollTop || top + row.offsetHeight > this.results.scrollTop + this.results.clientHeight) this.results.scrollTop = top - 30;
+  }
+
+  #entries() {
+    this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node)));
+    this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.link}\n${decision.code}\n${decision.verdict}\n${this.#said(index)}`));
+  }
+
+  #find() {
+    const query = new Query(this.field.value);
+    const [nodes, decisions] = [[], []];
+    if (!query.isEmpty) {
+      this.#entries();
+      this.entries.forEach((entry, node) => entry && query.matches(entry) && nodes.push(node));
+      this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
+    }
+    this.found = [...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
+    this.at = -1;
+    say(this.summary, query.isEmpty ? "" : `${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
+    this.#list();
+    this.results.scrollTop = 0;
+    this.actions.onFound(nodes);
+  }
+
+  /** As many results as fit a list, around the one that is shown. */
+  #list() {
+    const from = Math.max(0, Math.min(this.at - LISTED / 2, this.found.length - LISTED));
+    this.results.replaceChildren(...this.found.slice(from, from + LISTED).map((one, place) => this.#row(one, from + place)));
+    say(this.place, this.found.length ? `${this.at < 0 ? "–" : grouped(this.at + 1)} of ${grouped(this.found.length)}` : "");
+    for (const button of this.walkers) button.disabled = this.found.length === 0;
+  }
+
+  #row({ node, decision }, index) {
+    const { trace } = this;
+    const [title, detail] = node >= 0 ? [trace.label(node), `${trace.typeText(trace.nodes.type[node])} ${trace.scopePath(node).join(" / ")}`] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisions[decision].link}`, this.#said(decision)];
+    const button = html("button", { type: "button", click: () => this.#go(index) }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail));
+    put(button, "aria-current", index === this.at && "true");
+    return html("li", {}, button);
+  }
+
+  #said(index) {
+    return this.trace.sentence(index).map(({ text }) => text).join("");
+  }
+
+  #key(event) {
+    const buttons = [...this.results.querySelectorAll("button")];
+    const at = buttons.indexOf(document.activeElement);
+    if (event.key === "Escape") this.close();
+    else if (event.key === "ArrowDown") (buttons[at + 1] ?? buttons[0])?.focus();
+    else if (event.key === "ArrowUp") (at > 0 ? buttons[at - 1] : this.field).focus();
+    else if (event.key === "Enter" && event.target === this.field) this.walk(event.shiftKey ? -1 : 1);
+    else return event.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+const counted = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;

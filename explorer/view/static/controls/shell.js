@@ -1,0 +1,130 @@
+// The parts of the view around the canvas, and what they say.
+
+import { changeIcon, costText, helpBox, iconButton, saying } from "./toolbar.js";
+import { html, put, say, visible } from "../dom.js";
+import { Minimap } from "../canvas/minimap.js";
+import { Panel } from "../panel/why_panel.js";
+import { Rail } from "./stage_chips.js";
+import { Search } from "./search.js";
+import { Strip } from "./timeline_slider.js";
+
+const SPEEDS = [0.5, 1, 2, 4, 8];
+
+/** Builds the page of a view once for each payload. */
+export class Shell {
+  /** @param {import("./view.js").View} view @param {{height?: number}} options */
+  constructor(view, options) {
+    this.view = view;
+    const { trace, story, root } = view;
+    const go = (step) => view.go(step);
+    this.minimap = new Minimap(view.camera);
+    this.rail = new Rail(story, (chapter) => view.go(story.entry(chapter), chapter));
+    this.panel = new Panel(trace, story, view.director, view.totals, {
+      select: (node) => view.select(node, true),
+      go,
+      visit: (node) => view.visit(node),
+      box: (box) => view.visitBox(box),
+      toggle: (box) => view.opening.toggle(box),
+      kind: (node) => view.kind(node),
+      kernel: (kernel) => view.goKernel(kernel),
+      firstNaN: () => view.firstNaN(),
+      told: (node) => view.callbacks.told?.(node) ?? [],
+    });
+    this.strip = new Strip(trace, story, go);
+    this.search = new Search(trace, {
+      visit: (node) => view.visit(node),
+      goDecision: (index) => go(story.afterDecision(index)),
+      onFound: (nodes) => view.found(nodes),
+      onOpen: (wide) => (view.camera.covered = wide),
+      onClose: () => {
+        view.camera.covered = 0;
+        view.focus.take();
+      },
+    });
+    this.help = helpBox(() => view.help(), view.callbacks.keys);
+    this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
+    this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
+    this.cost = html("div", { class: "ex-cost" });
+    this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
+    put(root, "aria-label", `explorer: ${visible(trace.recording.title || "recording")}`);
+    put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
+    root.replaceChildren(
+      html("div", { class: "ex-top" }, this.rail.root, this.#tools()),
+      this.say,
+      html("div", { class: "ex-main" }, this.stage, this.panel.root),
+      html("div", { class: "ex-bottom", hidden: story.end === 0 }, this.#transport(), this.strip.root, this.cost),
+    );
+  }
+
+  #tools() {
+    const { view } = this;
+    const boxes = [
+      iconButton("open", "open all boxes (e)", () => view.opening.all(true)),
+      iconButton("close", "close all boxes (c)", () => view.opening.all(false)),
+    ];
+    return html(
+      "div",
+      { class: "ex-tools", role: "toolbar", "aria-label": "tools" },
+      view.heat.select,
+      iconButton("search", "search (/)", () => this.search.open()),
+      ...(view.trace.layout.boxes.length > 1 ? boxes : []),
+      iconButton("fit", "fit into view (f)", () => view.fit()),
+      iconButton("theme", "dark or light", () => view.turnTheme()),
+      iconButton("help", "keys (?)", () => view.help()),
+    );
+  }
+
+  #transport() {
+    const { view } = this;
+    this.playButton = iconButton("play", "play (p)", () => view.play());
+    const options = SPEEDS.map((speed) => html("option", { value: speed, selected: speed === view.player.speed }, `${speed}×`));
+    const change = (event) => view.player.retime(Number(event.target.value));
+    return html(
+      "div",
+      { class: "ex-transport", role: "toolbar", "aria-label": "steps" },
+      iconButton("first", "a stage back ([)", () => view.chapter(-1)),
+      iconButton("back", "a step back (,)", () => view.step(-1)),
+      this.playButton,
+      iconButton("forward", "a step forward (.)", () => view.step(1)),
+      iconButton("last", "a stage forward (])", () => view.chapter(1)),
+      html("select", { class: "ex-speed", title: "steps a second", "aria-label": "steps a second", change }, ...options),
+    );
+  }
+
+  /** Say a moment everywhere around the canvas. @param {import("./story.js").Moment} moment @param {number} selected a node @param {number} box */
+  show(moment, selected, box) {
+    const { trace, story } = this.view;
+    this.rail.show(moment.chapter);
+    this.#sentence(moment);
+    const held = this.panel.root.contains(document.activeElement);
+    this.panel.show(moment, selected, box);
+    if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
+    this.strip.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
+    say(this.cost, costText(trace, story, moment));
+  }
+
+  #sentence(moment) {
+    const { trace, story } = this.view;
+    const { place, verdict, fragments } = saying(trace, story, moment, this.panel.summary);
+    const name = visible(story.chapters[moment.chapter]?.name ?? "");
+    const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
+    const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text));
+    const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
+    this.say.replaceChildren(html("p", {}, ...parts, html("span", { class: "ex-sentence" }, ...words)));
+    this.strip.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
+  }
+
+  /** Say whether it plays; a screen reader is not told every step of it. @param {boolean} playing */
+  playing(playing) {
+    changeIcon(this.playButton, playing ? "pause" : "play", playing ? "pause (p)" : "play (p)");
+    put(this.say, "aria-live", playing ? "off" : "polite");
+  }
+
+  /** Say which graph is on the canvas, when it is not the top. @param {number} body */
+  showBody(body) {
+    const { trace } = this.view;
+    this.crumbs.hidden = body === 0;
+    const top = html("button", { type: "button", class: "ex-link", click: () => this.view.enter(0) }, visible(trace.recording.title || "top"));
+    this.crumbs.replaceChildren(top, " › ", html("b", {}, visible(trace.recording.bodies[body].name)));
+  }
+}

@@ -1,0 +1,99 @@
+// The chapters of the story, one chip each; passes that changed nothing are folded.
+
+import { html, put, visible } from "../dom.js";
+import { grouped } from "../data/reasons.js";
+
+/** The row of chips. */
+export class Rail {
+  /** @param {import("./story.js").Story} story @param {(chapter: number) => void} onPick */
+  constructor(story, onPick) {
+    this.story = story;
+    this.onPick = onPick;
+    this.unfolded = new Set();
+    this.root = html("nav", { class: "ex-rail", "aria-label": "stages", scroll: () => this.#fade() });
+    this.resized = new ResizeObserver(() => this.#settle());
+    this.resized.observe(this.root);
+    this.current = -1;
+    this.#build();
+  }
+
+  /** Mark a chapter as the one that is shown. @param {number} chapter */
+  show(chapter) {
+    if (chapter === this.current) return;
+    this.current = chapter;
+    this.#build();
+    if (this.room) this.#settle();
+  }
+
+  /** Keep the chip of the present chapter in sight, with its neighbours; many chips leave their numbers out. */
+  #settle() {
+    this.room = this.root.clientWidth;
+    this.root.classList.remove("ex-tight");
+    this.root.classList.toggle("ex-tight", this.root.scrollWidth > this.room);
+    const chip = this.root.querySelector("[aria-current]");
+    if (chip) {
+      const left = chip.offsetLeft - this.root.offsetLeft;
+      const around = Math.min(70, (this.room - chip.offsetWidth) / 2);
+      if (left - around < this.root.scrollLeft) this.root.scrollLeft = left - around;
+      else if (left + chip.offsetWidth + around > this.root.scrollLeft + this.room) this.root.scrollLeft = left + chip.offsetWidth + around - this.room;
+    }
+    this.#fade();
+  }
+
+  /** Fade the ends behind which there is more. */
+  #fade() {
+    const { scrollLeft, scrollWidth, clientWidth } = this.root;
+    put(this.root, "data-more", [scrollLeft > 1 && "before", scrollLeft + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" ") || false);
+  }
+
+  /** Runs of neighbouring passes without decisions, and everything else alone. */
+  #runs() {
+    const runs = [];
+    this.story.chapters.forEach((chapter, index) => {
+      const quiet = chapter.kind === "rewrite" && chapter.first === chapter.last;
+      if (quiet && runs.at(-1)?.quiet) runs.at(-1).indices.push(index);
+      else runs.push({ quiet, indices: [index] });
+    });
+    return runs;
+  }
+
+  #build() {
+    const parts = [];
+    for (const { quiet, indices } of this.#runs()) {
+      const open = !quiet || this.unfolded.has(indices[0]) || indices.includes(this.current);
+      const chips = open ? indices.map((index) => this.#chip(index)) : [this.#folded(indices)];
+      for (const chip of chips) parts.push(...(parts.length ? [html("span", { class: "ex-arrow", "aria-hidden": "true" }, "›")] : []), chip);
+    }
+    const hadFocus = this.root.contains(document.activeElement);
+    this.root.replaceChildren(...parts);
+    if (hadFocus) this.root.querySelector("[aria-current]")?.focus();
+  }
+
+  #chip(index) {
+    const chapter = this.story.chapters[index];
+    const size = this.#size(index);
+    const chip = html("button", { type: "button", class: "ex-chip", title: visible(chapter.purpose), click: () => this.onPick(index) }, html("b", {}, visible(chapter.name)), size && html("small", {}, size));
+    if (chapter.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${chapter.applied} applied` }, `${grouped(chapter.applied)}✓`));
+    if (chapter.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${chapter.declined} declined` }, `${grouped(chapter.declined)}✗`));
+    chip.classList.toggle("ex-idle", chapter.kind === "rewrite" && chapter.applied === 0);
+    put(chip, "aria-current", index === this.current && "step");
+    return chip;
+  }
+
+  /** How large the graph is after a stage, where that is news. */
+  #size(index) {
+    const { counts, kind } = this.story.chapters[index];
+    if (kind === "run") return counts.steps === undefined ? "" : `${grouped(counts.steps)} steps`;
+    if (kind === "schedule") return counts.kernels === undefined ? "" : `${grouped(counts.kernels)} kernels`;
+    return counts.nodes === undefined || counts.nodes === this.story.chapters[index - 1]?.counts.nodes ? "" : grouped(counts.nodes);
+  }
+
+  #folded(indices) {
+    const names = indices.map((index) => visible(this.story.chapters[index].name)).join(", ");
+    const unfold = () => {
+      this.unfolded.add(indices[0]);
+      this.#build();
+    };
+    return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names}`, "aria-label": `${indices.length} passes changed nothing: ${names}`, click: unfold }, `+${indices.length}`);
+  }
+}

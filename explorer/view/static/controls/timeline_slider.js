@@ -1,0 +1,98 @@
+// The whole story on one line: a tick a decision, the memory curve of the plan and of the run, and where one stands.
+
+import { html, put, svg } from "../dom.js";
+import { bytesText } from "../data/reasons.js";
+
+const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
+
+/** A slider over all moments, drawn on what happened in them. */
+export class Strip {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {(step: number) => void} onStep */
+  constructor(trace, story, onStep) {
+    this.trace = trace;
+    this.story = story;
+    this.width = 0;
+    /** @type {number[]} */ this.decisions = [];
+    this.picture = svg("svg", { height: HIGH, "aria-hidden": "true" });
+    this.marks = svg("g");
+    this.line = svg("path", { class: "ex-strip-now" });
+    this.dot = svg("circle", { class: "ex-strip-dot", r: 4 });
+    this.chosen = svg("path", { class: "ex-strip-chosen" });
+    this.picture.append(this.marks, this.chosen, this.line, this.dot);
+    this.slider = html("input", { type: "range", min: 0, max: story.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
+    this.root = html("div", { class: "ex-strip" }, this.picture, this.slider);
+    this.peak = Math.max(1, ...trace.kernels.map((_, index) => trace.live(index)), ...trace.kernels.map((kernel) => kernel.live));
+  }
+
+  #x(step) {
+    return PAD + ((this.width - 2 * PAD) * step) / Math.max(1, this.story.end);
+  }
+
+  #y(live) {
+    return BASE - (live / this.peak) * (BASE - TOP);
+  }
+
+  /** Draw for a width in px. @param {number} width */
+  resize(width) {
+    if (width === this.width || width < 40) return;
+    this.width = width;
+    put(this.picture, "width", width);
+    const shapes = [svg("path", { class: "ex-strip-base", d: `M${PAD} ${BASE}H${width - PAD}` })];
+    let [edges, applied, declined] = ["", "", ""];
+    for (const chapter of this.story.chapters) {
+      if (chapter.end > chapter.start) edges += `M${(this.#x(chapter.start) + this.#x(chapter.start + 1)) / 2} ${BASE - 2}v7`;
+      for (let index = chapter.first; index < chapter.last; index++) {
+        const x = this.#x(chapter.start + index - chapter.first + 1).toFixed(1);
+        if (this.story.decisions[index].verdict === "applied") applied += `M${x} ${BASE}v-12`;
+        else declined += `M${x} ${BASE}v-5`;
+      }
+      if (chapter.kind === "order" || chapter.kind === "run") shapes.push(...this.#curve(chapter));
+    }
+    shapes.push(svg("path", { class: "ex-strip-edge", d: edges }), svg("path", { class: "ex-strip-applied", d: applied }), svg("path", { class: "ex-strip-declined", d: declined }));
+    this.marks.replaceChildren(...shapes);
+    if (this.moment) this.show(this.moment, this.spoken);
+    this.mark(this.decisions);
+  }
+
+  /** Steps of live bytes over the moments of a chapter, with its peak. */
+  #curve(chapter) {
+    const from = chapter.start + chapter.last - chapter.first;
+    const count = chapter.end - from;
+    if (count <= 0) return [];
+    const lives = Array.from({ length: count }, (_, place) => this.#live(chapter.kind, place));
+    const half = (this.#x(1) - this.#x(0)) / 2;
+    let d = `M${(this.#x(from + 1) - half).toFixed(1)} ${BASE}`;
+    lives.forEach((live, place) => {
+      d += `V${this.#y(live).toFixed(1)}H${Math.min(this.#x(from + place + 1) + half, this.width - 1).toFixed(1)}`;
+    });
+    d += `V${BASE}`;
+    const most = lives.indexOf(Math.max(...lives));
+    const x = this.#x(from + most + 1);
+    const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
+    const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} alive at most`);
+    return [svg("path", { class: `ex-strip-memory ex-strip-${chapter.kind}`, d }), label];
+  }
+
+  #live(phase, place) {
+    return phase === "order" ? this.trace.kernels[place].live : this.trace.steps[place].live;
+  }
+
+  /** Mark the decisions on the selected node. @param {number[]} decisions */
+  mark(decisions) {
+    this.decisions = decisions;
+    put(this.chosen, "d", decisions.map((index) => `M${this.#x(this.story.afterDecision(index)).toFixed(1)} ${BASE}v-12`).join(""));
+  }
+
+  /** @param {import("./story.js").Moment} moment @param {string} spoken what a screen reader says about it */
+  show(moment, spoken) {
+    this.moment = moment;
+    this.spoken = spoken;
+    if (Number(this.slider.value) !== moment.step) this.slider.value = String(moment.step);
+    put(this.slider, "aria-valuetext", spoken);
+    const x = this.#x(moment.step).toFixed(1);
+    const live = moment.kernel < 0 ? 0 : moment.phase === "order" ? this.trace.kernels[moment.kernel].live : this.trace.live(moment.kernel);
+    put(this.line, "d", `M${x} ${TOP}V${BASE + 4}`);
+    put(this.dot, "cx", x);
+    put(this.dot, "cy", moment.kernel < 0 ? BASE : this.#y(live).toFixed(1));
+  }
+}

@@ -1,0 +1,152 @@
+// What stands around the canvas: the say line, the buttons, the list of keys, the theme.
+
+import { html, put, svg, visible } from "../dom.js";
+import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
+
+const ICONS = {
+  first: "M11 3L5 8l6 5M4 3v10",
+  back: "M10 3L5 8l5 5",
+  play: "M5 3l8 5l-8 5z",
+  pause: "M5 3v10M11 3v10",
+  forward: "M6 3l5 5l-5 5",
+  last: "M5 3l6 5l-6 5M12 3v10",
+  search: "M7 2.5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 0 0 0-9M10.5 10.5L14 14",
+  fit: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4",
+  open: "M3 3h10v10H3zM8 5.5v5M5.5 8h5",
+  close: "M3 3h10v10H3zM5.5 8h5",
+  theme: "M8 2a6 6 0 1 0 0 12zM8 2a6 6 0 0 1 0 12",
+  up: "M3.5 10L8 5.5l4.5 4.5",
+  down: "M3.5 6L8 10.5L12.5 6",
+  cross: "M4 4l8 8M12 4l-8 8",
+  help: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2C8.3 8.6 8 9 8 10M8 12.5v.5",
+};
+
+/** The keys, as the help says them. */
+export const KEYS = [
+  [[",", "."], "a step back, forward"],
+  [["[", "]"], "a stage back, forward"],
+  [["Home", "End"], "the first, the last step"],
+  [["p"], "play, pause"],
+  [["/"], "search nodes and decisions; Enter, Shift Enter: next, previous"],
+  [["n", "N"], "the next, the previous result, on the canvas"],
+  [["h"], "colour by time, flops, bytes"],
+  [["↑", "↓"], "walk to what a node reads, to what reads it"],
+  [["←", "→"], "walk sideways"],
+  [["Enter"], "select a node; open or close a box; enter a call"],
+  [["+", "−"], "open, close the box; elsewhere zoom"],
+  [["e", "c"], "open, close every box"],
+  [["f"], "fit the graph into view"],
+  [["Esc"], "close what is open; select nothing; leave a call"],
+  [["drag"], "pan; so does the wheel while the canvas has the focus"],
+  [["Ctrl", "wheel"], "zoom"],
+];
+
+/** What stands on the canvas: the class of its outline, and what that means. */
+const MARKS = [
+  ["ex-leaf", "a value that is there already: an input or a weight"],
+  ["ex-output", "an output: a value that is asked for"],
+  ["ex-new", "made by this decision"],
+  ["ex-gone", "a ghost: taken away by this decision"],
+  ["ex-refused", "what this decision declines"],
+  ["ex-current", "picked, or running now"],
+  ["ex-ready", "could have been picked as well"],
+];
+
+function sample(...shapes) {
+  return svg("svg", { width: 36, height: 20, "aria-hidden": "true" }, ...shapes);
+}
+
+function box(name, x = 2, y = 3) {
+  return svg("rect", { class: name, x, y, width: 30, height: 14, rx: 5 });
+}
+
+/** The outlines of the canvas, each with its meaning. */
+function legend() {
+  const rows = MARKS.map(([name, what]) => [sample(svg("g", { class: name }, box("ex-shape"))), what]);
+  rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
+  rows.push([sample(box("ex-frame")), "around operations: one kernel, fused"]);
+  return html("dl", {}, ...rows.flatMap(([picture, what]) => [html("dt", {}, picture), html("dd", {}, what)]));
+}
+
+/** A button with a picture. @param {keyof typeof ICONS} icon @param {string} label */
+export function iconButton(icon, label, click) {
+  const button = html("button", { type: "button", class: "ex-button", title: label, "aria-label": label, click });
+  button.append(svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" }, svg("path", { d: ICONS[icon] })));
+  return button;
+}
+
+/** Give a button another picture and name. */
+export function changeIcon(button, icon, label) {
+  put(button.querySelector("path"), "d", ICONS[icon]);
+  put(button, "title", label);
+  put(button, "aria-label", label);
+}
+
+/** The list of keys, hidden at first. @param {() => void} onClose @param {{key: string, what: string}[]} [more] keys of this view alone */
+export function helpBox(onClose, more = []) {
+  const all = [...more.map(({ key, what }) => [[key], what]), ...KEYS];
+  const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what)]);
+  const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
+  return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
+}
+
+/** What a moment says, in fragments as of reasons.js. */
+export function saying(trace, story, moment, summary) {
+  const chapter = story.chapters[moment.chapter];
+  if (!chapter) return { place: "", verdict: "", fragments: [] };
+  const plain = (text) => ({ text, node: -1 });
+  if (moment.decision >= 0) {
+    const place = `decision ${grouped(moment.decision - chapter.first + 1)} of ${grouped(chapter.last - chapter.first)}`;
+    return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
+  }
+  if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
+  const counts = chapter.kind === "record" ? `${grouped(chapter.counts.nodes ?? trace.count)} nodes` : "";
+  const nothing = chapter.kind === "rewrite" && chapter.first === chapter.last ? "changed nothing" : "";
+  const what = chapter.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
+  return { place: counts || nothing, verdict: "", fragments: [...what, visible(chapter.purpose)].map(plain) };
+}
+
+/** What decided a pick, where the planner says it by a code. */
+const WHY = {
+  only: "nothing else was ready",
+  ready_first: "of what was left, only its operands were there",
+  earliest: "of what was ready, it was recorded first",
+  depth_first: "of what was ready, depth-first search puts it first",
+  constant: "it is computed once, before all runs",
+};
+
+function kernelSaying(trace, moment, plain) {
+  const kernel = trace.kernels[moment.kernel];
+  const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.label(node), node }]);
+  if (moment.phase === "order") {
+    const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
+    const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for kernels that still run, by the estimates`];
+    const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
+    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.why] ?? visible(kernel.why)}${rest}.`)] };
+  }
+  const index = trace.stepOf.get(moment.kernel);
+  const step = trace.steps[index];
+  const frees = kernel.frees.length ? `; then ${grouped(kernel.frees.length)} ${kernel.frees.length === 1 ? "value is" : "values are"} dead` : "";
+  return {
+    place: `step ${grouped(index + 1)} of ${grouped(trace.steps.length)}`,
+    verdict: "",
+    fragments: [...nodes, plain(` took ${microsText(step.micros)}, estimated ${microsText(kernel.estimate)}; ${bytesText(step.live)} in memory${frees}.`)],
+  };
+}
+
+/** What the graph costs at a moment, in few words. */
+export function costText(trace, story, moment) {
+  const chapter = story.chapters[moment.chapter];
+  if (!chapter) return "";
+  if (moment.phase === "run" && moment.kernel >= 0) {
+    const step = trace.steps[trace.stepOf.get(moment.kernel)];
+    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)}`;
+  }
+  const schedule = trace.recording.schedule;
+  if (schedule && (moment.phase === "order" || moment.phase === "memory")) {
+    const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
+    return `takes ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
+  }
+  const { flops, bytes } = chapter.counts;
+  return [flops && `${countText(flops)} flops`, bytes && `${bytesText(bytes)} written`].filter(Boolean).join(" · ");
+}

@@ -1,0 +1,186 @@
+// The recording with the questions that a view asks of it.
+
+import { visible } from "../dom.js";
+import { sentence } from "./reasons.js";
+import { unpack } from "./unpack.js";
+
+/** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */
+export class Trace {
+  /** @param {{recording: any, layout: any, options: any}} payload */
+  constructor(payload) {
+    this.recording = unpack(payload.recording);
+    this.layout = unpack(payload.layout);
+    this.options = payload.options;
+    this.nodes = this.recording.nodes;
+    this.decisions = this.recording.decisions;
+    this.count = this.nodes.label.length;
+    this.label = this.label.bind(this);
+    this.roots = new Set(this.recording.bodies.flatMap((body) => body.outputs));
+    this.#indexSlots();
+    this.#indexKernels();
+    this.#indexDecisions();
+    this.#final = Int32Array.from({ length: this.count }, (_, node) => node);
+    this.#finalAt = 0;
+  }
+
+  #final;
+  #finalAt;
+  #decisionsOf = new Map();
+  /** @type {Set<number> | undefined} */ #written;
+
+  #indexSlots() {
+    /** slot → the box that it stands in */
+    this.boxOf = new Int32Array(this.layout.slots.length).fill(-1);
+    this.layout.boxes.forEach((box, index) => {
+      for (const item of box.items) if (item.slot !== undefined) this.boxOf[item.slot] = index;
+    });
+    this.slotOf = new Int32Array(this.count).fill(-1);
+    this.placeOf = new Int32Array(this.count).fill(-1);
+    this.layout.slots.forEach((slot, index) => {
+      slot.nodes.forEach((node, place) => {
+        this.slotOf[node] = index;
+        this.placeOf[node] = place;
+      });
+    });
+  }
+
+  #indexKernels() {
+    this.kernels = this.recording.schedule?.kernels ?? [];
+    this.kernelOf = new Int32Array(this.count).fill(-1);
+    this.freedBy = new Int32Array(this.count).fill(-1);
+    this.kernels.forEach((kernel, index) => {
+      for (const node of kernel.nodes) this.kernelOf[node] = index;
+      for (const node of kernel.frees) this.freedBy[node] = index;
+    });
+    this.steps = this.recording.run?.steps ?? [];
+    this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
+    this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
+    this.values = this.recording.run?.values ?? {};
+    /** the decisions that made one of many */
+    this.batched = new Set(this.recording.groups.filter(({ kind }) => kind === "batch").map(({ decision }) => decision));
+  }
+
+  #indexDecisions() {
+    this.decisions.forEach((decision, index) => {
+      for (const node of new Set([...decision.subjects, ...decision.produced])) {
+        if (!this.#decisionsOf.has(node)) this.#decisionsOf.set(node, []);
+        this.#decisionsOf.get(node).push(index);
+      }
+    });
+    this.replacement = new Map(this.recording.substitutions.map(([decision, old, by]) => [old, { decision, by }]));
+  }
+
+  /** The decisions whose subject or product is a node, in order. */
+  decisionsOf(node) {
+    return this.#decisionsOf.get(node) ?? [];
+  }
+
+  /** What a node is called in a sentence, with the numbers written inside it. */
+  label(node) {
+    const { kind, label, operands } = this.nodes;
+    if (kind[node] !== "operation") return visible(label[node]);
+    const inside = operands[node].filter((operand) => kind[operand] === "constant").slice(0, 2);
+    return visible([label[node], ...inside.map((operand) => label[operand])].join(" "));
+  }
+
+  /** "32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
+  typeText(row) {
+    const type = this.recording.types[row];
+    if (type.dtype === "tuple") return `(${type.parts.map((part) => this.typeText(part)).join(", ")})`;
+    const place = type.device === "cpu" ? "" : ` on ${visible(type.device)}`;
+    return `${type.shape.length ? type.shape.join("×") : "scalar"} ${visible(type.dtype)}${place}`;
+  }
+
+  /** "In[3] line 2", or "" where unknown. */
+  sourceText(node) {
+    const source = this.recording.sources[this.nodes.source[node]];
+    return source ? visible(`${source.where} line ${source.line}`) : "";
+  }
+
+  /** The scopes around a node, from the outside in. */
+  scopePath(node) {
+    const path = [];
+    const scopes = this.recording.scopes;
+    for (let row = this.nodes.scope[node]; row >= 0 && scopes[row].kind !== "top"; row = scopes[row].parent) {
+      path.unshift(visible(scopes[row].name));
+    }
+    return path;
+  }
+
+  /** The sentence of a decision, in fragments. @param {number} index */
+  sentence(index) {
+    const decision = this.decisions[index];
+    return sentence(decision.reason, decision.facts, this.label).map(({ text, node }) => ({ text: visible(text), node }));
+  }
+
+  /** Node → the node that stands for it when `position` decisions are taken. @returns {Int32Array} */
+  resolver(position) {
+    if (this.#finalAt === position) return this.#final;
+    const final = this.#final;
+    for (const [, old] of this.recording.substitutions) final[old] = old;
+    for (let index = this.recording.substitutions.length - 1; index >= 0; index--) {
+      const [decision, old, by] = this.recording.substitutions[index];
+      if (decision < position) final[old] = final[by];
+    }
+    this.#finalAt = position;
+    return final;
+  }
+
+  /** Follow ports to the node that computes their value. */
+  origin(node) {
+    const { kind, operands } = this.nodes;
+    while (kind[node] === "item" && operands[node].length) node = operands[node][0];
+    return node;
+  }
+
+  /** The first node that holds a NaN: a leaf, else in the order of the run; −1 where there is none. */
+  get firstNaN() {
+    const { kind } = this.nodes;
+    const leaves = Object.keys(this.values).map(Number).filter((node) => kind[node] === "leaf" || kind[node] === "input");
+    const order = [...leaves, ...this.steps.flatMap((step) => this.kernels[step.kernel].nodes)];
+    return order.find((node) => this.values[node]?.nan > 0) ?? -1;
+  }
+
+  /** Whether a box stands for one operator of a file. @param {number} index */
+  isOperator(index) {
+    const { type, items } = this.layout.boxes[index];
+    return type !== "" && items.every((item) => item.slot !== undefined);
+  }
+
+  /** Whether a node exists when `position` decisions are taken. */
+  exists(node, position) {
+    const { born, gone } = this.nodes;
+    return born[node] < position && (gone[node] < 0 || gone[node] >= position);
+  }
+
+  /**
+   * What stands in a slot when `position` decisions are taken: [node, whether it is a ghost]; −1 where nothing does.
+   * Ghosts are those of one stage, whose first decision is `first`.
+   */
+  standing(slot, position, first) {
+    let ghost = -1;
+    for (const node of this.layout.slots[slot].nodes) {
+      if (this.exists(node, position)) return [node, false];
+      if (this.nodes.gone[node] >= first && this.nodes.gone[node] < position) ghost = node;
+    }
+    return [ghost, true];
+  }
+
+  /** Boxes in which the program wrote something. @returns {Set<number>} */
+  get written() {
+    if (!this.#written) {
+      this.#written = new Set();
+      this.layout.slots.forEach(({ nodes }, slot) => {
+        if (this.nodes.born[nodes[0]] >= 0) return;
+        for (let box = this.boxOf[slot]; box >= 0 && !this.#written.has(box); box = this.layout.boxes[box].parent) this.#written.add(box);
+      });
+    }
+    return this.#written;
+  }
+
+  /** Bytes alive while a kernel runs: measured where there is a run, else planned. */
+  live(kernel) {
+    const step = this.stepOf.get(kernel);
+    return step === undefined ? this.kernels[kernel].live : this.steps[step].live;
+  }
+}

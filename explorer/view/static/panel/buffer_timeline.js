@@ -1,0 +1,115 @@
+// Which buffer holds which value, and when: a lane a buffer, a bar a value's life, as far as the run has come.
+
+import { html, put, svg, visible } from "../dom.js";
+import { bytesText, grouped } from "../data/reasons.js";
+
+const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
+
+/** @typedef {{node: number, from: number, to: number, buffer: number, bytes: number, inPlace: boolean}} Life kernels `from` … `to` */
+
+/** Follows every value from the kernel that makes it to the one after which it is dead. */
+export class Lanes {
+  /** @param {import("./trace.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    const last = trace.kernels.length - 1;
+    /** @type {Life[]} */
+    this.lives = trace.kernels.flatMap((kernel, from) => {
+      const node = kernel.nodes[kernel.nodes.length - 1];
+      if (kernel.buffer < 0 && !kernel.bytes) return [];
+      const freed = trace.freedBy[node];
+      return [{ node, from, to: freed < 0 ? last : freed, buffer: kernel.buffer, bytes: kernel.bytes, inPlace: kernel.in_place }];
+    });
+  }
+
+  /** The values alive while a kernel runs, its own included. @param {number} kernel @returns {Life[]} */
+  alive(kernel) {
+    return this.lives.filter(({ from, to }) => from <= kernel && kernel <= to);
+  }
+
+  /** The picture around a kernel (−1: from the beginning). @param {number} kernel @param {{go: (kernel: number) => void, select: (node: number) => void}} actions @param {number} selected a node */
+  picture(kernel, actions, selected) {
+    const { trace } = this;
+    const count = Math.min(SHOWN, trace.kernels.length);
+    const start = Math.max(0, Math.min(kernel - (count >> 1), trace.kernels.length - count));
+    const seen = this.lives.filter(({ from, to }) => to >= start && from < start + count);
+    const rows = this.#rows(seen, kernel);
+    const step = WIDE / count;
+    const high = rows.size * LANE + 2;
+    const root = svg("svg", { class: "ex-lanes", width: WIDE, height: high, role: "img", "aria-label": this.#spoken(kernel) });
+    root.addEventListener("click", (event) => {
+      const node = event.target.closest("[data-life]")?.dataset.life;
+      if (node !== undefined) return actions.select(Number(node));
+      const { left } = root.getBoundingClientRect();
+      actions.go(start + Math.max(0, Math.min(count - 1, Math.floor((event.clientX - left) / step))));
+    });
+    root.append(svg("rect", { class: "ex-lanes-ground", width: WIDE, height: high }));
+    if (kernel >= 0) root.append(svg("rect", { class: "ex-lanes-now", x: (kernel - start) * step, width: step, height: high }));
+    for (const life of seen) {
+      const row = rows.get(this.#lane(life));
+      if (row !== undefined) root.append(this.#bar(life, row, start, step, kernel, selected));
+    }
+    return root;
+  }
+
+  /** The lane of a value: its buffer, or one of its own where the caller gets it. */
+  #lane(life) {
+    return life.buffer >= 0 ? life.buffer : `own ${life.node}`;
+  }
+
+  /** Lane → row: buffers first; where there are too many, those that hold something now. */
+  #rows(seen, kernel) {
+    const order = (one, other) => (one.buffer < 0) - (other.buffer < 0) || one.buffer - other.buffer || one.from - other.from;
+    let wanted = [...seen].sort(order).map((life) => this.#lane(life));
+    if (new Set(wanted).size > LANES) {
+      const now = new Set(this.alive(kernel).map((life) => this.#lane(life)));
+      wanted = [...wanted.filter((lane) => now.has(lane)), ...wanted];
+    }
+    return new Map([...new Set(wanted)].slice(0, LANES).map((lane, row) => [lane, row]));
+  }
+
+  #bar({ node, from, to, buffer, bytes, inPlace }, row, start, step, kernel, selected) {
+    // The value that is overwritten and the one that overwrites it share a kernel: half of it each.
+    const left = Math.max(0, (from - start + (inPlace ? 0.5 : 0)) * step);
+    const taken = buffer >= 0 && this.trace.kernels[to].in_place && this.trace.kernels[to].buffer === buffer && to > from;
+    const right = Math.min(WIDE, (to - start + (taken ? 0.5 : 1)) * step);
+    const state = kernel < 0 ? "" : kernel < from ? " ex-later" : kernel > to ? " ex-dead" : " ex-alive";
+    const label = this.trace.label(node);
+    const group = svg("g", { class: `ex-life${state}${node === selected ? " ex-chosen" : ""}`, "data-life": node });
+    const title = svg("title");
+    title.textContent = `${label}: ${buffer < 0 ? "the caller's" : `buffer ${buffer}`}, ${bytesText(bytes)}, kernel ${grouped(from + 1)} to ${grouped(to + 1)}`;
+    group.append(title, svg("rect", { x: left + 0.5, y: row * LANE + 2, width: Math.max(2, right - left - 1), height: BAR, rx: 3 }));
+    if (right - left > 34) {
+      const text = svg("text", { x: left + 5, y: row * LANE + 12 });
+      text.textContent = cut(label, (right - left - 8) / 5.6);
+      group.append(text);
+    }
+    return group;
+  }
+
+  #spoken(kernel) {
+    if (kernel < 0) return "what each buffer holds, kernel by kernel";
+    const alive = this.alive(kernel);
+    return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.label(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "none is in use"}`;
+  }
+
+  /** The living values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link */
+  table(kernel, link) {
+    const alive = this.alive(kernel).sort((one, other) => other.bytes - one.bytes);
+    const table = html("dl", { class: "ex-facts ex-living" });
+    for (const { node, buffer, bytes, inPlace } of alive.slice(0, LANES)) {
+      const where = buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`;
+      table.append(html("dt", {}, link(node)), html("dd", {}, `${bytesText(bytes)} · ${where}`));
+    }
+    const { workspace } = this.trace.kernels[kernel];
+    if (workspace > 0) table.append(html("dt", {}, "working memory"), html("dd", {}, bytesText(workspace)));
+    if (alive.length > LANES) table.append(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
+    put(table, "aria-label", "living values");
+    return table;
+  }
+}
+
+function cut(text, letters) {
+  const shown = visible(text);
+  return shown.length <= letters ? shown : `${shown.slice(0, Math.max(1, Math.floor(letters) - 1))}…`;
+}

@@ -1,0 +1,81 @@
+// One decision in the panel: its sentence, its facts, and the refusals before it; nodes in them are links.
+
+import { html, visible } from "../dom.js";
+import { heading, LISTED, rest } from "./lists.js";
+import { factFragments } from "../data/reasons.js";
+
+const PRICES = new Set(["separate_us", "together_us"]);
+/** text.py says it too */
+const NOT_RUN = 'the members were not run one by one: plan.compare(EvalPlan(without=["group"])) of the same expressions, run too, measures both';
+
+/** Tells decisions. */
+export class Verdicts {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./panel.js").Actions} actions */
+  constructor(trace, story, actions) {
+    Object.assign(this, { trace, story, actions });
+  }
+
+  /** A node's name that selects it. */
+  link(node, text = this.trace.label(node)) {
+    return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
+  }
+
+  /** The sentence of a decision, its nodes as links. */
+  sentence(index) {
+    return this.trace.sentence(index).map(({ text, node }) => (node >= 0 ? this.link(node, text) : text));
+  }
+
+  card(index) {
+    const decision = this.trace.decisions[index];
+    const applied = decision.verdict === "applied";
+    const title = html("b", {}, `${applied ? "✓" : "✗"} ${visible(decision.link)}`);
+    const where = html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · ")));
+    const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
+    return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), where);
+  }
+
+  /** What a decision knows; the prices of a batch that ran are told from what it took. */
+  facts(index) {
+    const { facts } = this.trace.decisions[index];
+    const table = html("dl", { class: "ex-facts" });
+    const ran = facts.measured_us !== undefined;
+    for (const [name, value] of Object.entries(facts)) {
+      const said = factFragments(name, value, this.trace.label).map(({ text, node }) => (node >= 0 ? this.link(node, text) : visible(text)));
+      table.append(html("dt", {}, visible(name.replace(/_(bytes|us|flops)$/, "").replaceAll("_", " ")), ran && PRICES.has(name) && ", estimated"), html("dd", {}, ...said));
+    }
+    return table;
+  }
+
+  /** What decisions of batches that ran are told with. @param {...number} indices */
+  note(...indices) {
+    const ran = indices.some((index) => this.trace.decisions[index].facts.measured_us !== undefined);
+    return ran && html("div", { class: "ex-soft" }, NOT_RUN);
+  }
+
+  /** The refusals before a decision, in its stage, that concern the same nodes. */
+  before(index) {
+    const { decisions } = this.trace;
+    const { subjects, stage } = decisions[index];
+    const same = new Set(subjects);
+    const found = [];
+    for (let other = this.trace.recording.stages[stage].first; other < index; other++) {
+      if (decisions[other].verdict === "declined" && decisions[other].subjects.some((node) => same.has(node))) found.push(other);
+    }
+    return found;
+  }
+
+  alsoTried(index) {
+    const before = this.before(index);
+    if (!before.length) return [];
+    return [heading("also tried, in this order"), ...this.refusals(before)];
+  }
+
+  refusals(indices) {
+    const cards = indices.slice(0, LISTED).map((other) => {
+      const { link, code, location } = this.trace.decisions[other];
+      const jump = html("button", { class: "ex-link ex-strong", type: "button", title: visible(location), click: () => this.actions.go(this.story.afterDecision(other)) }, `✗ ${visible(link)}`);
+      return html("li", { class: "ex-card ex-card-declined", "data-code": code }, jump, " ", ...this.sentence(other));
+    });
+    return [html("ol", { class: "ex-cards" }, ...cards), rest(indices.length)];
+  }
+}

@@ -1,0 +1,31 @@
+// Lists of the panel: their headings, and how much of a long one is shown.
+
+import { html } from "../dom.js";
+import { grouped } from "../data/reasons.js";
+
+/** Rows of a list at most. */
+export const LISTED = 40;
+
+const [MANY, NAMED] = [8, 3];
+
+/**
+ * Nodes as a list; of many that read alike the first few stand for all.
+ * @param {number[]} nodes @param {(node: number) => string} reads @param {(node: number) => Element} row
+ */
+export function nodeList(nodes, reads, row) {
+  /** @type {Map<string, number[]>} */
+  const alike = new Map();
+  for (const node of nodes) {
+    const read = reads(node);
+    if (alike.has(read)) alike.get(read).push(node);
+    else alike.set(read, [node]);
+  }
+  const more = (count, what) => html("li", { class: "ex-soft" }, `and ${grouped(count)} more${what}`);
+  const rows = [...alike.values()].flatMap((same) => (same.length > MANY ? [...same.slice(0, NAMED).map(row), more(same.length - NAMED, " like these")] : same.map(row)));
+  return html("ul", { class: "ex-nodes" }, ...rows.slice(0, LISTED), rows.length > LISTED && more(rows.length - LISTED, ""));
+}
+
+export const heading = (text) => html("h5", {}, text);
+
+/** What a list that is cut says. @param {number} count */
+export const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);

@@ -1,0 +1,310 @@
+// The why panel: what a node, a box or a decision is, what was decided about it, what was refused before, what it cost.
+
+import { costTable, countOf, insideTable } from "./cost_table.js";
+import { Decisions } from "./decision_list.js";
+import { SIGNS } from "../compare/differences.js";
+import { html, visible } from "../dom.js";
+import { Lanes } from "./buffer_timeline.js";
+import { layerOf, layerParts } from "./layer.js";
+import { heading, LISTED, nodeList, rest } from "./lists.js";
+import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
+import { badText, bufferText } from "../scene/scene.js";
+import { Summary } from "./program_summary.js";
+import { Twins } from "../scene/gradient_links.js";
+import { valueView } from "./value.js";
+import { Verdicts } from "./decision_card.js";
+
+/**
+ * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
+ *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void, told: (node: number) => string[]}} Actions told: what was changed about a node
+ */
+
+/** Fills the panel for the selected node, or for the moment where nothing is selected. */
+export class Panel {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./scene.js").Director} director @param {import("./totals.js").Totals} totals @param {Actions} actions */
+  constructor(trace, story, director, totals, actions) {
+    Object.assign(this, { trace, story, director, totals, actions });
+    this.lanes = new Lanes(trace);
+    this.twins = new Twins(trace);
+    this.summary = new Summary(trace, totals);
+    this.verdicts = new Verdicts(trace, story, actions);
+    this.decisions = new Decisions(trace, story, (step) => actions.go(step));
+    this.scrolled = false;
+    this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
+  }
+
+  /** @param {import("./story.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same */
+  show(moment, selected, box) {
+    this.moment = moment;
+    this.selected = selected;
+    const parts = selected >= 0 ? this.#node(selected) : box >= 0 ? this.#box(box) : this.#moment();
+    const typing = this.decisions.root.contains(document.activeElement) && document.activeElement;
+    this.root.replaceChildren(...parts.filter(Boolean));
+    if (typing && typing.isConnected) typing.focus({ preventScroll: true });
+    if (this.scrolled) this.root.scrollTop = 0;
+    this.scrolled = false;
+  }
+
+  /** A node's name that selects it. */
+  link(node, text) {
+    return this.verdicts.link(node, text);
+  }
+
+  #node(node) {
+    const { trace, moment } = this;
+    const { type } = trace.nodes;
+    const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
+    if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
+    const told = this.actions.told(node);
+    if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${visible(words)}`))));
+    const decisions = trace.decisionsOf(node);
+    const main = this.#main(decisions);
+    if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), this.verdicts.note(main), ...this.verdicts.alsoTried(main));
+    const shown = new Set([main, ...(main === undefined ? [] : this.verdicts.before(main))]);
+    const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
+    if (declined.length) parts.push(heading("declined for it"), ...this.verdicts.refusals(declined));
+    for (const index of declined) shown.add(index);
+    parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
+    parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
+    const value = trace.values[node];
+    if (value) parts.push(heading(moment.phase === "run" ? "value" : "value in the run"), valueView(value));
+    if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.#memory(moment.kernel));
+    return parts;
+  }
+
+  /** Decisions below this number are told in full: those taken, and all of the stage that is shown. */
+  get #reached() {
+    return Math.max(this.moment.position, this.story.chapters[this.moment.chapter]?.last ?? 0);
+  }
+
+  /** The decision that says most about a node: the present one, else what this stage, else what an earlier pass did to it. */
+  #main(decisions) {
+    const { decisions: all, recording } = this.trace;
+    if (decisions.includes(this.moment.decision)) return this.moment.decision;
+    const { first = 0 } = this.story.chapters[this.moment.chapter] ?? {};
+    const told = decisions.filter((index) => index < this.#reached);
+    const here = told.filter((index) => index >= first);
+    // What was placed where is told of nearly every node: what a pass did, or refused to do, is news.
+    const passed = told.filter((index) => recording.stages[all[index].stage].kind === "rewrite");
+    const among = here.length ? here : passed.length ? passed : told;
+    return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
+  }
+
+  /** "all 20 conv2d": finds them. */
+  #kind(node) {
+    const { operation, kind } = this.trace.nodes;
+    if (kind[node] !== "operation" && kind[node] !== "call") return false;
+    const count = operation.filter((other) => other === operation[node]).length;
+    if (count < 2) return false;
+    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.actions.kind(node) }, `all ${grouped(count)} ${visible(this.trace.recording.operations[operation[node]])}`));
+  }
+
+  #box(index) {
+    const { trace, totals, moment, actions } = this;
+    const box = trace.layout.boxes[index];
+    const costs = totals.at(moment.position);
+    const outer = this.#outermost(index);
+    const detail = [visible(box.type || KINDS[box.kind] || box.kind), box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
+    const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
+    const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
+    const standing = nodes.filter((node) => trace.exists(node, moment.position));
+    parts.push(...box.batches.flatMap((made) => [this.verdicts.card(made), this.verdicts.facts(made)]), this.verdicts.note(...box.batches));
+    parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
+    if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
+    parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
+    if (standing.length) parts.push(heading("holds"), this.#list(standing));
+    return parts;
+  }
+
+  #twins(node, box) {
+    return this.twins.tell(node, box, (each) => this.link(each), this.moment.position);
+  }
+
+  #outermost(box) {
+    const { boxes } = this.trace.layout;
+    while (boxes[box].parent >= 0) box = boxes[box].parent;
+    return box;
+  }
+
+  #origin(node, type) {
+    const { trace } = this;
+    const place = html("div", { class: "ex-sub" }, type);
+    const scope = trace.scopePath(node);
+    if (scope.length) place.append(" · scope ", html("code", {}, scope.join(" / ")));
+    for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
+      place.append(" · ", visible(name), " ", html("code", {}, visible(value)));
+    }
+    return html("div", {}, place, this.#source(node));
+  }
+
+  /** The line that recorded a node: the user's, or the file's own. */
+  #source(node) {
+    const source = this.trace.recording.sources[this.trace.nodes.source[node]];
+    return source !== undefined && html("div", { class: "ex-source" }, html("span", {}, this.trace.sourceText(node)), html("code", {}, visible(source.text.trim())));
+  }
+
+  #absent(node) {
+    const { born } = this.trace.nodes;
+    const later = born[node] >= this.moment.position;
+    const go = html("button", { class: "ex-link", type: "button", click: () => this.actions.visit(node) }, later ? "go to where it is made" : "go to where it went");
+    return html("div", { class: "ex-note" }, later ? "Not made yet at this step · " : "Gone at this step · ", go);
+  }
+
+  #moment() {
+    const { trace, story, moment } = this;
+    const chapter = story.chapters[moment.chapter];
+    if (!chapter) return [html("h4", {}, "nothing recorded")];
+    if (moment.decision >= 0) {
+      const decision = trace.decisions[moment.decision];
+      return [
+        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.link)}`),
+        html("div", { class: "ex-sub" }, visible(chapter.purpose || chapter.name)),
+        html("code", { class: "ex-where", "data-code": decision.code }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
+        this.verdicts.facts(moment.decision),
+        this.verdicts.note(moment.decision),
+        ...this.verdicts.alsoTried(moment.decision),
+        ...this.#subjects(decision),
+        ...(moment.phase === "memory" ? this.#memory(-1) : []),
+        this.decisions.show(moment),
+        this.#plan(),
+      ];
+    }
+    const recorded = chapter.kind === "record";
+    const title = visible((recorded && trace.recording.title) || chapter.name);
+    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, visible(chapter.purpose))];
+    if (recorded) parts.push(this.summary.table((node) => this.link(node)));
+    if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
+    const costs = this.totals.at(moment.position);
+    const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box, (inner) => this.summary.result(inner));
+    const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "written"]), inside];
+    const numbers = [heading("in numbers"), this.#counts(chapter), this.#plan()];
+    parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.#bad());
+    if (moment.phase === "memory") parts.push(...this.#memory(-1));
+    return [...parts, this.decisions.show(moment)];
+  }
+
+  /** What every value says about NaN and inf, and a way to the first. */
+  #bad() {
+    const { trace } = this;
+    const values = Object.values(trace.values);
+    if (!values.length) return false;
+    const bad = values.filter((value) => badText(value)).length;
+    const first = trace.firstNaN >= 0 && html("button", { class: "ex-link ex-bad", type: "button", click: () => this.actions.firstNaN() }, "go to the first NaN");
+    return html("div", { class: "ex-note" }, bad ? html("b", { class: "ex-bad" }, `${grouped(bad)} of ${grouped(values.length)} values hold NaN or inf`) : `no NaN or inf in ${grouped(values.length)} values`, first && " · ", first);
+  }
+
+  /** The buffers over time, and what is alive while a kernel runs, −1 for no kernel. */
+  #memory(kernel) {
+    const { trace, lanes } = this;
+    if (!lanes.lives.length) return [];
+    const picture = lanes.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
+    if (kernel < 0) return [heading("buffers over time"), picture];
+    const count = lanes.alive(kernel).length;
+    return [heading(`alive now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, lanes.table(kernel, (node) => this.link(node))];
+  }
+
+  #picked(index) {
+    const { trace } = this;
+    const kernel = trace.kernels[index];
+    const result = kernel.nodes.at(-1);
+    const nodes = [heading("computes"), this.#list(kernel.nodes)];
+    if (this.moment.phase === "order") nodes.push(...this.#alternatives(kernel));
+    if (this.moment.phase === "run") {
+      nodes.push(this.#bad(), ...this.#memory(index));
+      if (trace.values[result]) nodes.push(heading("the result"), valueView(trace.values[result]));
+    }
+    return [...nodes, ...this.#kernel(result), ...(kernel.frees.length ? [heading("frees"), this.#list(kernel.frees)] : [])];
+  }
+
+  /** The kernels that were ready beside the one that was picked, and those whose operands were being computed. */
+  #alternatives(kernel) {
+    const result = kernel.nodes.at(-1);
+    const others = kernel.ready.filter((node) => node !== result);
+    const parts = others.length ? [heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.#list(others)] : [];
+    if (kernel.waiting_count) parts.push(heading(`waiting for kernels that still run (${grouped(kernel.waiting_count)})`), this.#list(kernel.waiting));
+    return parts;
+  }
+
+  #others(indices) {
+    const list = (title, found) => (found.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...found.slice(0, LISTED).map((index) => this.decisions.row(index, this.moment))), rest(found.length)] : []);
+    const told = indices.filter((index) => index < this.#reached);
+    return [...list("other decisions on it", told), ...list("decided about it later", indices.slice(told.length))];
+  }
+
+  #subjects(decision) {
+    const parts = [];
+    if (decision.subjects.length) parts.push(heading("about"), this.#list(decision.subjects, true));
+    if (decision.produced.length) parts.push(heading("made"), this.#list(decision.produced));
+    return parts;
+  }
+
+  #list(nodes, located = false) {
+    const where = (node) => (located ? this.trace.sourceText(node) : "");
+    return nodeList(nodes, (node) => `${this.trace.label(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
+  }
+
+  #counts(chapter) {
+    const table = html("dl", { class: "ex-facts" });
+    const before = this.story.chapters[this.moment.chapter - 1]?.counts ?? {};
+    for (const [name, value] of Object.entries(chapter.counts)) {
+      const text = countOf(name, value);
+      const changed = name in before && before[name] !== value;
+      table.append(html("dt", {}, visible(name.replaceAll("_", " "))), html("dd", {}, changed ? `${countOf(name, before[name])} → ${text}` : text));
+    }
+    return table;
+  }
+
+  /** The options of the plan that say something, on one line. */
+  #plan() {
+    const options = Object.entries(this.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
+    if (!options.length) return false;
+    const said = options.flatMap(([name, value]) => [" · ", visible(name), " ", html("code", {}, visible(typeof value === "string" ? value : JSON.stringify(value)))]);
+    return html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said);
+  }
+
+  #duplicates(node) {
+    const found = this.director.duplicates(node, this.moment.position);
+    return found.length ? [heading(`stands for ${grouped(found.length + 1)} equal nodes`), this.#list(found, true)] : [];
+  }
+
+  #neighbours(node) {
+    const { trace, moment } = this;
+    const { operands, kind } = trace.nodes;
+    const final = trace.resolver(moment.position);
+    const reads = [...new Set(operands[node].map((operand) => final[operand]))].filter((operand) => kind[operand] !== "constant");
+    const consumers = [];
+    for (let other = 0; other < trace.count; other++) {
+      if (trace.exists(other, moment.position) && operands[other].some((operand) => final[operand] === node)) consumers.push(other);
+    }
+    const parts = [];
+    if (reads.length) parts.push(heading("reads"), this.#list(reads));
+    if (consumers.length) parts.push(heading("read by"), this.#list(consumers));
+    return parts;
+  }
+
+  #kernel(node) {
+    const { trace } = this;
+    const index = trace.kernelOf[node];
+    if (index < 0) return [];
+    const kernel = trace.kernels[index];
+    const step = trace.steps[trace.stepOf.get(index)];
+    const { nodes } = kernel;
+    const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.label(member) : this.link(member)]);
+    const rows = [
+      ["joins", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "this operation alone"],
+      ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
+      ["level, chain", `${kernel.level}, ${kernel.chain}`],
+      ["memory", bufferText(kernel, trace.recording.schedule)],
+      ["work", `${countText(kernel.flops)} flops`],
+      ["estimated", microsText(kernel.estimate)],
+      ["measured", step ? microsText(step.micros) + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
+    ];
+    const table = html("dl", { class: "ex-facts" });
+    for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
+    const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
+    return [heading(isAhead ? "its kernel in the end" : "kernel"), table];
+  }
+}
+
+/** What the kinds of boxes are called. */
+const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal side by side", block: "a repeated block", part: "a part" };

@@ -1,0 +1,130 @@
+// Gradients: which nodes compute that of a node or a box, what they read of the forward pass, and the way back.
+
+import { html } from "../dom.js";
+import { grouped } from "../data/reasons.js";
+
+/** What a lit node is called, to eyes, and to ears. */
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward" };
+export const SPOKEN = {
+  backward: "part of the gradient of the selection",
+  saved: "saved for the gradient of the selection",
+  forward: "the selection is part of its gradient",
+};
+const LISTED = 40;
+
+/** Finds the twins of nodes: nodes that replace each other in one place have the same. */
+export class Twins {
+  /** @param {import("./trace.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    this.rows = trace.recording.gradients ?? [];
+    /** slot → rows of gradients of what stands there */ this.of = new Map();
+    /** slot → rows of the gradients that are computed there */ this.by = new Map();
+    this.rows.forEach((row, index) => {
+      enter(this.of, trace.slotOf[row.node], index);
+      for (const node of row.backward) enter(this.by, trace.slotOf[node], index);
+    });
+  }
+
+  /** The nodes of both directions for some slots, as they stand at a position. @param {Iterable<number>} slots @param {number} position */
+  find(slots, position) {
+    const final = this.trace.resolver(position);
+    const inside = new Set(slots);
+    const found = { backward: new Set(), saved: new Set(), forward: new Set() };
+    for (const slot of inside) {
+      for (const index of this.of.get(slot) ?? []) {
+        for (const node of this.rows[index].backward) found.backward.add(node);
+        for (const node of this.#saved(this.rows[index], final, position)) found.saved.add(node);
+      }
+      for (const index of this.by.get(slot) ?? []) found.forward.add(this.rows[index].node);
+    }
+    return found;
+  }
+
+  /** The values of the forward pass that the gradient of a row reads at a position; the last one's are `row.saved`. */
+  #saved(row, final, position) {
+    const { trace, depth } = this;
+    const { operands, kind } = trace.nodes;
+    const read = new Set();
+    for (const node of row.backward) {
+      if (!trace.exists(node, position)) continue;
+      for (const operand of operands[node]) {
+        let value = final[operand];
+        while (kind[value] === "item") value = final[operands[value][0]];
+        if (depth.has(value) && depth.get(value) <= depth.get(row.node)) read.add(value);
+      }
+    }
+    return read;
+  }
+
+  /** Node → how often a gradient was taken before it, for the nodes that have a gradient and all that they need. */
+  get depth() {
+    if (!this.known) {
+      this.known = new Map();
+      for (const { node, backward } of [...this.rows].sort((one, other) => one.node - other.node)) {
+        const depth = this.known.get(node) ?? 0;
+        this.known.set(node, depth);
+        for (const each of backward) this.known.set(each, depth + 1);
+      }
+      const forward = new Set(this.rows.map(({ node }) => node));
+      for (const node of forward) for (const operand of this.trace.nodes.operands[node]) forward.add(operand);
+      for (const node of this.known.keys()) if (!forward.has(node)) this.known.delete(node);
+      for (const node of forward) if (!this.known.has(node)) this.known.set(node, 0);
+    }
+    return this.known;
+  }
+
+  /** The slots of a selected node, or of everything inside a selected box. */
+  slots(node, box) {
+    const { trace } = this;
+    if (node >= 0) return [trace.slotOf[trace.origin(node)]];
+    if (box < 0) return [];
+    const boxes = [box];
+    const slots = [];
+    for (const each of boxes) {
+      for (const item of trace.layout.boxes[each].items) {
+        if (item.slot === undefined) boxes.push(item.box);
+        else slots.push(item.slot);
+      }
+    }
+    return slots;
+  }
+
+  /** Slot → what it is to the selection: "backward", "saved" or "forward". @returns {Map<number, string>} */
+  lit(node, box, position) {
+    const lit = new Map();
+    if (!this.rows.length) return lit;
+    const chosen = new Set(this.slots(node, box));
+    for (const [kind, nodes] of Object.entries(this.find(chosen, position))) {
+      for (const each of nodes) {
+        const slot = this.trace.slotOf[this.trace.origin(each)];
+        // What is selected itself needs no light, and a gradient that is saved for another stays one.
+        if (slot >= 0 && !chosen.has(slot) && !lit.has(slot)) lit.set(slot, kind);
+      }
+    }
+    return lit;
+  }
+
+  /** What the panel says of a selection. @param {(node: number) => Element} link */
+  tell(node, box, link, position) {
+    const { backward, saved, forward } = this.find(this.slots(node, box), position);
+    const parts = [];
+    const list = (title, nodes) => {
+      const standing = [...new Set([...nodes].map((each) => this.trace.resolver(position)[each]))].filter((each) => this.trace.exists(each, position));
+      if (!standing.length) return;
+      const rows = standing.slice(0, LISTED).map((each) => html("li", {}, link(each)));
+      const rest = standing.length > LISTED && html("li", { class: "ex-soft" }, `and ${grouped(standing.length - LISTED)} more`);
+      parts.push(html("h5", {}, title), html("ul", { class: "ex-nodes ex-twins" }, ...rows, rest));
+    };
+    list("its gradient is computed by", backward);
+    list("saved for its gradient", saved);
+    list("part of the gradient of", forward);
+    return parts;
+  }
+}
+
+function enter(table, key, value) {
+  if (key < 0) return;
+  if (!table.has(key)) table.set(key, []);
+  table.get(key).push(value);
+}

@@ -1,0 +1,61 @@
+// Time, flops or bytes as heat: every node and closed box coloured by its share of the greatest.
+
+import { html, say } from "../dom.js";
+import { bytesText, countText, microsText } from "../data/reasons.js";
+import { MEASURES } from "../data/totals.js";
+
+const TEXTS = { time: microsText, flops: (value) => `${countText(value)} flops`, bytes: bytesText };
+
+/** A measure's value with its unit. @param {string} measure @param {number} value */
+export function measureText(measure, value) {
+  return TEXTS[measure](value);
+}
+
+/** Chooses a measure, and says what each colour means. */
+export class Heat {
+  /** @param {import("./totals.js").Totals} totals @param {() => void} changed */
+  constructor(totals, changed) {
+    this.totals = totals;
+    this.changed = changed;
+    this.measure = "";
+    this.known = MEASURES.filter((measure) => measure !== "time" || totals.clock);
+    const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "no heat"));
+    this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by what it costs (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
+    this.least = html("span", {}, "0");
+    this.most = html("span");
+    this.name = html("b");
+    this.legend = html("div", { class: "ex-legend", hidden: true }, this.name, this.least, html("span", { class: "ex-ramp", "aria-hidden": "true" }), this.most);
+  }
+
+  /** Colour by "time", "flops", "bytes" or, with "", not at all. @param {string} measure */
+  choose(measure) {
+    this.measure = measure;
+    this.select.value = measure;
+    this.legend.hidden = measure === "";
+    this.changed();
+  }
+
+  /** Go on to the next measure. */
+  next() {
+    this.choose(["", ...this.known][(this.known.indexOf(this.measure) + 2) % (this.known.length + 1)]);
+  }
+
+  /** The share of everything shown, 0 … 1. @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement */
+  shares(scene, placement) {
+    const { measure, totals } = this;
+    const [slots, boxes] = [new Map(), new Map()];
+    if (!measure) return { slots, boxes };
+    const held = totals.at(scene.moment.position);
+    for (const [slot, mark] of scene.slots) {
+      const stands = mark.state !== "gone" && mark.state !== "was";
+      if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, measure === "time" ? totals.slotTimes[slot] : totals.node(mark.node)[measure]);
+    }
+    for (const box of placement.boxes.keys()) if (!placement.composed.has(box)) boxes.set(box, held[box][measure]);
+    let most = 0;
+    for (const value of [...slots.values(), ...boxes.values()]) most = Math.max(most, value);
+    for (const values of [slots, boxes]) for (const [key, value] of values) values.set(key, most ? Math.round((100 * value) / most) / 100 : 0);
+    say(this.name, measure === "time" ? `${totals.clock} time` : measure);
+    say(this.most, measureText(measure, most));
+    return { slots, boxes };
+  }
+}

@@ -1,0 +1,54 @@
+// Boxes of a large graph that are laid out when somebody opens them: the kernel is asked, and answers (view/payload/payload.py).
+
+import { html, say } from "../dom.js";
+import { grouped } from "../data/reasons.js";
+import { unpack } from "../data/unpack.js";
+
+/** ms until a kernel that has not answered is said not to. */
+const PATIENCE = 4000;
+
+/** What is not here yet, and what is to be done when it is. */
+export class Pending {
+  /** @param {any} layout @param {((boxes: number[]) => void) | undefined} ask asks the kernel; undefined where there is none */
+  constructor(layout, ask) {
+    this.layout = layout;
+    this.ask = ask;
+    this.wish = null;
+    this.root = html("div", { class: "ex-waits", role: "status", hidden: true });
+  }
+
+  /** Do something once all of some boxes are laid out: now, where they are; a later wish takes the place of one that waits. */
+  when(boxes, act) {
+    const missing = boxes.filter((box) => !this.layout.boxes[box].placed);
+    this.#wait(null);
+    if (!missing.length) return act();
+    this.#wait({ missing, act });
+    this.ask?.(missing);
+  }
+
+  /** Take boxes that were laid out. @param {any} answer packed [[box, inside], …] */
+  take(answer) {
+    for (const [box, inside] of unpack(answer)) Object.assign(this.layout.boxes[box], inside);
+    const { wish } = this;
+    if (!wish || wish.missing.some((box) => !this.layout.boxes[box].placed)) return;
+    this.#wait(null);
+    wish.act();
+  }
+
+  /** Forget what waits. */
+  end() {
+    this.#wait(null);
+  }
+
+  #wait(wish) {
+    clearTimeout(this.timer);
+    this.wish = wish;
+    this.root.hidden = wish === null;
+    if (wish === null) return;
+    const count = wish.missing.length;
+    const what = count === 1 ? "the inside of this box" : `the insides of ${grouped(count)} boxes`;
+    const fix = `${what} ${count === 1 ? "is" : "are"} laid out by the kernel, which does not answer: run the cell again`;
+    say(this.root, this.ask ? `laying out ${what} …` : fix);
+    if (this.ask) this.timer = setTimeout(() => say(this.root, fix), PATIENCE);
+  }
+}

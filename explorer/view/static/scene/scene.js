@@ -1,0 +1,322 @@
+// What stands at a moment, and in which state: the node in each slot, ghosts, edges, groups, numbers, duplicates.
+
+import { visible } from "../dom.js";
+import { bytesText, grouped, microsText } from "../data/reasons.js";
+
+/**
+ * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
+ *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} Mark what a slot shows
+ *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
+ * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
+ *   waits: number, done: number, waiting: boolean, micros: number, second: string, kept: boolean, labels: Map<string, number>,
+ *   left: string, key: string}} BoxMark what a closed box hides; or a box that holds nothing now
+ *   kept: it holds more than rows of batches; labels: how many nodes it holds of each name; left: what to say where it does not
+ * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
+ *   boxes: the closed operators that hide members
+ * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
+ *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
+ *   moves: {before: number[][], after: number[][]}[], attention: number[]}} Scene
+ */
+
+/** Draws moments of one trace. */
+export class Director {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./place.js").Paths} paths */
+  constructor(trace, story, paths) {
+    this.trace = trace;
+    this.story = story;
+    this.paths = paths;
+    this.cut = new Map();
+  }
+
+  /** @param {import("./story.js").Moment} moment @param {import("./place.js").Placement} placement @returns {Scene} */
+  scene(moment, placement) {
+    const { trace } = this;
+    const before = moment.decision >= 0 ? Int32Array.from(trace.resolver(moment.position - 1)) : null;
+    const final = trace.resolver(moment.position);
+    const scene = { moment, slots: new Map(), boxes: new Map(), frames: [], edges: new Map(), moves: [], attention: [] };
+    const decision = trace.decisions[moment.decision];
+    const touched = new Set(decision ? [...decision.subjects, ...decision.produced] : []);
+    const frames = this.#frames(moment, placement);
+    const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready ?? []) : []);
+    const outputs = new Set([...trace.roots].map((root) => trace.slotOf[trace.origin(final[root])]));
+    const used = this.#used(moment.position, final);
+    const copies = this.#copies(moment.position, final);
+    const members = new Set(frames.flatMap((frame) => frame.slots));
+    trace.layout.slots.forEach((_, slot) => {
+      if (placement.hiddenIn[slot] === -2) return;
+      const mark = this.#mark(slot, moment, { decision, touched, ready, used, outputs, copies, members });
+      if (mark === null) return;
+      scene.slots.set(slot, mark);
+      if (this.#asks(mark, moment)) scene.attention.push(slot);
+    });
+    this.#boxes(scene, placement, new Set(frames.flatMap((frame) => frame.boxes)));
+    this.#edges(scene, placement, before, final);
+    scene.frames = frames.map((frame) => this.#state(frame, moment));
+    return scene;
+  }
+
+  #mark(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
+    const { trace } = this;
+    const { born, gone, kind } = trace.nodes;
+    const first = this.story.chapters[moment.chapter]?.first ?? 0;
+    const [node, isGhost] = trace.standing(slot, moment.position, first);
+    if (node < 0) return null;
+    const flags = [];
+    let state = "plain";
+    if (isGhost) state = moment.decision >= 0 && gone[node] === moment.decision ? "gone" : "was";
+    else if (moment.decision >= 0 && born[node] === moment.decision) state = "new";
+    else if (born[node] >= first && born[node] >= 0) state = "fresh";
+    if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "refused");
+    if (!isGhost && outputs.has(slot)) flags.push("output");
+    else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
+    if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
+    if (kind[node] === "call") flags.push("call");
+    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(slot) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
+    if (!isGhost) this.#scheduled(mark, moment, ready);
+    if (mark.bad) flags.push("bad");
+    if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
+    mark.tag = this.#tag(mark, moment);
+    mark.key = `${node}|${state}|${flags.join()}|${mark.tag}|${mark.second}|${mark.number}|${mark.copies}|${mark.heat}|${mark.member}`;
+    return mark;
+  }
+
+  /** What order, buffers and run say about a node. */
+  #scheduled(mark, moment, ready) {
+    const { trace } = this;
+    const index = trace.kernelOf[mark.node];
+    const { phase } = moment;
+    if (phase !== "order" && phase !== "memory" && phase !== "format" && phase !== "run") return;
+    if (index < 0) return;
+    const kernel = trace.kernels[index];
+    const isResult = kernel.nodes[kernel.nodes.length - 1] === mark.node;
+    if (phase === "order") {
+      if (moment.kernel < 0) return;
+      if (ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
+      if (index === moment.kernel) mark.flags.push("current");
+      if (index > moment.kernel) return void mark.flags.push("waiting");
+      if (isResult) mark.second = `level ${kernel.level} · chain ${kernel.chain}`;
+    }
+    mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
+    if (phase === "memory" && isResult) mark.second = bufferText(kernel, trace.recording.schedule);
+    if (phase === "run") this.#ran(mark, moment, index, isResult);
+  }
+
+  #ran(mark, moment, index, isResult) {
+    const { trace } = this;
+    const step = trace.stepOf.get(index);
+    const now = trace.stepOf.get(moment.kernel);
+    if (step === undefined || now === undefined) return;
+    if (step > now) return void mark.flags.push("waiting");
+    if (isResult) {
+      mark.micros = trace.steps[step].micros;
+      mark.second = microsText(mark.micros);
+      mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
+      mark.bad = badText(trace.values[mark.node]);
+      const freed = trace.freedBy[mark.node];
+      if (step < now) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
+    } else if (step < now) mark.flags.push("dead");
+    if (step === now) mark.flags.push("current");
+  }
+
+  /** The word on a node that says its state. */
+  #tag(mark, moment) {
+    if (mark.state === "new") return "new";
+    if (mark.flags.includes("refused")) return "declined";
+    if (mark.bad) return mark.bad;
+    if (mark.flags.includes("current")) {
+      const isFirst = this.trace.kernels[moment.kernel].nodes[0] === mark.node;
+      return isFirst ? (moment.phase === "run" ? "runs" : "picked") : "";
+    }
+    if (mark.flags.includes("ready")) return "ready";
+    if (mark.flags.includes("live")) return "live";
+    return mark.flags.includes("unused") ? "unused" : "";
+  }
+
+  /** "was log", where a new node stands in the place of another. */
+  #predecessor(mark, slot, moment) {
+    const { trace } = this;
+    const before = trace.layout.slots[slot].nodes[trace.placeOf[mark.node] - 1];
+    return before !== undefined && trace.nodes.gone[before] === moment.decision ? `was ${trace.label(before)}` : "";
+  }
+
+  #asks(mark, moment) {
+    if (moment.decision < 0) return mark.flags.includes("current");
+    return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("refused");
+  }
+
+  #boxes(scene, placement, covered) {
+    const attention = new Set(scene.attention);
+    const inhabited = new Set();
+    for (const [slot, mark] of scene.slots) {
+      for (let around = this.trace.boxOf[slot]; around >= 0 && !inhabited.has(around); around = this.trace.layout.boxes[around].parent) {
+        inhabited.add(around);
+      }
+      const box = placement.hiddenIn[slot];
+      if (box < 0) continue;
+      const found = scene.boxes.get(box) ?? { ...NOTHING, labels: new Map(), member: covered.has(box) };
+      if (attention.has(slot)) found.changed++;
+      if (mark.state !== "gone" && mark.state !== "was") {
+        found.kept ||= !this.trace.batched.has(this.trace.nodes.born[mark.node]);
+        found.labels.set(this.trace.nodes.label[mark.node], (found.labels.get(this.trace.nodes.label[mark.node]) ?? 0) + 1);
+      }
+      found.active ||= mark.flags.includes("current");
+      found.output ||= mark.flags.includes("output");
+      if (mark.flags.includes("waiting")) found.waits++;
+      else if (this.trace.kernelOf[mark.node] >= 0) found.done++;
+      found.micros += mark.micros;
+      scene.boxes.set(box, found);
+    }
+    for (const box of placement.boxes.keys()) {
+      if (!inhabited.has(box)) scene.boxes.set(box, { ...NOTHING, empty: true });
+    }
+    for (const [box, mark] of scene.boxes) {
+      mark.left = mark.kept || !this.trace.written.has(box) ? "" : nowText(mark.labels);
+      mark.waiting = mark.waits > 0 && mark.done === 0;
+      mark.second = mark.micros ? microsText(mark.micros) : "";
+      mark.key = `${mark.changed}|${mark.active}|${mark.empty}|${mark.member}|${mark.output}|${mark.waiting}|${mark.second}|${mark.left}`;
+    }
+  }
+
+  /** Slots that something reads. */
+  #used(position, final) {
+    const { trace } = this;
+    const { operands } = trace.nodes;
+    const used = new Set();
+    for (let node = 0; node < trace.count; node++) {
+      if (!trace.exists(node, position)) continue;
+      for (const operand of operands[node]) used.add(trace.slotOf[trace.origin(final[operand])]);
+    }
+    return used;
+  }
+
+  /** Slot → how many equal nodes were merged into what stands there, itself included. */
+  #copies(position, final) {
+    const { trace } = this;
+    const copies = new Map();
+    for (const [decision, old] of trace.recording.substitutions) {
+      const slot = trace.slotOf[final[old]];
+      if (decision >= position || slot < 0 || trace.slotOf[old] === slot) continue;
+      if (trace.exists(final[old], position) && this.equal(old, final[old], final)) copies.set(slot, (copies.get(slot) ?? 1) + 1);
+    }
+    return copies;
+  }
+
+  /** Whether two nodes do the same: equal operation, type and operands. */
+  equal(one, other, final) {
+    const { operation, type, operands, kind, label } = this.trace.nodes;
+    const key = (node) => operands[node].map((operand) => (kind[final[operand]] === "constant" ? label[final[operand]] : final[operand])).join("\n");
+    return operation[one] === operation[other] && type[one] === type[other] && key(one) === key(other);
+  }
+
+  /** The nodes that were merged into one. */
+  duplicates(node, position) {
+    const final = this.trace.resolver(position);
+    return this.trace.recording.substitutions
+      .filter(([decision, old]) => decision < position && final[old] === node && this.trace.slotOf[old] !== this.trace.slotOf[node] && this.equal(old, node, final))
+      .map(([, old]) => old);
+  }
+
+  #edges(scene, placement, before, final) {
+    const { trace } = this;
+    const { operands, born } = trace.nodes;
+    for (const [slot, mark] of scene.slots) {
+      const isGhost = mark.state === "gone" || mark.state === "was";
+      for (const operand of operands[mark.node]) {
+        const producer = trace.slotOf[trace.origin(final[operand])];
+        if (producer < 0 || producer === slot) continue;
+        if (isGhost) this.#draw(scene, placement, producer, slot, mark.state);
+        else if (before && before[operand] !== final[operand] && born[mark.node] < scene.moment.decision) {
+          this.#move(scene, placement, trace.slotOf[trace.origin(before[operand])], producer, slot);
+        } else this.#draw(scene, placement, producer, slot, mark.state === "new" ? "new" : "plain");
+      }
+    }
+  }
+
+  #move(scene, placement, from, to, slot) {
+    if (from === to || from < 0) return this.#draw(scene, placement, to, slot, "plain");
+    this.#draw(scene, placement, to, slot, "moved");
+    const standing = scene.slots.get(from);
+    if (standing && standing.state === "gone") this.#draw(scene, placement, from, slot, "gone");
+    scene.moves.push({ before: this.#cut(from, slot), after: this.#cut(to, slot) });
+  }
+
+  #cut(producer, consumer) {
+    const key = producer * this.trace.layout.slots.length + consumer;
+    let found = this.cut.get(key);
+    // With their key: a step asks for every edge's again.
+    if (!found) this.cut.set(key, (found = this.paths.segments(producer, consumer).map((segment) => [...segment, segment.join(":")])));
+    return found;
+  }
+
+  #draw(scene, placement, producer, consumer, state) {
+    const hidden = placement.hiddenIn[consumer];
+    // What is inside one closed box is not drawn.
+    if (hidden >= 0 && placement.hiddenIn[producer] === hidden) return;
+    for (const [box, from, to, key] of this.#cut(producer, consumer)) {
+      if (!placement.composed.has(box)) continue;
+      const known = scene.edges.get(key);
+      if (!known || RANK[state] > RANK[known.state]) scene.edges.set(key, { box, from, to, state });
+    }
+  }
+
+  /** Fused kernels and batches; the last group of each node, since groups grow. */
+  #frames(moment, placement) {
+    const { trace } = this;
+    const taken = new Set();
+    const frames = [];
+    for (let index = trace.recording.groups.length - 1; index >= 0; index--) {
+      const group = trace.recording.groups[index];
+      if (group.kind === "function" || group.decision >= moment.position) continue;
+      const slots = group.members.filter((node) => trace.exists(node, moment.position)).map((node) => trace.slotOf[node]);
+      if (slots.length < 2 || slots.some((slot) => taken.has(slot))) continue;
+      for (const slot of slots) taken.add(slot);
+      const shown = slots.filter((slot) => placement.hiddenIn[slot] === -1);
+      const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
+      const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
+      // A kernel that is inside one closed operator is not outlined: the box is its outline.
+      if (!shown.length && (!boxes.length || hiding.size < 2)) continue;
+      frames.push({ group, index, slots: shown, boxes, state: "", number: 0 });
+    }
+    return frames.reverse();
+  }
+
+  #state(frame, moment) {
+    const { trace } = this;
+    const kernel = trace.kernelOf[frame.group.members[frame.group.members.length - 1]];
+    const isKernel = frame.group.kind === "kernel" && kernel >= 0;
+    const numbered = isKernel && (moment.phase === "format" || moment.phase === "memory" || moment.phase === "run" || (moment.phase === "order" && kernel <= moment.kernel));
+    const waits = isKernel && moment.kernel >= 0 && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
+    frame.state = frame.group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
+    frame.number = numbered ? kernel + 1 : 0;
+    return frame;
+  }
+
+  /** When a kernel has its turn: in the order, or in the run. */
+  #place(kernel, moment) {
+    return moment.phase === "run" ? (this.trace.stepOf.get(kernel) ?? -1) : kernel;
+  }
+}
+
+const NOTHING = { changed: 0, active: false, empty: false, member: false, output: false, waits: 0, done: 0, waiting: false, micros: 0, second: "", kept: false, labels: new Map(), left: "", key: "" };
+const NAMED = 2;
+const RANK = { was: 0, gone: 1, plain: 2, new: 3, moved: 4 };
+
+/** "now 1,000 × member": what stands where something else was; labels.py is its twin. @param {Map<string, number>} labels */
+function nowText(labels) {
+  if (!labels.size) return "";
+  const counts = [...labels].sort((one, other) => other[1] - one[1]);
+  const rest = counts.slice(NAMED).reduce((sum, [, count]) => sum + count, 0);
+  const said = counts.slice(0, NAMED).map(([label, count]) => `${grouped(count)} × ${visible(label)}`);
+  return `now ${[...said, ...(rest ? [`${grouped(rest)} more`] : [])].join(", ")}`;
+}
+
+/** "NaN" or "inf", where a value has any. @param {any} summary */
+export function badText(summary) {
+  return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
+}
+
+/** "buffer 1 · 6 KB", "buffer 0 · in place", "a view". */
+export function bufferText(kernel, schedule) {
+  if (kernel.buffer < 0) return kernel.bytes ? "the caller's" : "a view";
+  return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(schedule.buffers[kernel.buffer])}`;
+}

@@ -1,0 +1,218 @@
+"""Boxes around slots: a tree from the scopes that the user's program drew, without boxes that hold one thing only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from explorer.record import Recording
+from explorer.view.tree.slots import Slots
+
+
+class Item(NamedTuple):
+    """What a box holds: a slot or another box, by its index."""
+
+    kind: Literal["slot", "box"]
+    number: int
+
+
+@dataclass(slots=True)
+class Box:
+    """A container that can be opened and closed."""
+
+    kind: str
+    label: str
+    parent: int
+    items: list[Item] = field(default_factory=list)
+    count: int = 1
+    """the "n" of "×n": how many equal things it stands for"""
+    open: bool = False
+    type: str = ""
+    """what the one operator of a file does that it stands for, or the class of a layer; "" for anything else"""
+    scope: int = -1
+    """the row of the scope that it was made from, −1 for one that folding made"""
+    layer: int = -1
+    """the row of the layer that it stands for, where the recording tells of it"""
+    batches: tuple[int, ...] = ()
+    """the decisions that made what it holds of many equal operations, or calls"""
+
+    @property
+    def is_operator(self) -> bool:
+        """Tell whether it stands for one operator of a file, or a layer without layers inside: it holds nodes only."""
+        return self.type != "" and all(item.kind == "slot" for item in self.items)
+
+
+@dataclass(slots=True)
+class Tree:
+    """All boxes, and which of them holds a slot."""
+
+    boxes: list[Box] = field(default_factory=list)
+    bodies: list[int] = field(default_factory=list)
+    """the outermost box of each graph of the recording"""
+    holder: list[int] = field(default_factory=list)
+    """the innermost box around each slot"""
+
+    def hold(self, box: int, items: list[Item]) -> None:
+        """Make ``items`` the contents of a box."""
+        self.boxes[box].items = items
+        for kind, index in items:
+            if kind == "slot":
+                self.holder[index] = box
+            else:
+                self.boxes[index].parent = box
+
+    def inside_out(self) -> list[int]:
+        """List the boxes that are reachable from a graph's outermost box, every box after those inside it."""
+        order = []
+        stack = list(reversed(self.bodies))
+        while stack:
+            box = stack.pop()
+            order.append(box)
+            stack.extend(index for kind, index in self.boxes[box].items if kind == "box")
+        return order[::-1]
+
+    def compact(self) -> None:
+        """Renumber the boxes from the outside in, and forget those that nothing holds."""
+        old = self.inside_out()[::-1]
+        new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in set(self.bodies))])}
+        boxes: list[Box] = [self.boxes[box] for box in new]
+        for box in boxes:
+            box.parent = new.get(box.parent, -1)
+            box.items = [Item(kind, new[index] if kind == "box" else index) for kind, index in box.items]
+        self.boxes = boxes
+        self.bodies = [new[box] for box in self.bodies]
+        self.holder = [new.get(box, -1) for box in self.holder]
+
+
+def scope_tree(recording: Recording, slots: Slots) -> Tree:
+    """Build the boxes of the scopes that hold two slots or more."""
+    nodes, scopes = recording.nodes, recording.scopes
+    depth = _scope_depths(recording)
+    tree = Tree(holder=[-1] * len(slots.nodes))
+    names = [body.name for body in recording.bodies] or [""]
+    for row, name in enumerate(names):
+        tree.bodies.append(row)
+        tree.boxes.append(Box("body" if row else "top", name or recording.title, -1))
+    found: dict[tuple[int, int], int] = {}
+    layers = {scope: row for row, layer in enumerate(recording.layers) for scope in layer.scopes}
+    for slot, members in enumerate(slots.nodes):
+        scope = nodes.scope[members[0]]
+        for member in members[1:]:
+            if depth[nodes.scope[member]] > depth[scope]:
+                scope = nodes.scope[member]
+        body = nodes.body[members[0]]
+        item = Item("slot", slot)
+        # Up from the slot to the first scope that has its box already.
+        while scope >= 0 and scopes[scope].kind != "top":
+            box = found.get((body, scope))
+            known = box is not None
+            if box is None:
+                box = found[body, scope] = len(tree.boxes)
+                made = Box(scopes[scope].kind, scope_name(recording, scope), -1, type=scopes[scope].type)
+                made.scope, made.layer = scope, layers.get(scope, -1)
+                tree.boxes.append(made)
+            tree.boxes[box].items.append(item)
+            item = Item("box", box)
+            if known:
+                break
+            scope = scopes[scope].parent
+        else:
+            tree.boxes[body].items.append(item)
+    leaves = ("leaf", "input", "constant")
+    _drop_single(tree, {slot for slot, members in enumerate(slots.nodes) if nodes.kind[members[0]] in leaves})
+    return tree
+
+
+def scope_name(recording: Recording, row: int) -> str:
+    """Return what a scope is called: a number, as the members of a list have, with the name of the list before it."""
+    scopes, names = recording.scopes, [recording.scopes[row].name]
+    while names[-1].isdecimal() and scopes[row].kind == "file" and scopes[scopes[row].parent].kind == "file":
+        row = scopes[row].parent
+        names.append(scopes[row].name)
+    return ".".join(reversed(names))
+
+
+def _scope_depths(recording: Recording) -> list[int]:
+    depths: list[int] = []
+    for row, scope in enumerate(recording.scopes):
+        depths.append(depths[scope.parent] + 1 if 0 <= scope.parent < row else 0)
+    return depths
+
+
+def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
+    """Replace a box around one slot by the slot, and one around one box by that box with both names.
+
+    A layer that is told of stays, and what is around it, unless it holds nothing but a leaf: its parameter.
+    """
+    for index in tree.inside_out():
+        box = tree.boxes[index]
+        items = []
+        for kind, inner in box.items:
+            child = tree.boxes[inner] if kind == "box" else None
+            if child is None or len(child.items) > 1 or _is_told(tree, child, leaves):
+                items.append(Item(kind, inner))
+                continue
+            only = child.items[0]
+            if only.kind == "box":
+                inner_label = tree.boxes[only.number].label
+                told = inner_label.startswith(f"{child.label}.")
+                tree.boxes[only.number].label = inner_label if told else f"{child.label} / {inner_label}"
+            items.append(only)
+        tree.hold(index, items)
+        if index >= len(tree.bodies):
+            continue
+        while len(box.items) == 1 and box.items[0].kind == "box" and box.kind == "body":
+            tree.hold(index, tree.boxes[box.items[0].number].items)
+
+
+def _is_told(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
+    kind, index = box.items[0]
+    if kind == "box":
+        return box.layer >= 0 or tree.boxes[index].layer >= 0
+    return box.layer >= 0 and index not in leaves
+
+
+class Paths:
+    """Cuts edges between slots into the segments that they have in each box that holds one of their ends, or both.
+
+    ``slot_place`` is the place of each slot among the items of its box.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self._boxes, self._holder = tree.boxes, tree.holder
+        self.slot_place, self._box_place = [0] * len(tree.holder), [0] * len(tree.boxes)
+        self._depth = [0] * len(tree.boxes)
+        for index in reversed(tree.inside_out()):
+            for place, (kind, number) in enumerate(tree.boxes[index].items):
+                (self.slot_place if kind == "slot" else self._box_place)[number] = place
+            parent = tree.boxes[index].parent
+            self._depth[index] = self._depth[parent] + 1 if parent >= 0 else 0
+
+    def segments(self, producer: int, consumer: int) -> Iterator[tuple[int, int, int]]:
+        """Yield (box, from item, to item); −1 is the box's own border."""
+        start, end = self._holder[producer], self._holder[consumer]
+        tail, head = self.slot_place[producer], self.slot_place[consumer]
+        while start != end:
+            if self._depth[start] >= self._depth[end]:
+                yield start, tail, -1
+                tail, start = self._box_place[start], self._boxes[start].parent
+            else:
+                yield end, -1, head
+                head, end = self._box_place[end], self._boxes[end].parent
+        if tail != head:
+            yield start, tail, head
+
+
+def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+    """Return for every box the segments of edges between slots that run in it, each once."""
+    paths = Paths(tree)
+    holder, place = tree.holder, paths.slot_place
+    found: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
+    for producer, consumer in edges:
+        if (box := holder[producer]) == holder[consumer]:
+            found[box][place[producer], place[consumer]] = None
+            continue
+        for box, tail, head in paths.segments(producer, consumer):
+            found[box][tail, head] = None
+    return [list(segments) for segments in found]

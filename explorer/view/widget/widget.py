@@ -1,0 +1,230 @@
+"""The explorer in a notebook: a widget that steps through a recording, and a picture and text where no widget lives."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import anywidget
+import traitlets
+
+from explorer.record import Recording, Stage
+from explorer.view.base.steps import stage_ends
+from explorer.view.drawing import draw
+from explorer.view.export.text import text
+from explorer.view.payload.bundle import script, stylesheet
+from explorer.view.payload.payload import THEMES, answer, payload
+from explorer.view.picture.svg import svg
+from explorer.view.tree.scopes import nodes_named, scope_path
+
+
+def _json(value: dict[str, Any], widget: object) -> str:
+    """Write what is sent once: ipywidgets searches every list of what is no text for binary data."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+class GraphView(anywidget.AnyWidget):
+    """Shows a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
+
+    Its traits are linked with every browser that shows it, and can be linked with other widgets.
+    """
+
+    _esm = script()
+    _css = stylesheet()
+
+    payload = traitlets.Dict().tag(sync=True, to_json=_json)
+    step = traitlets.Int(0).tag(sync=True)
+    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel that ran"""
+    stage = traitlets.Unicode("").tag(sync=True)
+    """the name of the stage that the step is in; setting it goes to the stage's first step"""
+    selected = traitlets.Int(-1).tag(sync=True)
+    """the id of the selected node, −1 for none"""
+    theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
+    open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
+    """the open boxes of the layout; None leaves the choice to the layout"""
+
+    def __init__(
+        self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
+    ) -> None:
+        self.recording = recording
+        self._height = height
+        self._drawing = draw(recording)
+        self._asked: set[int] = set()
+        self._ends = stage_ends(recording)
+        step = _step_at(recording, self._ends, position)
+        super().__init__(
+            payload=self._payload(theme, position),
+            step=step,
+            stage=recording.stages[self._stage_at(step)].name if recording.stages else "",
+            theme=theme,
+            **traits,
+        )
+        self.on_msg(self._answer)
+
+    def _payload(self, theme: str, position: int) -> dict[str, Any]:
+        boxes = self._drawing.layouts.at_once() | self._asked
+        return payload(
+            self.recording, theme=theme, position=position, height=self._height, drawing=self._drawing, boxes=boxes
+        )
+
+    def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
+        """Send the insides of boxes that a reader opens."""
+        if content.get("kind") == "place":
+            self.send(answer(self._drawing, content["boxes"]))
+            self._asked.update(content["boxes"])
+
+    @property
+    def last_step(self) -> int:
+        """The number of the last step."""
+        return self._ends[-1] if self._ends else 0
+
+    def update(self, recording: Recording) -> None:
+        """Show a newer recording of the same plan, after its run for instance; step, stage and selection stay."""
+        self.recording, self._ends = recording, stage_ends(recording)
+        self._drawing = draw(recording)
+        self._asked.intersection_update(range(len(self._drawing.layouts)))
+        here = (min(self.step, self.last_step), self.selected if self.selected < len(recording.nodes) else -1)
+        with self.hold_sync():
+            self.payload = self._payload(self.theme, self.payload["options"]["position"])
+            self.step, self.selected = here
+
+    def place_of(self, step: int) -> tuple[str, int]:
+        """Return the name of the stage that a step is in, and the step's number in it."""
+        index = self._stage_at(step)
+        return self.recording.stages[index].name, step - (self._ends[index - 1] if index else 0)
+
+    def step_at(self, stage: str, place: int) -> int:
+        """Return the step at a place of a stage, its last where it has fewer; the present step without the stage."""
+        names = [row.name for row in self.recording.stages]
+        if stage not in names:
+            return self.step
+        index = names.index(stage)
+        return min((self._ends[index - 1] if index else 0) + place, self._ends[index])
+
+    @property
+    def selected_scope(self) -> str | None:
+        """The operator, layer or scope around the selected node, as a path (``layer1 / conv2``); None outside all."""
+        return (" / ".join(scope_path(self.recording, self.selected)) or None) if self.selected >= 0 else None
+
+    def focus(self, what: int | str) -> None:
+        """Select a node, open the boxes around it, and bring it into sight at a step at which it exists.
+
+        A text names an operator of a file, a layer or a scope, ``fc`` or ``layer1 / conv2``: its last node is selected.
+        """
+        node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
+        self.selected = node
+        self.send({"kind": "focus", "node": node})
+
+    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+        """Return the nodes recorded at a line, given by its number or a part of its text, and select the first.
+
+        ``cell`` is a cell ("In[3]", or 3) or the base name of a file; of a model's file, lines are operators.
+        """
+        sources = self.recording.sources
+        where = f"In[{cell}]" if isinstance(cell, int) else cell
+        rows = {
+            row
+            for row, source in enumerate(sources)
+            if (source.line == line if isinstance(line, int) else line in source.text)
+            and (where is None or source.where == where)
+        }
+        found = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
+        if not found:
+            known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
+            raise ValueError(f"no node was recorded at {line!r}; the first lines with nodes are {known or 'none'}")
+        self.focus(found[0])
+        return found
+
+    def first_nan(self) -> int | None:
+        """Return the first node whose value has a NaN, and select it; None where there is none.
+
+        Leaves come first, then what was computed, in the order of the run, at the step of which the view then stands.
+        Raises ValueError where the recording holds no values.
+        """
+        run, schedule = self.recording.run, self.recording.schedule
+        if run is None or schedule is None or not run.values:
+            raise ValueError('this recording holds no values: record the run with record="values"')
+        for node in sorted(run.values):
+            if run.values[node].nan and self.recording.nodes.kind[node] in ("leaf", "input"):
+                self.focus(node)
+                return node
+        before = self._ends[[stage.kind for stage in self.recording.stages].index("run")] - len(run.steps)
+        for place, step in enumerate(run.steps):
+            for node in schedule.kernels[step.kernel].nodes:
+                if node in run.values and run.values[node].nan:
+                    self.step = before + place + 1
+                    self.focus(node)
+                    return node
+        return None
+
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The live widget, and for readers without one a picture and the canonical text."""
+        found = super()._repr_mimebundle_(**options)
+        if found is None:
+            return None
+        data, metadata = found
+        static = {
+            "image/svg+xml": svg(self.recording, theme=self.theme, drawing=self._drawing),
+            "text/plain": text(self.recording, short=True),
+        }
+        return {**data, **static}, metadata
+
+    @traitlets.validate("step")
+    def _check_step(self, proposal: dict[str, Any]) -> int:
+        step: int = proposal["value"]
+        if not 0 <= step <= self.last_step:
+            raise traitlets.TraitError(f"step {step} is outside this recording: it has steps 0 to {self.last_step}")
+        return step
+
+    @traitlets.validate("stage")
+    def _check_stage(self, proposal: dict[str, Any]) -> str:
+        stage: str = proposal["value"]
+        names = [row.name for row in self.recording.stages]
+        if stage not in names and (stage or names):
+            raise traitlets.TraitError(f"stage {stage!r} is not one of {', '.join(names) or 'none'}")
+        return stage
+
+    @traitlets.validate("selected")
+    def _check_selected(self, proposal: dict[str, Any]) -> int:
+        node: int = proposal["value"]
+        if not -1 <= node < len(self.recording.nodes):
+            last = len(self.recording.nodes) - 1
+            raise traitlets.TraitError(f"node {node} is not in this recording: it has 0 to {last}, −1 selects none")
+        return node
+
+    @traitlets.observe("step")
+    def _follow_step(self, change: dict[str, Any]) -> None:
+        if self.recording.stages and not self._is_inside(change["new"], self.stage):
+            self.stage = self.recording.stages[self._stage_at(change["new"])].name
+
+    @traitlets.observe("stage")
+    def _follow_stage(self, change: dict[str, Any]) -> None:
+        if change["new"] and not self._is_inside(self.step, change["new"]):
+            index = [row.name for row in self.recording.stages].index(change["new"])
+            start = self._ends[index - 1] if index else 0
+            self.step = min(start + 1, self._ends[index])
+
+    def _stage_at(self, step: int) -> int:
+        return next(index for index, end in enumerate(self._ends) if step <= end)
+
+    def _is_inside(self, step: int, name: str) -> bool:
+        """Tell whether a stage of that name has the step; one without steps shares the last one before it."""
+        for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
+            if row.name == name and (step == start if start == end else start < step <= end):
+                return True
+        return False
+
+
+def _step_at(recording: Recording, ends: list[int], position: int) -> int:
+    """The step at which so many decisions are taken."""
+    if position == 0:
+        return 0
+    for stage, (start, _) in zip(recording.stages, pairwise([0, *ends]), strict=True):
+        if _holds(stage, position - 1):
+            return start + position - stage.first
+    raise ValueError(f"position {position} is outside this recording: it has positions 0 to {recording.end}")
+
+
+def _holds(stage: Stage, decision: int) -> bool:
+    return stage.first <= decision < stage.last

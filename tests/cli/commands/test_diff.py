@@ -1,0 +1,117 @@
+"""``explorer diff``: two models, or a model and the recording that was kept of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from explorer.cli import main
+from explorer.formats import open as open_model
+
+ASSETS = Path(__file__).parents[3] / "assets"
+MODEL = ASSETS / "digits.pnnx.param"
+
+
+@pytest.mark.spec("V-12")
+def test_a_model_beside_its_recording_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model and the recording that was kept of it are the same: status 0, with counts of both."""
+    kept = tmp_path / "kept.json"
+    assert main(["show", str(MODEL), "-o", str(kept)]) == 0
+    capsys.readouterr()
+    assert main(["diff", str(kept), str(MODEL)]) == 0
+    told = capsys.readouterr().out
+    assert "the same graph of " in told
+    assert "weights" not in told  # a recording holds none
+    assert told.splitlines()[-1].startswith("kernels: ")
+    assert told.splitlines()[-1].endswith(" the same, 0 places where not")
+
+
+@pytest.mark.spec("V-12")
+def test_a_changed_model_is_told_operator_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An operator that became another is told as removed and added with the file's lines, and the status is 1."""
+    lines = MODEL.read_text().splitlines(keepends=True)
+    changed = tmp_path / "digits.pnnx.param"
+    found = [number for number, line in enumerate(lines) if line.startswith("nn.ReLU ") or line.startswith("F.relu ")]
+    assert found
+    kind, rest = lines[found[-1]].split(maxsplit=1)
+    lines[found[-1]] = f"{'nn.Tanh' if kind == 'nn.ReLU' else 'F.tanh'} {rest}"
+    changed.write_text("".join(lines))
+    changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
+    assert main(["diff", str(MODEL), str(changed)]) == 1
+    told = capsys.readouterr().out
+    assert "  - relu " in told
+    assert "  + tanh " in told
+    assert f"digits.pnnx.param line {found[-1] + 1}" in told
+    assert "0 only before" not in told
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the model in another folder, to be edited."""
+    made = tmp_path / MODEL.name
+    made.write_bytes(MODEL.read_bytes())
+    made.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
+    return made
+
+
+@pytest.mark.spec("V-12")
+def test_a_copy_with_other_weights_is_told(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of two nets with one graph the weights are compared, value by value; --no-weights compares the graphs alone."""
+    assert main(["diff", str(MODEL), str(copy)]) == 0
+    assert capsys.readouterr().out.endswith("weights: 12 with the same values, 0 with others\n")
+    net = open_model(copy)
+    edited = Path(copy.parent, "edited.pnnx.param")
+    values = np.array(net["conv2"].bias)
+    values[0] += 0.5
+    net["conv2"].bias = values
+    net.save(edited)
+    assert main(["diff", str(MODEL), str(edited)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-2] == "weights: 11 with the same values, 1 with others"
+    assert told[-1].endswith(f": 1 of {values.size:,} elements differ, by 0.5 at most")
+    assert main(["diff", "--no-weights", str(MODEL), str(edited)]) == 0
+    assert "weights" not in capsys.readouterr().out
+
+
+@pytest.mark.spec("V-12")
+def test_a_model_whose_weights_are_not_there_is_compared_without(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a file of weights is missing, the message says so and how to compare the graphs alone."""
+    copy.with_suffix(".bin").unlink()
+    assert main(["diff", str(MODEL), str(copy)]) == 2
+    said = capsys.readouterr().err
+    assert "digits.pnnx.bin: the file is absent" in said
+    assert said.count("digits.pnnx.bin") == 1
+    assert "--no-weights" in said
+    assert main(["diff", "--no-weights", str(MODEL), str(copy)]) == 0
+
+
+@pytest.mark.spec("V-12", "V-14")
+def test_a_comparison_is_written_as_a_page(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The output is a page that steps through both, or the text; the status stays that of the comparison."""
+    page, text = tmp_path / "both.html", tmp_path / "both.txt"
+    assert main(["diff", str(MODEL), str(copy), "-o", str(page)]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("wrote ")
+    assert said.endswith(" KB): no difference\n")
+    assert page.read_text().count('<script type="module">') == 1
+    assert main(["diff", str(MODEL), str(copy), "-o", str(text)]) == 0
+    assert text.read_text().splitlines()[-1].startswith("weights: 12 ")
+    assert main(["diff", str(MODEL), str(copy), "-o", str(tmp_path / "both.svg")]) == 2
+    assert "-o both.html" in capsys.readouterr().err
+    assert main(["diff", str(MODEL), str(page), "-o", str(page)]) == 2
+
+
+@pytest.mark.spec("V-12")
+def test_a_file_that_is_no_recording_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A .json file that is no recording gives one message that says how to write one."""
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("[]")
+    assert main(["diff", str(MODEL), str(wrong)]) == 2
+    said = capsys.readouterr().err
+    assert "wrong.json" in said
+    assert "explorer show FILE -o wrong.json" in said
+    assert main(["diff", str(MODEL), str(tmp_path / "none.json")]) == 2

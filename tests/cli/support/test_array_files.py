@@ -1,0 +1,77 @@
+"""Arrays of the command line: which input each is for, and under which names outputs are written."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from explorer.cli import main
+from explorer.cli.support.array_files import npz
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A net that takes b from a."""
+    monkeypatch.chdir(tmp_path)
+    lines = ["pnnx.Input i 0 1 a #a=(2)f32", "pnnx.Input j 0 1 b #b=(2)f32"]
+    lines += ["pnnx.Expression s 2 1 a b y expr=sub(@0,@1)", "pnnx.Output o 1 0 y"]
+    (tmp_path / "n.param").write_text("\n".join(["7767517", "4 3", *lines]) + "\n")
+    return tmp_path
+
+
+ONE, TWO = np.float32([1, 1]), np.float32([2, 5])
+
+
+@pytest.mark.spec("I-11")
+def test_arrays_are_inputs_by_their_names_else_in_order(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names decide, whatever the order; where not all of them are there, as many arrays are taken in order."""
+    cases = [
+        ({"b": ONE, "a": TWO}, [1, 4], ""),
+        ({"b": ONE, "more": ONE, "a": TWO}, [1, 4], ""),
+        ({"p": ONE, "q": TWO}, [-1, -4], "inputs in order: p as 'a', q as 'b'"),
+        ({"b": ONE, "q": TWO}, [-1, -4], "inputs in order: b as 'a', q as 'b'"),
+    ]
+    for arrays, expected, said in cases:
+        np.savez("in.npz", **arrays)  # type: ignore[arg-type]  # by name
+        assert main(["run", "n.param", "--input", "in.npz", "-o", "out.npz"]) == 0
+        np.testing.assert_array_equal(np.load("out.npz")["y"], expected)
+        assert said in capsys.readouterr().err
+    for few in ({"a": ONE}, {"a": ONE, "p": TWO, "q": TWO}):
+        np.savez("in.npz", **few)  # type: ignore[arg-type]  # by name
+        assert main(["run", "n.param", "--input", "in.npz", "-o", "none.npz"]) == 2
+        assert f"{len(few)} arrays for the inputs 'a', 'b'" in capsys.readouterr().err
+    assert not Path("none.npz").exists()
+
+
+def test_an_output_may_stand_beside_an_input_of_its_name(folder: Path) -> None:
+    """Arrays have no weights beside them: in.npz may be written where in.npy is read."""
+    np.save("a.npy", ONE)
+    np.save("b.npy", TWO)
+    assert main(["run", "n.param", "--input", "a.npy", "--input", "b.npy", "-o", "a.npz"]) == 0
+    np.testing.assert_array_equal(np.load("a.npz")["y"], [-1, -4])
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("y", "y"),
+        ("layer1.0 out-2", "layer1.0 out-2"),
+        ("a/b", "output_0"),
+        ("/tmp/y", "output_0"),
+        ("a\\b", "output_0"),
+        ("c:y", "output_0"),
+        ("..", "output_0"),
+        ("a..b", "output_0"),
+        ("", "output_0"),
+        (" ", "output_0"),
+        ("a\0b", "output_0"),
+    ],
+)
+def test_an_entry_of_the_archive_is_a_plain_file_name(name: str, kept: str) -> None:
+    """Who unpacks outputs writes into the folder that he names, and into no other."""
+    with np.load(io.BytesIO(npz({name: ONE}))) as found:
+        assert found.files == [kept]
+        np.testing.assert_array_equal(found[kept], ONE)

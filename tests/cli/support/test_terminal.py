@@ -1,0 +1,195 @@
+"""What reaches a terminal: no control character of a file or a name, whatever command shows it; closed streams."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import explorer as ex
+from explorer.cli import main
+from explorer.cli.support.terminal import Outlet
+
+SOURCE = Path(__file__).parents[3] / "explorer"
+MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
+EVIL = "\x1b]0;pwn\x07\x1b[31mRED\u202e\x9b\r\nforged"
+HIDDEN = ("\x1b", "\x07", "\u202e", "\x9b", "\r", "\x00", "\x7f", "\u2028", "\u200f")
+
+
+def evil_onnx(path: str, *, runs: bool) -> None:
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Relu", ["x" + EVIL], ["y" + EVIL], name="n" + EVIL, doc_string="d" + EVIL)]
+    if not runs:
+        nodes.append(helper.make_node("Foo" + EVIL, ["y" + EVIL], ["z" + EVIL], name="m" + EVIL, **{"a" + EVIL: EVIL}))
+    graph = helper.make_graph(
+        nodes, "g" + EVIL, [value("x" + EVIL, 1, [4])], [value("y" + EVIL, 1, [4])], doc_string="doc" + EVIL
+    )
+    Path(path).write_bytes(helper.make_model(graph, producer_name="p" + EVIL).SerializeToString())
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files with hostile names in them, and in their own."""
+    monkeypatch.chdir(tmp_path)
+    evil_onnx("runs.onnx", runs=True)
+    evil_onnx("odd.onnx", runs=False)
+    evil_onnx(f"f{EVIL}.onnx", runs=True)
+    ex.open("runs.onnx").save("named.json")
+    plain = json.loads(Path("named.json").read_text())
+    Path("named.json").write_text(json.dumps({**plain, "name": "N" + EVIL}))
+    np.savez("one.npz", **{"a" + EVIL: np.ones(4, np.float32)})
+    np.savez("two.npz", **{"a" + EVIL: np.ones(4, np.float32), "b" + EVIL: np.ones(4, np.float32)})
+    Path(f"i{EVIL}.npz").write_bytes(Path("one.npz").read_bytes())
+    Path("labels.txt").write_text("\n".join(f"\x1b[31mL{number}\u202e" for number in range(4)))
+    return tmp_path
+
+
+MODELS = ["runs.onnx", "odd.onnx", "named.json", f"f{EVIL}.onnx", f"none{EVIL}.onnx"]
+COMMANDS = [
+    *[[command, model] for command in ("show", "check") for model in MODELS],
+    ["lab", MODELS[-1]],
+    *[["show", model, "-o", output] for model in MODELS for output in ("-", f"o{EVIL}.txt", f"o.{EVIL}", "o.json")],
+    *[["why", model, name + EVIL] for model in MODELS for name in "nz"],
+    *[["diff", one, other] for one, other in itertools.pairwise(MODELS)],
+    ["diff", "runs.onnx", "odd.onnx", "-o", f"d{EVIL}.txt"],
+    *[["run", model, "--input", "one.npz", "-o", f"o{EVIL}.npz", "--top", "2", "--labels", "labels.txt", "--plan"]
+      for model in MODELS],
+    *[["run", "runs.onnx", "--input", given]
+      for given in ("one.npz", "two.npz", f"i{EVIL}.npz", f"one.npz:{EVIL}", f"none{EVIL}.npz", f"one.npz{EVIL}")],
+    ["run", "runs.onnx", "--input", "one.npz", "--labels", f"none{EVIL}.txt", "--top", "1"],
+    ["show", MODEL, "--input", f"x{EVIL}.png"],
+    ["show", f"none{EVIL}.onnx", "--debug"],
+    ["check", "runs.onnx", f"--{EVIL}"],
+    [EVIL],
+]  # fmt: skip
+
+
+@pytest.mark.spec("I-5", "V-14")
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command)[:40].encode().hex()[:40])
+def test_no_command_passes_a_control_character_on(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Each command on files of hostile names: no escape sequence, override or forged line reaches a terminal."""
+    try:
+        status = main(command)
+    except SystemExit as ended:  # argparse's
+        status = int(ended.code or 0)
+    said = capfd.readouterr()
+    assert status in (0, 1, 2)
+    assert said.out or said.err
+    for text in (said.out, said.err):
+        assert not [character for character in HIDDEN if character in text], text
+    if "unrecognized" not in said.err and "invalid choice" not in said.err and "--debug" not in command:
+        assert not [line for line in (said.out + said.err).splitlines() if line.startswith("forged")]
+    assert "unexpected" not in said.err
+
+
+def test_what_prints_by_itself_is_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
+    from explorer.cli.support.terminal import terminal
+
+    with terminal():
+        sys.stderr.write(warnings.formatwarning(EVIL, UserWarning, EVIL, 1))
+        print(EVIL)
+    said = capfd.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert said.out == "\\x1b]0;pwn\\x07\\x1b[31mRED\\u202e\\x9b\\r\nforged\n"
+
+
+def test_errors_show_names_in_tracebacks_and_notebooks() -> None:
+    """Messages of explorer's own errors are safe wherever they are shown; so are the texts of nets and operators."""
+    net = ex.open("runs.onnx")
+    shown = [repr(net), *(repr(operator) for operator in net.operators.values())]
+    odd = ex.open("odd.onnx")
+    shown += [*map(str, odd.unknown()), *odd.check()]
+    expr = net.nodes("n" + EVIL)[0]
+    shown += [repr(expr), str(expr), repr(expr.scope), net.look().explain(), repr(net.look())]
+    for path in (f"none{EVIL}.onnx", f"none{EVIL}.param"):
+        with pytest.raises(ex.FileError) as caught:
+            ex.open(path)
+        shown.append(str(caught.value))
+        assert "\nforged" not in str(caught.value)
+    with pytest.raises(ex.UnknownNameError) as unknown:
+        net["none" + EVIL]
+    shown.append(str(unknown.value))
+    for text in shown:
+        assert not [character for character in HIDDEN if character in text], text
+
+
+def prints(source: Path) -> list[str]:
+    """The places of a package, but for the one, where something is printed or a standard stream is written."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        if path.relative_to(source).as_posix() in (
+            "cli/support/terminal.py",
+            "blas/core_benchmark.py",
+        ):  # the latter's reader is a pipe
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.unparse(node) if isinstance(node, ast.Call) else ""
+            streams = ("sys.stdout.write", "sys.stderr.write", "sys.__std", "os.write(", "print(", "sys.stdout.buffer")
+            if text.startswith(streams):
+                found.append(f"{path.relative_to(source).as_posix()}: {text}")
+    return found
+
+
+def test_text_leaves_in_one_place() -> None:
+    """Nothing is printed but through the terminal's functions; interrupts have one constant line."""
+    allowed = {
+        "cli/main.py: print(LINE, end='', file=sys.stderr)",
+        "core/interrupts.py: os.write(2, LINE.encode())",
+    }
+    assert set(prints(SOURCE)) == allowed
+
+
+def test_a_print_elsewhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text("import sys\nprint(1)\nsys.stdout.write('')\n")
+    assert len(prints(tmp_path)) == 2
+
+
+def shell(command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        env={**os.environ, "EXPLORER": f"{sys.executable} -m explorer", "MODEL": MODEL},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("$EXPLORER show $MODEL -o - | head -0", 0, ""),
+        ("$EXPLORER --help | head -0", 0, ""),
+        ("$EXPLORER check $MODEL >&-", 0, ""),
+        ("$EXPLORER check none.param 2>&-", 2, ""),
+        ("$EXPLORER check none.param >&- 2>&- <&-", 2, ""),
+        ("$EXPLORER check $MODEL 2>/dev/full >/dev/full", 2, ""),
+        ("$EXPLORER check $MODEL >/dev/full", 2, "explorer: standard output: No space left on device\n"),
+        ("PYTHONIOENCODING=ascii $EXPLORER show $MODEL -o - >/dev/null", 0, ""),
+    ],
+)
+def test_closed_and_full_streams_give_a_status_and_no_traceback(command: str, status: int, said: str) -> None:
+    """Closed, full and broken standard streams: the command does its work, and its status says so."""
+    done = shell(command)
+    assert done.returncode == status, done.stderr
+    assert done.stderr == said
+
+
+def test_a_reader_who_leaves_does_not_end_the_work(folder: Path) -> None:
+    done = shell("$EXPLORER run runs.onnx --input one.npz --plan -o out.npz | head -0")
+    assert done.returncode == 0
+    assert (folder / "out.npz").exists()
+
+
+def test_an_outlet_writes_what_its_encoding_lacks_as_escapes(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w", encoding="ascii") as file:
+        Outlet(file).write("a × b\n")
+    assert (tmp_path / "out").read_text() == "a \\xd7 b\n"

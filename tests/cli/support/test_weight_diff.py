@@ -1,0 +1,57 @@
+"""Weights of two models beside each other: not a number, numbers without a sign, and transposed matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli.support.weight_diff import Weights, compare_weights
+from explorer.record.compare.comparison import compare
+from explorer.run.recording.recorder import expressions
+
+
+def compared(first: Any, second: Any) -> Weights:
+    """The comparison of two programs that read one weight each."""
+    plans = []
+    for array in (first, second):
+        plan = ex.EvalPlan()
+        plan.register(ex.tensor(np.ones(2, array.dtype), name="x") * ex.tensor(array, name="w"))
+        plans.append(plan.prepare())
+    one, other = plans
+    return compare_weights(
+        compare(one.recording, other.recording), expressions(one.planned), expressions(other.planned)
+    )
+
+
+@pytest.mark.spec("V-12")
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        (np.float32([[np.nan, 1]]), np.float32([[np.nan, 1]]), ""),
+        (np.float32([[np.nan, 1]]), np.float32([[2, 1]]), "1 of 2 elements differ"),
+        (np.float32([[2, np.nan]]), np.float32([[2, 1]]), "1 of 2 elements differ"),
+        (np.float32([[0.0, 1]]), np.float32([[-0.0, 1]]), ""),
+        (np.uint8([[0, 7]]), np.uint8([[255, 5]]), "2 of 2 elements differ, by 255 at most"),
+        (np.int8([[-128, 7]]), np.int8([[127, 7]]), "1 of 2 elements differ, by 255 at most"),
+        (np.float16([[60000, 1]]), np.float16([[-60000, 1]]), "1 of 2 elements differ, by 1.2e+05 at most"),
+        (np.array([[True, False]]), np.array([[True, True]]), "1 of 2 elements differ"),
+    ],
+)
+def test_values_are_compared_as_numbers(first: Any, second: Any, said: str) -> None:
+    """Not a number is equal to itself alone; differences neither wrap around nor overflow."""
+    found = compared(first, second)
+    assert found.equal == 1 + (not said), "x is equal to x"
+    assert [line.partition(": ")[2][: len(said)] for line in found.differ] == [said] * bool(said)
+
+
+@pytest.mark.spec("V-12")
+def test_a_matrix_is_transposed_only_where_its_values_are() -> None:
+    """A square matrix with other values is told as such, not as one that was transposed."""
+    square = np.float32([[1, 2], [3, 4]])
+    assert compared(square, square.T.copy()).transposed == 1
+    other = compared(square, square + 1)
+    assert (other.transposed, len(other.differ)) == (0, 1)
+    assert "1 with the same values transposed" in compared(square, square.T.copy()).text

@@ -1,0 +1,373 @@
+"""The command line: what is written and printed, exit status, and one clear message for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+from explorer.cli.commands.lab import notebook_for
+from explorer.record import loads
+from explorer.record.reasons import bytes_text
+
+ASSETS = Path(__file__).parents[2] / "assets"
+MODEL = str(ASSETS / "digits.pnnx.param")
+ARRAYS = str(ASSETS / "digits.npz")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.spec("V-14", "I-5")
+def test_show_writes_what_the_ending_says(folder: Path) -> None:
+    """`explorer show` writes a page, a picture, DOT, text or data; without -o a page in the current folder."""
+    assert main(["show", MODEL]) == 0
+    page = (folder / "digits.explorer.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert str(ASSETS) not in page
+    for ending in ("html", "svg", "dot", "txt", "json"):
+        assert main(["show", MODEL, "-o", f"out.{ending}"]) == 0
+    assert (folder / "out.svg").read_text().startswith("<svg")
+    assert (folder / "out.dot").read_text().startswith("digraph")
+    assert (folder / "out.txt").read_text().startswith("digits (? = 1) · ")
+    recording = loads((folder / "out.json").read_text())
+    assert recording.title == "digits (? = 1)"
+    assert recording.run is None
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "digits.explorer.html",
+        *(f"out.{ending}" for ending in ("dot", "html", "json", "svg", "txt")),
+    ]
+
+
+@pytest.mark.spec("V-14", "I-5")
+def test_show_says_what_was_written_and_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer show` ends with a line: the file and its size, the lengths assumed, operators, nodes and kernels."""
+    plan = ex.open(MODEL).look().recording
+    assert plan.schedule is not None
+    what = f"digits (? = 1), 15 operators, {plan.stages[0].counts['nodes']} nodes, {len(plan.schedule.kernels)} kernels"
+    assert main(["show", MODEL]) == 0
+    size = bytes_text((folder / "digits.explorer.html").stat().st_size)
+    said = capsys.readouterr().out
+    assert said == f"wrote digits.explorer.html ({size}): {what}; open it in a browser\n"
+    assert main(["show", MODEL, "-o", "out.dot"]) == 0
+    said = capsys.readouterr().out
+    assert said == f"wrote out.dot ({bytes_text((folder / 'out.dot').stat().st_size)}): {what}\n"
+    resnet = str(ASSETS / "models" / "resnet18.pnnx.param")
+    assert main(["show", resnet, "-o", "out.txt"]) == 0
+    assert "resnet18 (0: 1×3×224×224), 49 operators" in capsys.readouterr().out
+
+
+def test_show_with_inputs_holds_values_and_times(folder: Path) -> None:
+    assert main(["show", MODEL, "--input", f"{ARRAYS}:images", "-o", "out.json"]) == 0
+    recording = loads((folder / "out.json").read_text())
+    assert recording.run is not None
+    assert recording.run.values
+    assert recording.title == "digits"
+
+
+def test_show_prints_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", MODEL, "-o", "-"]) == 0
+    assert capsys.readouterr().out.startswith("digits (? = 1) · ")
+
+
+def test_show_draws_what_cannot_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path(MODEL).read_text().replace("nn.MaxPool2d", "my.Pool2d")
+    (folder / "odd.param").write_text(text)
+    assert main(["show", "odd.param", "-o", "odd.txt"]) == 0
+    assert "my.Pool2d (cannot run)" in (folder / "odd.txt").read_text()
+    assert "cannot run: my.Pool2d: 'pool' (line 8)" in capsys.readouterr().err
+
+
+@pytest.mark.spec("I-11")
+def test_run_writes_outputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer run` names digits on real images: outputs to a file, the largest printed."""
+    assert main(["run", MODEL, "--input", f"{ARRAYS}:images", "-o", "out.npz", "--top", "2", "--plan"]) == 0
+    said = capsys.readouterr()
+    assert "kernels" in said.out
+    assert "15: float32 (12, 10)" in said.out
+    assert "  3: 3 0." in said.out
+    with np.load(folder / "out.npz") as found, np.load(ARRAYS) as expected:
+        assert found.files == ["15"]
+        np.testing.assert_allclose(found["15"], expected["probability"], atol=1e-5)
+
+
+def test_run_takes_inputs_by_name_and_from_npy(folder: Path) -> None:
+    images = np.load(ARRAYS)["images"]
+    np.save("one.npy", images[:1])
+    np.savez("named.npz", other=np.zeros(3), **{"0": images[:1]})
+    for given in ("one.npy", "named.npz", "named.npz:0"):
+        assert main(["run", MODEL, "--input", given, "-o", "out.npz"]) == 0
+        assert np.load("out.npz")["15"].shape == (1, 10)
+
+
+def test_names_of_outputs_leave_no_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["pnnx.Input i 0 1 x #x=(2)f32", "nn.ReLU r 1 1 x ../../y", "pnnx.Output o 1 0 ../../y"]
+    (folder / "n.param").write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
+    np.save("in.npy", np.ones(2, np.float32))
+    assert main(["run", "n.param", "--input", "in.npy", "-o", "out.npz"]) == 0
+    assert np.load("out.npz").files == ["output_0"]
+    assert "written as 'output_0'" in capsys.readouterr().err
+
+
+@pytest.mark.spec("I-5")
+def test_check_lists_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer check` lists unknown types, misfits and missing weights at once: exit status 1, else 0."""
+    assert main(["check", MODEL]) == 0
+    assert capsys.readouterr().out == "digits: all 15 operators can run\n"
+    text = Path(MODEL).read_text().replace("nn.MaxPool2d", "nn.MaxPool2").replace("nn.Softmax ", "nn.Softmx ")
+    (folder / "odd.param").write_text(text.replace("#9=(?,12,4,4)f32", "#9=(?,13,4,4)f32"))
+    assert main(["check", "odd.param"]) == 1
+    said = capsys.readouterr().out
+    for line in (
+        "unknown operator type nn.MaxPool2: 'pool' (line 8); near known types: nn.MaxPool2d",
+        "unknown operator type nn.Softmx: 'softmax' (line 18); near known types: nn.Softmax",
+        "operand '9' of operator 'pnnx_expr_0' (line 12): shape (1, 12, 4, 4) where the file notes (?, 13, 4, 4)",
+        "odd.bin: the file is absent, and with it 12 weights",
+        "odd: 4 findings in 15 operators",
+    ):
+        assert line in said, line
+
+
+@pytest.mark.spec("V-2", "V-9")
+def test_why_tells_the_story_of_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """`explorer why` tells what was decided about an operator, an operand or a weight, with the file's own line."""
+    assert main(["why", MODEL, "relu1"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("relu · 1×8×8×8 float32\nrecorded at digits.pnnx.param line 5: nn.ReLU")
+    assert "[epilogue]" in said
+    assert main(["why", MODEL, "12"]) == 0
+    assert capsys.readouterr().out.startswith("add · 1×24")
+    assert main(["why", MODEL, "fc1.weight"]) == 0
+    assert capsys.readouterr().out.startswith("fc1.weight · 24×192")
+    assert main(["why", str(ASSETS / "digits_opt1.pnnx.param"), "pnnx_expr_2"]) == 0
+    assert "plain number" in capsys.readouterr().out
+    assert main(["why", MODEL, "nn.ReLU"]) == 2
+    assert "this is a type; its operators are relu1, relu2, residual.relu1" in capsys.readouterr().err
+    assert main(["why", MODEL, "fc"]) == 2
+    assert "known: fc1, fc2, fc1.bias, fc2.bias, fc1.weight …" in capsys.readouterr().err
+    assert main(["why", MODEL, "rellu1"]) == 2
+    assert "unknown operator, operand or weight 'rellu1'\n  rule: known: relu1" in capsys.readouterr().err
+    assert main(["why", MODEL, "unknown"]) == 2
+    assert (
+        "fix: ask for one of 15 operators (convbn2d_0, relu1, conv2, …), 16 operands (0, 1, 2, …) "
+        "or 12 weights (convbn2d_0.bias, convbn2d_0.weight, conv2.bias, …)"
+    ) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "none.param"], "none.param: the file cannot be read: No such file or directory"),
+        (["show", "model.onnx2"], "the ending '.onnx2' is not that of a model's file"),
+        (["show", MODEL, "-o", "out.pdf"], "the ending '.pdf'\n  rule: the ending of the output is one of .html, .svg"),
+        (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: it cannot be written: No such file"),
+        (["run", MODEL, "--input", ARRAYS], "arrays for the inputs '0': images, labels"),
+        (["run", MODEL, "--input", f"{ARRAYS}:image"], "unknown array of"),
+        (["run", MODEL, "--input", f"{ARRAYS}:labels"], "input '0' of net 'digits': given int64 (12,)"),
+        (["run", MODEL, "--input", "none.npz"], "none.npz: the file cannot be read: No such file or directory"),
+        (["run", MODEL, "--input", MODEL], "this cannot be read as arrays"),
+        (["run", MODEL, "--input", "garbage.npz"], "garbage.npz: this cannot be read as arrays: it is neither a .npz"),
+        (["run", MODEL, "--input", "cut.npz"], "cut.npz: this cannot be read as arrays: File is not a zip file"),
+        (["run", MODEL, "--input", ARRAYS, "-o", "out.txt"], "outputs are written to a .npz file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_message(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake gives exit status 2, one message on standard error, and no traceback."""
+    Path("garbage.npz").write_bytes(b"garbage" * 9)
+    Path("cut.npz").write_bytes(Path(ARRAYS).read_bytes()[:2000])
+    assert main(arguments) == 2
+    caught = capsys.readouterr()
+    assert caught.out == ""
+    assert caught.err.count("explorer: ") == 1
+    assert said in caught.err
+    assert "Traceback" not in caught.err
+
+
+def test_debug_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "none.param", "--debug"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback")
+    assert "explorer: none.param: the file cannot be read" in said
+
+
+def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for ending in ("param", "bin"):
+        shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"m.pnnx.{ending}")
+    shutil.copy(ARRAYS, folder / "in.npz")
+    os.link(folder / "m.pnnx.bin", folder / "linked.html")
+    ex.open("m.pnnx.param").save("own.json")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main(["run", "m.pnnx.param", "--input", "in.npz:images", "-o", "in.npz"]) == 2
+    assert main(["show", "m.pnnx.param", "-o", "linked.html"]) == 2
+    assert main(["run", "own.json", "--input", "in.npz:images", "-o", "own.npz"]) == 2
+    assert main(["show", "own.json", "-o", "own.json"]) == 2
+    assert capsys.readouterr().err.count("no input is overwritten") == 4
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_lab_takes_no_file_s_name_for_an_option(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notebook of a file is handed to JupyterLab as a path, and this folder holds no module for it."""
+    shutil.copy(MODEL, folder / "--config=x.param")
+    commands: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "call", lambda command: commands.append(command) or 0)
+    assert main(["lab", "./--config=x.param"]) == 0
+    (command,) = commands
+    assert command[-1] == "./--config=x.explorer.ipynb"
+    assert command[1:4] == ["-P", "-m", "jupyterlab"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show", "PATH"],
+        ["show", MODEL, "-o", "PATH.svg"],
+        ["show", MODEL, "--input", "PATH"],
+        ["show", MODEL, "--input", "PATH.png"],
+        ["run", "PATH", "--input", ARRAYS],
+        ["run", MODEL, "--input", "PATH"],
+        ["run", MODEL, "--input", f"{ARRAYS}:images", "-o", "PATH"],
+        ["run", MODEL, "--input", f"{ARRAYS}:images", "--top", "1", "--labels", "PATH"],
+        ["check", "PATH"],
+        ["why", "PATH", "x"],
+        ["diff", "PATH", MODEL],
+        ["diff", MODEL, "PATH"],
+        ["diff", MODEL, MODEL, "-o", "PATH.txt"],
+        ["lab", "PATH"],
+    ],
+    ids=" ".join,
+)
+def test_paths_that_no_file_can_have_are_told(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A path with a NUL or a lone surrogate, or one too long, gives a clear error in every command."""
+    for path in ("a\0b.param", "a\ud800.param", "a" * 5000 + ".param", "a/" * 2500 + "x.param"):
+        assert main([part.replace("PATH", path) for part in command]) == 2
+        said = capsys.readouterr().err
+        assert "unexpected" not in said, said[-300:]
+        assert said.startswith("explorer: ")
+
+
+@pytest.mark.spec("I-5")
+def test_check_lists_causes_before_their_effects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings stand in topological order: what is wrong first comes before what goes wrong because of it."""
+    for ending in ("param", "bin"):
+        shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"odd.pnnx.{ending}")
+    text = Path(MODEL).read_text().replace("#2=(?,8,8,8)f32", "#2=(?,8,9,8)f32").replace("nn.Softmax ", "nn.Softmx ")
+    text = text.replace("end_dim=-1 start_dim=1", "end_dim=-1 start_dim=9")
+    (folder / "odd.pnnx.param").write_text(text)
+    assert main(["check", "odd.pnnx.param"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    places = [
+        next(number for number, line in enumerate(lines) if part in line)
+        for part in ("operand '2' of operator 'relu1'", "'torch.flatten_0'", "nn.Softmx")
+    ]
+    assert places == sorted(places), lines
+    assert places[0] == 0
+
+
+def test_a_terminal_is_not_commanded_by_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = ["pnnx.Input i 0 1 x #x=(2)f32", "my\x1b[31m.Type r 1 1 x y", "pnnx.Output o 1 0 y"]
+    (folder / "n.param").write_text("\n".join(["7767517", "3 2", *lines]) + "\n")
+    np.save("in.npy", np.ones(2, np.float32))
+    assert main(["check", "n.param"]) == 1
+    assert main(["run", "n.param", "--input", "in.npy"]) == 2
+    said = capsys.readouterr()
+    assert "\x1b" not in said.out + said.err
+    assert "\\x1b[31m.Type" in said.out
+    assert "\\x1b[31m.Type" in said.err
+
+
+def test_lab_makes_a_notebook_that_runs(folder: Path) -> None:
+    """`explorer lab FILE` makes a notebook whose cells run, and keeps one that is there."""
+    path = notebook_for(Path(MODEL))
+    book = json.loads(path.read_text())
+    cells = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert path.name == "digits.explorer.ipynb"
+    assert any(".explore((np.zeros((1, 1, 8, 8), 'float32'),))" in cell for cell in cells)
+    values: dict[str, object] = {}
+    for cell in cells:
+        exec(cell, values)
+    path.write_text("{}")
+    assert notebook_for(Path(MODEL)) == path
+    assert path.read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "handed"),
+    [
+        (["--", "--port=9999"], ["--port=9999"]),
+        ([MODEL, "--no-browser", "--", "--port=9999", "--ip=0.0.0.0"], ["--port=9999", "--ip=0.0.0.0"]),
+        ([], []),
+    ],
+)
+def test_lab_hands_on_what_follows_two_dashes(
+    arguments: list[str], handed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`explorer lab FILE -- --port=9999` hands JupyterLab its own options."""
+    called: list[list[str]] = []
+    monkeypatch.setattr("subprocess.call", lambda command: called.append(command) or 0)
+    assert main(["lab", *arguments]) == 0
+    (command,) = called
+    assert command[:4] == [sys.executable, "-P", "-m", "jupyterlab"]
+    assert command[len(command) - len(handed) :] == handed
+    assert ("--no-browser" in command) == ("--no-browser" in arguments)
+
+
+def test_lab_says_how_to_install_jupyterlab(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["lab"]) == 2
+    assert 'pip install "explorer-graphs[lab]"' in capsys.readouterr().err
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    said = capsys.readouterr().out
+    for command in ("show", "run", "check", "why", "lab"):
+        assert f"    {command} " in said
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+
+
+def test_show_imports_no_jupyter(folder: Path) -> None:
+    """Showing a file starts quickly: nothing of Jupyter is imported for it."""
+    code = (
+        "import sys; from explorer.cli import main; main(['show', sys.argv[1], '-o', 'out.html']);"
+        "print([m for m in ('ipywidgets', 'anywidget', 'IPython', 'traitlets') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, MODEL], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_module_is_the_command(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "explorer", "check", "none.param"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("explorer: none.param")
+    closed = subprocess.run(
+        f"{sys.executable} -m explorer show {MODEL} -o - | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert closed.stdout.startswith("digits")
+    assert closed.stderr == ""

@@ -1,0 +1,302 @@
+"""Files that are replaced as a whole: by threads and processes at once, over links, on full and read-only disks."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from explorer.core.errors import FileError
+from explorer.core.files import atomic_write as module
+from explorer.core.files.atomic_write import Replacement, remove_abandoned, replacing, scratch_files, write_file
+
+SOURCE = Path(__file__).parents[3] / "explorer"
+_FULL_DISK = """
+import resource, sys
+from explorer.core.errors import FileError
+from explorer.core.files.atomic_write import replacing
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    with replacing(sys.argv[1]) as file:
+        for _ in range(100):
+            file.write(b"x" * 10_000)
+except FileError as error:
+    print(error)
+"""
+_KILLED = """
+import os, signal, sys
+from explorer.core.files.atomic_write import replacing
+with replacing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def content(target: Path) -> bytes:
+    data = target.read_bytes()
+    assert data == data[:1] * len(data), "a mixture of two contents"
+    return data
+
+
+@pytest.mark.spec("I-13")
+def test_a_reader_sees_one_content_whoever_writes(tmp_path: Path) -> None:
+    """Threads that replace one file while it is read: every look is at one whole content, and nothing is left."""
+    target = tmp_path / "x"
+    write_file(target, b"0")
+    running = True
+    failures: list[BaseException] = []
+
+    def write(mark: bytes) -> None:
+        try:
+            for size in range(1, 30):
+                write_file(target, mark * size * 1000)
+        except BaseException as error:
+            failures.append(error)
+
+    def read() -> None:
+        try:
+            while running:
+                content(target)
+        except BaseException as error:
+            failures.append(error)
+
+    writers = [threading.Thread(target=write, args=(mark,)) for mark in (b"a", b"b", b"c", b"d")]
+    reader = threading.Thread(target=read)
+    for thread in (*writers, reader):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    running = False
+    reader.join()
+    assert not failures
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_with_one_pid_do_not_share_a_scratch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scratch files have names of their own: containers on one volume have processes of equal pids."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    one, other = Replacement(tmp_path / "x"), Replacement(tmp_path / "x")
+    assert one.scratch != other.scratch
+    for new, text in ((one, b"one"), (other, b"other")):
+        new.file.write(text)
+        new.complete()
+        new.replace()
+    assert (tmp_path / "x").read_bytes() == b"other"
+
+
+def test_a_failing_block_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "x"
+    target.write_text("old")
+
+    def fail(failure: type[BaseException]) -> None:
+        with replacing(target) as file:
+            file.write(b"new")
+            raise failure
+
+    for failure in (KeyboardInterrupt, ValueError):
+        with pytest.raises(failure):
+            fail(failure)
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_an_interrupt_while_the_name_is_given_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    target = tmp_path / "x"
+    target.write_text("old")
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(target, "new")
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_modes_and_links_are_kept(tmp_path: Path) -> None:
+    """A new file has the mode that the umask leaves, an old one keeps its own; a link's target is written."""
+    write_file(tmp_path / "new", "1")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+    for mode in (0o600, 0o444, 0o755):
+        (tmp_path / "new").chmod(mode)
+        write_file(tmp_path / "new", f"{mode}")
+        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == mode
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to("elsewhere/target")
+    for text in ("through a link to nothing", "through a link to a file"):
+        write_file(tmp_path / "link", text)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "elsewhere/target").read_text() == text
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere", "link", "new"]
+    assert os.listdir(tmp_path / "elsewhere") == ["target"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("none/x", "mkdir -p "),
+        ("file/x", "is a file, or lies in one"),
+        ("folder", "name a file in it"),
+        ("pipe", "a device, a pipe"),
+        ("loop", "a link to itself"),
+        ("n" * 300, "shorter name"),
+        ("n\0", "cannot be written"),
+        ("n\ud800", "cannot be written"),
+    ],
+)
+def test_what_cannot_be_written_is_told_before_anything_happens(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(FileError) as caught, replacing(tmp_path / name):
+        raise AssertionError("never reached")
+    assert said in str(caught.value)
+    assert caught.value.path == str(tmp_path / name)
+    assert caught.value.fix
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(("number", "said"), [("EROFS", "read-only"), ("EACCES", "writable"), ("ENOSPC", "free some")])
+def test_a_folder_that_cannot_be_written_is_told_by_the_target_s_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, said: str
+) -> None:
+    """A read-only or full disk gives an error that names target, reason and fix, never the scratch file."""
+    import errno
+
+    (tmp_path / "x").write_text("old")
+    code = getattr(errno, number)
+
+    def refused(path: str, *_: object) -> int:
+        raise OSError(code, os.strerror(code), str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "open", refused)
+        with pytest.raises(FileError, match=said) as caught:
+            write_file(tmp_path / "x", "new")
+    assert str(caught.value).startswith(f"{tmp_path / 'x'}: ")
+    assert os.strerror(code) in str(caught.value)
+    assert "explorer~" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_text() == "old"
+
+
+def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
+    """Where the room ends in the middle the error says so, the old file is whole, and nothing is left behind."""
+    target = tmp_path / "x"
+    target.write_text("old")
+    done = subprocess.run([sys.executable, "-c", _FULL_DISK, str(target)], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{target}: there is no room for it: File too large\n")
+    assert "fix: free some space" in done.stdout
+    assert not done.stderr
+    assert os.listdir(tmp_path) == ["x"]
+    assert target.read_text() == "old"
+
+
+def test_scratch_files_of_killed_writers_go_with_the_next_save(tmp_path: Path) -> None:
+    """A killed writer's scratch file is recognised and removed by the next save; that of a live one stays."""
+    target = tmp_path / "x"
+    target.write_text("old")
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", _KILLED, str(target)], check=False)
+        assert done.returncode == -signal.SIGKILL
+    (left,) = scratch_files(target)  # each run removes what the one before it left
+    assert left.read_bytes() == b"half"
+    assert target.read_text() == "old"
+    live = Replacement(target)
+    live.file.write(b"live")
+    (tmp_path / ".x.note.explorer~").touch()  # no name of ours
+    write_file(target, "new")
+    assert not left.exists()
+    assert scratch_files(target) == [live.scratch]
+    live.complete()
+    live.replace()
+    assert target.read_bytes() == b"live"
+    assert sorted(os.listdir(tmp_path)) == [".x.note.explorer~", "x"]
+
+
+def test_a_scratch_file_taken_for_abandoned_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, calls = module.locked, []
+
+    def late(handle: int) -> bool | None:
+        if not calls:
+            calls.append(handle)
+            remove_abandoned(tmp_path / "x")
+        return locked(handle)
+
+    monkeypatch.setattr(module, "locked", late)
+    write_file(tmp_path / "x", "new")
+    assert calls
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_without_locks_scratch_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file system has no locks a save works, and removes nobody's scratch file."""
+    monkeypatch.setattr(module, "locked", lambda handle: None)
+    other = Replacement(tmp_path / "x")
+    write_file(tmp_path / "x", "new")
+    assert other.scratch.exists()
+    other.discard()
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def writes(source: Path) -> list[str]:
+    """The calls in a package that write to disk, but for those in the one place for it."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        if path == source / "core" / "files" / "atomic_write.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func)
+            texts = [
+                str(part.value)
+                for part in (*node.args, *(word.value for word in node.keywords))
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+            opens = name in ("open", "io.open", "gzip.open") or name.endswith((".open", "fdopen"))
+            method = name.rpartition(".")[2]
+            for_writing = any(set(text) <= set("wax+bt") and set(text) & set("wax") for text in texts)
+            if (
+                (opens and for_writing and not name.startswith("archive."))
+                or method in ("write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "savez", "tofile")
+                or name in ("os.replace", "os.rename", "shutil.move", "shutil.copy", "np.save")
+            ):
+                found.append(f"{path.relative_to(source)}:{node.lineno} {name}")
+    return found
+
+
+def test_files_are_written_in_one_place() -> None:
+    assert not writes(SOURCE)
+
+
+@pytest.mark.parametrize(
+    "line", ['open("x", "wb")', 'Path("x").open(mode="w")', 'Path("x").write_text("")', "os.replace(a, b)"]
+)
+def test_a_write_elsewhere_is_found(tmp_path: Path, line: str) -> None:
+    (tmp_path / "new.py").write_text(line)
+    assert len(writes(tmp_path)) == 1

@@ -1,0 +1,69 @@
+"""Files that nobody vouches for: regular ones only, and looked at once they are open."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from explorer.core.files.open_untrusted import content, opened
+
+
+def test_a_file_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"all of it")
+    assert content(path) == b"all of it"
+    (tmp_path / "link").symlink_to(path)
+    assert content(tmp_path / "link") == b"all of it"
+
+
+@pytest.mark.spec("I-9")
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    """A pipe that nobody writes to, a socket, a device and a folder are refused, and nobody waits for them."""
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+        for name, kind in {"pipe": "a pipe", "/dev/zero": "a device", ".": "a folder", "socket": ""}.items():
+            with pytest.raises(ex.FileError, match=f"the file cannot be read: (this is )?{kind}"):
+                opened(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "a" * 5000, "loop", "none"])
+def test_names_that_no_file_has_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(ex.FileError, match="the file cannot be read") as caught:
+        opened(tmp_path / name)
+    str(caught.value).encode("utf-8")
+    for ending in (".onnx", ".json", ".pnnx.param", ".bin"):
+        with pytest.raises(ex.FileError):
+            ex.open(f"{tmp_path}/{name}{ending}")
+
+
+def test_a_file_lies_in_its_folder(tmp_path: Path) -> None:
+    """A link that leads out of the folder is refused, whatever it led to before."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(b"secret")
+    (folder / "own").write_bytes(b"own")
+    (folder / "link").symlink_to("own")
+    with opened(folder / "link", within=folder.resolve()) as file:
+        assert file.read() == b"own"
+    (folder / "link").unlink()
+    (folder / "link").symlink_to(tmp_path / "secret")
+    with pytest.raises(ex.FileError, match="this leads out of the folder"):
+        opened(folder / "link", within=folder.resolve())
+
+
+def test_a_file_of_more_than_is_granted_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.onnx"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # holes, which take no room
+    with pytest.raises(ex.FileError, match=r"the file has 1,099,511,627,776 bytes\n.*budget.text"):
+        ex.open(path)
+    monkeypatch.setattr(ex.budget, "text", 4)
+    path.write_bytes(b"12345")
+    with pytest.raises(ex.FileError, match="at most 4 bytes"):
+        content(path)

@@ -1,0 +1,232 @@
+"""Operations declared by users: all facets or a clear error, one object for equal attributes, replacement by name."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.core.ir.kernel_registry import kernel_of
+from explorer.ops.creation.constants import Full
+from tests.support.refusals import refused
+
+
+def declare() -> Any:
+    """Declare x³ as a user does in a cell; every call is the same class again."""
+
+    class CubeOfCell(ex.Elementwise):
+        """x³."""
+
+        examples = (ex.Example(ex.real(2, 3)), ex.Example(ex.real()))
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            return np.multiply(x * x, x, out=out)
+
+        def gradient(self, g: Any, y: Any, x: Any) -> Any:
+            return (g * 3 * x * x,)
+
+    return CubeOfCell
+
+
+@pytest.mark.spec("M-O4")
+def test_one_declaration_is_enough() -> None:
+    """One class body, and checks, gradient, planning and functions work with the new operation."""
+    if "cube_of_cell" not in registry.operations:
+        declare()
+    x = ex.tensor([1.0, 2.0])
+
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return ex.cube_of_cell(a).sum()
+
+    np.testing.assert_array_equal(ex.evaluate(ex.cube_of_cell(x)), [1.0, 8.0])
+    np.testing.assert_array_equal(ex.evaluate(ex.grad(f(x), x)), [3.0, 12.0])
+    np.testing.assert_array_equal(
+        ex.evaluate(ex.cube_of_cell.batch(2, (True,), ex.stack([x, 2 * x]))), [[1, 8], [8, 64]]
+    )
+    with pytest.raises(ex.OperandError, match="takes 1 operand"):
+        ex.cube_of_cell(x, x)
+
+
+def test_declaring_again_replaces_and_says_so() -> None:
+    if "cube_of_cell" not in registry.operations:
+        declare()
+    held = registry.operations["cube_of_cell"]
+    with pytest.warns(ex.OperationRedefined, match="'cube_of_cell' is declared again"):
+        again = declare()
+    assert registry.operations["cube_of_cell"] is again is not held
+    assert isinstance(ex.cube_of_cell, again)
+
+
+def test_missing_facets_are_all_listed() -> None:
+    """An operation that lacks facets fails when it is declared, with all that is missing."""
+    with pytest.raises(ex.DeclarationError) as caught:
+
+        class Empty(ex.Operation):
+            pass
+
+    message = str(caught.value)
+    for missing in ("docstring", "infer()", "kernel()", "flops()", "gradient()", "batch()", "examples"):
+        assert missing in message
+    assert "empty" not in registry.operations
+    with pytest.raises(ex.DeclarationError) as caught:
+
+        class Half(ex.Elementwise):
+            """x / 2."""
+
+            def kernel(self, out: Any, x: Any) -> Any:
+                return np.divide(x, 2, out=out)
+
+    assert "gradient()" in str(caught.value)
+    assert "docstring" not in str(caught.value)
+
+
+def test_a_facet_that_needs_another_one_says_so() -> None:
+    """What a facet announces and does not hold is told when the class is declared, not in a run."""
+    with pytest.raises(ex.DeclarationError, match=r"lacks part\(\), .*; prepare\(\), for the operand number 0"):
+
+        class Announced(ex.Elementwise):
+            """x."""
+
+            nondifferentiable = "a test"
+            prepares = 0
+            examples = (ex.Example(ex.real(3)),)
+
+            @property
+            def joins(self) -> np.ufunc:
+                return np.add
+
+            def kernel(self, out: Any, x: Any) -> Any:
+                return np.copyto(out, x)
+
+    assert "announced" not in registry.operations
+
+
+def test_a_name_belongs_to_one_operation() -> None:
+    with pytest.raises(ex.DeclarationError, match="a second operation 'exp'"):
+
+        class Exp(ex.Elementwise):
+            """Not the exponential."""
+
+            examples = (ex.Example(ex.real(2)),)
+            nondifferentiable = "it is declared to fail"
+
+            def kernel(self, out: Any, x: Any) -> Any:
+                return out
+
+    assert registry.operations["exp"].__module__ == "explorer.ops.elementwise.unary"
+    with refused(ex.DeclarationError, "function"):
+
+        class Flatten(ex.Elementwise):
+            """Would take the place of a function that others use."""
+
+            examples = (ex.Example(ex.real(2)),)
+            nondifferentiable = "it is declared to fail"
+
+            def kernel(self, out: Any, x: Any) -> Any:
+                return out
+
+    assert ex.flatten.__module__ == "explorer.ops.manipulation.reshape"
+
+
+def test_equal_attributes_are_one_object() -> None:
+    """Attributes are compared by type and bits: 1, 1.0 and True differ, 0.0 and −0.0 too, and NaN equals itself."""
+    f64 = np.dtype("float64")
+
+    def full(value: Any) -> Full:
+        return Full(value, (2,), f64)
+
+    different = [full(value) for value in (1, 1.0, True, 1 + 0j, 0.0, -0.0, 0, False, float("nan"), "1")]
+    assert len({id(operation) for operation in different}) == len(different)
+    assert full(float("nan")) is different[8]
+    assert full(-0.0) is different[5]
+    assert Full(value=1, shape=(2,), dtype=f64) is different[0]
+    assert pickle.loads(pickle.dumps(different[5])) is different[5]
+    assert Full(1, (2, True), f64) is not Full(1, (2, 1), f64)
+
+
+def test_operations_that_nobody_uses_are_freed() -> None:
+    gc.collect()
+    before = len(Full._instances)
+    held = [Full(float(number), (3,), np.dtype("float64")) for number in range(100)]
+    assert len(Full._instances) >= before + 100
+    del held
+    gc.collect()
+    assert len(Full._instances) <= before
+
+
+def test_attributes_that_cannot_be_compared_are_refused() -> None:
+    with refused(ex.DeclarationError, "operands"):
+        Full(1.0, [2, 3], np.dtype("float64"))
+    with refused(ex.DeclarationError, "operands"):
+        Full(np.ones(2), (2,), np.dtype("float64"))
+
+
+def test_attributes_never_change() -> None:
+    operation = Full(1.0, (2,), np.dtype("float64"))
+    with pytest.raises(AttributeError):
+        operation.value = 2.0
+    assert operation.attributes == {"value": 1.0, "shape": (2,), "dtype": np.dtype("float64")}
+
+
+def test_unknown_operations_list_the_near_ones() -> None:
+    with pytest.raises(ex.UnknownNameError, match="softmax"):
+        registry.function("sofmax")
+    with pytest.raises(ex.UnknownNameError, match="conv2d"):
+        registry.operation("conv2")
+
+
+def test_operands_live_on_one_device() -> None:
+    other = _device("law-test-device")
+    here, there = ex.TensorType((2,)), ex.TensorType((2,), np.float32, other)
+    with refused(ex.OperandError, "device") as caught:
+        ex.add.type_of((here, there))
+    assert "law-test-device" in str(caught.value)
+    assert ex.add.type_of((there, there)).device is other
+    with refused(ex.DeclarationError, "kernel"):
+        kernel_of(ex.add, other)
+    ex.kernels[type(ex.add), other] = lambda operation, out, a, b: (operation.name, a + b)
+    try:
+        assert kernel_of(ex.add, other)(None, 1, 2) == ("add", 3)
+    finally:
+        del ex.kernels[type(ex.add), other]
+
+
+def _device(name: str) -> ex.Device:
+    try:
+        return ex.device(name)
+    except ex.UnknownNameError:
+        return ex.Device(name)
+
+
+def test_wrong_attributes_are_told_apart_from_unhashable_ones() -> None:
+    with refused(ex.DeclarationError, "operands"):
+        Full(np.ones(3), (3,), np.dtype("float64"))
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'dtype'"):
+        Full(1.0, (3,))
+
+
+def test_a_mistake_inside_an_operation_is_not_taken_for_an_attribute_that_cannot_be_hashed() -> None:
+    class Mistaken(ex.Elementwise):
+        """x, and a mistake when it is made."""
+
+        size: int
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(2), size=1),)
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            len(self.size)  # type: ignore[arg-type]
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            np.copyto(out, x)
+            return out
+
+    with pytest.raises(TypeError, match="has no len"):
+        Mistaken(3)
+    del registry.operations[Mistaken.name]

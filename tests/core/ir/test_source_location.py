@@ -1,0 +1,134 @@
+"""Where an expression was written: the user's own line, through NumPy, functions, scopes and gradients."""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType
+
+import numpy as np
+
+import explorer as ex
+from explorer.core.ir.expr import surrounded
+from explorer.core.ir.source_location import Place, assigned_name
+
+
+def here() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def place(node: ex.Expr) -> Place:
+    found = node.place
+    assert found is not None
+    return found
+
+
+def test_every_way_of_writing_reports_the_users_line() -> None:
+    x, line = ex.tensor(np.ones((2, 2))), here()
+    assert place(x) == ("test_source_location.py", line, "x, line = ex.tensor(np.ones((2, 2))), here()")
+    made = [
+        (np.tanh(x), here()),
+        (x + 1, here()),
+        (2 * x, here()),
+        (ex.softmax(x), here()),
+        (x.sum(axis=0), here()),
+        (x[0], here()),
+        (np.ones(2) + x, here()),
+        (np.mean(x), here()),
+        (np.concatenate([x, x]), here()),
+        (ex.conv2d(x.reshape(1, 1, 2, 2), np.ones((1, 1, 1, 1))), here()),
+        (ex.ZeroTensor((2,)), here()),
+    ]
+    for node, line in made:
+        assert place(node).where == "test_source_location.py"
+        assert place(node).line == line, node
+        assert str(place(node).text).startswith("(")
+
+
+def test_a_statement_over_several_lines_reports_the_operators_line() -> None:
+    x = ex.tensor(1.0)
+    first = here()
+    node = (
+        x
+        + 1
+        + np.tanh(
+            x
+        )
+    )  # fmt: skip
+    assert first < place(node).line <= first + 6
+
+
+def name(node: ex.Expr) -> str:
+    assert isinstance(node.code, CodeType)
+    return assigned_name(node.code, node.instruction)
+
+
+def test_the_name_that_a_line_assigns() -> None:
+    weight = ex.tensor(1.0)
+    assert name(weight) == "weight"
+    first, second = ex.tensor(1.0), ex.tensor(2.0)
+    assert name(first) == name(second) == ""
+    doubled = ex.tensor(3.0) * 2
+    assert name(doubled.operands[0]) == ""
+    assert name(doubled) == "doubled"
+
+
+def test_an_array_in_a_line_has_not_the_name_that_the_line_assigns() -> None:
+    """A line's variable names the tensor that it makes, not the arrays that the line's result reads."""
+    x = ex.tensor([1.0, 2.0])
+    y = x + np.ones(2)
+    assert [operand.label for operand in y.operands] == ["x", "tensor"]
+
+
+def test_bodies_and_gradients_report_lines_too() -> None:
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return np.tanh(a)
+
+    x = ex.tensor([1.0])
+    node, line = f(x), here()
+    assert place(node).line == line
+    assert place(node.operation.body.outputs[0]).text == "return np.tanh(a)"
+    gradient, line = ex.grad(node.sum(), x), here()
+    assert place(gradient).line == line
+    assert repr(gradient.scope).startswith("gradient")
+
+
+def test_a_body_has_its_own_lines_wherever_it_is_recorded_first() -> None:
+    """A gradient, or a file's place, tells of the call: the body is recorded once, for later calls elsewhere too."""
+
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return np.tanh(a)
+
+    written = Place("net.param", 12, "nn.Tanh tanh 1 1 a b")
+    with surrounded(None, written):
+        node = f(ex.tensor([1.0]))
+        after = node + 1
+    assert node.place is after.place is written
+    assert place(node.operation.body.outputs[0]).text == "return np.tanh(a)"
+
+
+def test_scopes_nest_and_end() -> None:
+    with ex.scope("a"):
+        with ex.scope("b", kind="layer") as inner:
+            node = ex.tensor(1.0) + 1
+        outer = node + 1
+    assert node.scope is inner
+    assert inner.kind == "layer"
+    assert (repr(node.scope), repr(outer.scope), (node + 1).scope) == ("a/b", "a", None)
+    try:
+        with ex.scope("broken"):
+            raise KeyError
+    except KeyError:
+        pass
+    assert (node + 1).scope is None
+
+
+def test_a_file_can_be_the_place() -> None:
+    written = Place("net.param", 12, "nn.ReLU relu 1 1 a b")
+    with surrounded(None, written):
+        node = ex.tensor(1.0) + 1
+    assert node.place is written

@@ -1,0 +1,167 @@
+"""Tensors: values that are there, held by a storage that nobody may write to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.tensor import Storage, tensor_of
+from tests.support.refusals import refused
+
+
+def test_a_tensor_copies() -> None:
+    """What happens to the array afterwards does not reach the tensor."""
+    array = np.array([1.0, 2.0])
+    x = ex.tensor(array)
+    array[0] = 7
+    assert x.array.tolist() == [1.0, 2.0]
+    assert array.flags.writeable
+
+
+@pytest.mark.spec("M-D8")
+def test_a_storage_is_read_only() -> None:
+    """Writing to a shared storage is refused, on the tensor and on the array that it took."""
+    array = np.array([1.0, 2.0])
+    x = ex.tensor(array, copy=False)
+    assert np.shares_memory(x.array, array)
+    for held in (array, x.array, ex.evaluate(x)):
+        with pytest.raises(ValueError, match="read-only"):
+            held[0] = 1.0
+    with refused(ex.StateError):
+        x[0] = 1.0
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda array: array[1:],
+        lambda array: array.T,
+        lambda array: np.broadcast_to(array[0], (3, 2)),
+        lambda array: _frozen(array[:]),
+        lambda array: _frozen(array[:])[1:],
+    ],
+)
+def test_views_of_what_can_be_written_to_are_not_taken(view: Any) -> None:
+    """A view's base could still be written to, also where the view itself is read-only."""
+    array = np.ones((2, 2))
+    with refused(ex.OperandError):
+        ex.tensor(view(array), copy=False)
+    assert array.flags.writeable
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
+def test_views_of_frozen_memory_are_taken() -> None:
+    whole = ex.tensor(np.arange(6.0))
+    part = ex.tensor(whole.array[2:], copy=False)
+    assert np.shares_memory(part.array, whole.array)
+    assert ex.tensor(np.frombuffer(b"\0" * 8, np.float32), copy=False).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "value", [None, "ab", [[1], [1, 2]], [object()], [10**30], {"a": 1}, np.array(["2020-01-01"], "M8[D]"), [1, "a"]]
+)
+def test_what_is_no_array_of_numbers_is_refused(value: Any) -> None:
+    with pytest.raises(ex.OperandError, match=r"ex\.tensor"):
+        ex.tensor(value)
+
+
+def test_other_refusals() -> None:
+    x = ex.tensor([1.0])
+    for value in (x + 1, [x, x], [1.0, [x]], (x,)):
+        with refused(ex.OperandError):
+            ex.tensor(value)
+    with pytest.raises(ex.OperandError, match="mask"):
+        ex.tensor(np.ma.array([1, 2], mask=[False, True]))
+    with pytest.raises(ex.OperandError, match="300"):
+        ex.tensor([300], dtype=np.int8)
+    with pytest.raises(ex.OperandError, match="nonsense"):
+        ex.tensor([1], dtype="nonsense")
+
+
+def test_values_become_native_and_dense() -> None:
+    x = ex.tensor(np.array([[1.5, 2.5], [3.5, 4.5]], ">f4").T)
+    assert x.dtype == np.float32
+    assert x.dtype.isnative
+    assert x.type is ex.TensorType((2, 2), np.float32)
+    assert x.array.flags.c_contiguous
+    assert ex.tensor(np.float32(2)).shape == ()
+    assert ex.tensor(x).array.tolist() == x.array.tolist()
+    assert ex.tensor([[1, 2]], dtype=np.float32, name="w").name == "w"
+
+
+def test_tensors_of_one_storage_are_one_value() -> None:
+    storage = Storage(np.ones(3))
+    first, second = tensor_of(storage), tensor_of(storage)
+    assert first.storage.token == second.storage.token
+    assert Storage(np.ones(3)).token != storage.token
+    assert first is not second
+
+
+@pytest.mark.spec("M-D8", "M-D11")
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_what_does_not_fit_an_integer_is_not_written(dtype: str) -> None:
+    """A number that the dtype does not hold is refused, be it Python's, NumPy's, or among an array's."""
+    limits = np.iinfo(dtype)
+    above: Any = np.float64(2.0) ** (limits.bits + 1)
+    wide = [np.uint64(limits.max + 1)] if limits.max + 1 < 2**64 else []
+    narrow = [np.int64(limits.min - 1)] if limits.min - 1 >= -(2**63) else []
+    wrong = [limits.max + 1, limits.min - 1, above, -above, np.nan, np.inf, np.array([1, np.nan, 2]), *wide, *narrow]
+    tensor = ex.tensor(np.full(3, 7, dtype))
+    for value in wrong:
+        with pytest.raises(ex.OperandError, match="writing"):
+            tensor[:] = value
+        with pytest.raises(ex.OperandError, match="writing"):
+            tensor[0] = value if np.ndim(value) == 0 else value[1]
+        if isinstance(value, np.generic):
+            with pytest.raises(ex.OperandError, match="as an element of dtype"):
+                ex.TrivialTensor(value, (2,), np.dtype(dtype))
+    np.testing.assert_array_equal(tensor.array, [7, 7, 7])
+    for value in (limits.max, np.float64(5), np.int8(3), np.array([1, 2, 3]), [], True):
+        tensor[: np.size(value)] = value
+        np.testing.assert_array_equal(tensor.array[: np.size(value)], np.atleast_1d(value).astype(dtype))
+
+
+@pytest.mark.spec("M-D8")
+def test_what_was_written_to_is_frozen_again() -> None:
+    """Between two writes, and after a failed one, nobody writes past the tensor, whose writes are counted."""
+    tensor = ex.tensor([1.0, 2.0])
+    tensor[0] = 5.0
+    assert not tensor.array.flags.writeable
+    with pytest.raises(ex.OperandError, match="writing"):
+        tensor[9] = 5.0
+    assert not tensor.array.flags.writeable
+    with pytest.raises(ValueError, match="read-only"):
+        tensor.array[0] = 7.0
+
+
+@pytest.mark.spec("M-D8")
+def test_a_value_that_is_made_of_the_tensor_is_not_written_to_it() -> None:
+    """Data whose expression reads the tensor shares its storage by the time that its value is there."""
+    tensor = ex.tensor([1.0, 2.0])
+
+    class Doubled:
+        """A test's data: twice the tensor."""
+
+        type = tensor.type
+
+        def __expr__(self) -> ex.Expr:
+            return tensor * 2.0
+
+    with pytest.raises(ex.StateError, match="shared"):
+        tensor[:] = Doubled()
+    assert tensor.array.tolist() == [1.0, 2.0]
+
+
+def test_of_an_array_the_smallest_and_the_largest_number_have_a_place() -> None:
+    tensor = ex.tensor(np.full(3, 7, np.uint8))
+    for value in ([-1, 0, 1], [0, 1, 256], [-1.0, 5.0, 300.0]):
+        with pytest.raises(ex.OperandError, match="is not in 0 … 255"):
+            tensor[:] = np.array(value)
+    np.testing.assert_array_equal(tensor.array, [7, 7, 7])

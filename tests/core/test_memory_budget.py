@@ -1,0 +1,94 @@
+"""The budget: limits that can be set, and claims that are counted against them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.memory_budget import (
+    NESTING,
+    Budget,
+    claim_constant,
+    claim_memory,
+    claim_steps,
+    counted,
+    listed,
+    size_of,
+)
+from tests.support.refusals import refused
+
+
+def test_limits_are_set_and_shown() -> None:
+    made = Budget()
+    assert made.memory > 1 << 28  # the machine's
+    made.memory, made.operators = 5 << 30, 7
+    assert (made.memory, made.operators) == (5 << 30, 7)
+    assert "memory 5 GB" in repr(made)
+    assert "operators 7" in repr(made)
+    made.memory = None
+    assert made.memory > 1 << 28
+    for wrong in (0, -1, True, 1.5, "8GB"):
+        with pytest.raises(ex.OperandError, match=r"budget.memory = .*\n.*whole number of 1 or more"):
+            made.memory = wrong
+
+
+def test_claims_of_one_build_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small claims are refused as one large one is; outside of a build nothing is counted."""
+    monkeypatch.setattr(ex.budget, "constants", 100)
+    monkeypatch.setattr(ex.budget, "steps", 10)
+    claim_constant("a range", 10**6)
+    claim_steps("a loop", 10**6)
+    with counted():
+        claim_constant("a range", 12)
+        with pytest.raises(ex.BudgetError, match=r"a range claims a constant of 16 B, after others of 96 B"):
+            claim_constant("a range", 2)
+        claim_steps("a loop", 10)
+        with pytest.raises(ex.BudgetError, match="a loop claims 1 steps, after others of 10"):
+            claim_steps("a loop", 1)
+        with counted():
+            claim_constant("a range", 12)
+
+
+def test_a_run_that_holds_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is refused before it allocates; the error names the largest value, its line, and how the limit is set."""
+    monkeypatch.setattr(ex.budget, "memory", 1 << 20)
+    x = ex.tensor(np.ones((256, 256), np.float32))
+    with pytest.raises(
+        MemoryError, match=r"whose largest value is <.*256×256.*test_memory_budget.py line \d+ "
+    ) as caught:
+        ex.evaluate((x @ x + 1.0) @ (x.T @ x) @ x)
+    assert isinstance(caught.value, ex.BudgetError)
+    ex.budget.memory = 1 << 24
+    assert ex.evaluate((x @ x).sum()) == 256**3
+    with pytest.raises(ex.BudgetError, match="a file claims 1 GB of memory"):
+        claim_memory("a file", 1 << 30)
+
+
+def test_lists_know_how_much_they_hold() -> None:
+    """Lists of lists are counted without a walk over what they share."""
+    value: tuple[Any, ...] = (1, 2)
+    for _ in range(NESTING - 1):
+        value = listed((value, value))
+    with pytest.raises(ex.OperandError, match=f"nested {NESTING + 1} deep"):
+        listed((value,))
+    wide: tuple[Any, ...] = tuple(range(1000))
+    wide = listed((listed((wide,) * 100),) * 9)
+    with refused(ex.OperandError):
+        listed((wide, wide))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1000", 1000), ("8GB", 8 << 30), ("8 GiB", 8 << 30), ("500m", 500 << 20), ("2tb", 2 << 40), ("64 b", 64)],
+)
+def test_sizes_are_read(text: str, size: int) -> None:
+    assert size_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "1.5GB", "-1", "0", "8XB", "9" * 30, "ﬁ"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        size_of(text)

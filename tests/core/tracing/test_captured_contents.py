@@ -1,0 +1,859 @@
+"""Captured values of every kind, changed in every way: a traced function gives what the plain one gives."""
+
+from __future__ import annotations
+
+import array
+import functools
+import itertools
+import operator
+import os
+import sys
+import types
+import weakref
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from os import environ, getenv
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.errors import DeclarationError
+from explorer.core.tracing.captured_contents import ARRAY_BYTES, ITEMS
+
+GIVEN = np.array([1.0, 2.0, 3.0])
+
+
+class Held:
+    """An object with an attribute ``v``, ``w`` and whatever else it is given."""
+
+    shared = 2.0
+
+    def __init__(self, v: Any = 2.0, **further: Any) -> None:
+        self.v = v
+        vars(self).update(further)
+
+    def scaled(self, a: Any) -> Any:
+        return a * self.v
+
+    def __call__(self, a: Any) -> Any:
+        return a * self.v
+
+    def __getitem__(self, index: int) -> Any:
+        return self.v * index
+
+    @property
+    def doubled(self) -> Any:
+        return 2 * self.v
+
+    @classmethod
+    def of_class(cls) -> Any:
+        return cls.shared
+
+
+class Heir(Held):
+    """An object whose method calls the one that it overrides."""
+
+    def scaled(self, a: Any) -> Any:
+        return super().scaled(a) + 1
+
+
+@dataclass(slots=True)
+class Slotted:
+    v: Any = 2.0
+    items: list[Any] = field(default_factory=lambda: [2.0])
+
+
+@dataclass(order=True)
+class Version:
+    """An object that is compared by methods that are generated."""
+
+    major: Any = 2.0
+    table: Any = None
+
+
+class Tolerant:
+    """An object that is compared, and hashed, by methods of its own."""
+
+    def __init__(self, v: Any = 2.0) -> None:
+        self.v = v
+
+    def __eq__(self, other: object) -> bool:
+        return abs(self.v - float(getattr(other, "v", other))) < 1  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        return int(self.v)
+
+
+class Scaling(UserDict[str, float]):
+    """A dict of the user's own class."""
+
+
+class Factor(ex.Data):
+    """A number of a user's own type."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    @property
+    def type(self) -> ex.TensorType:
+        return ex.TensorType((), np.float64)
+
+    def evaluate(self) -> Any:
+        return np.asarray(self.number)
+
+
+SETTINGS = types.ModuleType("settings_of_a_test")
+SETTINGS.__file__ = "/somewhere/settings_of_a_test.py"
+GLOBAL: Any = {"k": 2.0}
+CONTEXT: ContextVar[float] = ContextVar("CONTEXT", default=2.0)
+
+
+def through_global(a: Any) -> Any:
+    return a * GLOBAL["k"]
+
+
+Case = tuple[Callable[..., Any], Callable[[], object]]
+CASES: dict[str, Callable[[], Case]] = {}
+
+
+def case(make: Callable[[], Case]) -> Callable[[], Case]:
+    CASES[make.__name__.replace("_", " ").strip()] = make
+    return make
+
+
+def over(name: str, value: Any, read: Callable[[Any], Any], *changes: Callable[[Any], object]) -> None:
+    """A case for each change of a value that is read by ``read``."""
+    for number, change in enumerate(changes):
+
+        def make(change: Any = change) -> Case:
+            held = value()
+            return (lambda a: a * read(held)), lambda: change(held)
+
+        CASES[f"{name} {number}" if len(changes) > 1 else name] = make
+
+
+def assign(key: Any, item: Any) -> Callable[[Any], object]:
+    return lambda held: held.__setitem__(key, item)
+
+
+def bind(name: str, item: Any) -> Callable[[Any], object]:
+    return lambda held: setattr(held, name, item)
+
+
+first: Callable[[Any], Any] = lambda held: held[0]  # noqa: E731
+total: Callable[[Any], Any] = lambda held: sum(held)  # noqa: E731
+attribute: Callable[[Any], Any] = lambda held: held.v  # noqa: E731
+
+over(
+    "list item",
+    lambda: [2.0, 3.0],
+    first,
+    assign(0, 5.0),
+    lambda held: held.insert(0, 5.0),
+    lambda held: held.sort(reverse=True),
+)
+over(
+    "list length",
+    lambda: [2.0, 3.0],
+    total,
+    lambda held: held.append(4.0),
+    lambda held: held.pop(),
+    lambda held: held.clear(),
+)
+over("dict item", lambda: {"k": 2.0}, lambda held: held["k"], assign("k", 5.0), lambda held: held.update(k=6.0))
+over("dict keys", lambda: {2.0: 1, 3.0: 1}, total, assign(4.0, 1), lambda held: held.pop(2.0))
+over(
+    "dict order",
+    lambda: {2.0: 1, 3.0: 1},
+    lambda held: next(iter(held)),
+    lambda held: held.update({2.0: held.pop(2.0)}),
+)
+over("dict with a default", lambda: {"j": 2.0}, lambda held: held.get("k", 3.0), assign("k", 5.0))
+over("set", lambda: {2.0, 3.0}, total, lambda held: held.add(4.0), lambda held: held.discard(2.0))
+over("deque", lambda: deque([2.0, 3.0]), first, lambda held: held.rotate(1), lambda held: held.appendleft(7.0))
+over("other dicts", lambda: OrderedDict(k=2.0), lambda held: held["k"], assign("k", 5.0))
+over("default dict", lambda: defaultdict(float, k=2.0), lambda held: held["k"], assign("k", 5.0))
+over("counter", lambda: Counter("aab"), lambda held: held["a"], lambda held: held.update("a"))
+for way, compare in {
+    "==": lambda one, other: one == other,
+    "<": lambda one, other: one < other,
+    "in": lambda one, other: one in [other],
+    "count": lambda one, other: [other].count(one),
+    "sorted": lambda one, other: sorted([one, other])[0] is one,
+    "max": lambda one, other: max(other, one) is one,
+    "a function of operator": lambda one, other: operator.eq(one, other),
+    "a function called inside": lambda one, other: (lambda: one == other)(),
+}.items():
+    over(
+        f"objects compared by {way}",
+        lambda: (Version(2.0), Version(2.0)),
+        lambda held, compare=compare: 3.0 if compare(*held) else 4.0,  # type: ignore[misc]
+        lambda held: bind("major", 1.0 if held[0] >= held[1] and not held[0] > held[1] else 5.0)(held[0]),
+    )
+over("object compared with a constant", Tolerant, lambda held: 3.0 if held == 2.0 else 4.0, bind("v", 5.0))
+over("object in a set", Tolerant, lambda held: float(len({held, 2.0})), bind("v", 5.0))
+over(
+    "object that is looked up",
+    lambda: (Tolerant(), {2: 3.0, 5: 4.0}),
+    lambda held: held[1][held[0]],
+    lambda held: bind("v", 5.0)(held[0]),
+)
+over("user dict", lambda: Scaling(k=2.0), lambda held: held["k"], assign("k", 5.0))
+over("user list", lambda: UserList([2.0]), first, assign(0, 5.0))
+over("chain map", lambda: ChainMap({}, {"k": 2.0}), lambda held: held["k"], assign("k", 5.0))
+over("packed array", lambda: array.array("d", [2.0, 3.0]), first, assign(0, 5.0))
+over("bytes in place", lambda: bytearray(b"ab"), first, assign(0, 99))
+over("list in a tuple", lambda: ([2.0],), lambda held: held[0][0], lambda held: assign(0, 5.0)(held[0]))
+over(
+    "nested",
+    lambda: Held(l=[Held(2.0)]),
+    lambda held: held.l[0].v,
+    lambda held: bind("v", 5.0)(held.l[0]),
+    lambda held: assign(0, Held(6.0))(held.l),
+    lambda held: bind("l", [Held(7.0)])(held),
+)
+over(
+    "dict in dict",
+    lambda: {"a": {"b": [2.0]}},
+    lambda held: held["a"]["b"][0],
+    lambda held: assign(0, 5.0)(held["a"]["b"]),
+    lambda held: assign("b", [6.0])(held["a"]),
+)
+over("attribute", Held, attribute, bind("v", 5.0), lambda held: vars(held).update(v=5.0))
+over("attribute of a class", Held, lambda held: held.shared, bind("shared", 5.0))
+over("attribute in a slot", Slotted, attribute, bind("v", 5.0))
+over("list in a slot", Slotted, lambda held: held.items[0], lambda held: assign(0, 5.0)(held.items))
+over("property", Held, lambda held: held.doubled, bind("v", 5.0))
+over("getattr", Held, lambda held: getattr(held, "v"), bind("v", 5.0))  # noqa: B009
+over("getattr of no attribute", Held, lambda held: getattr(held, "later", 3.0), bind("later", 5.0))
+over("hasattr", Held, lambda held: 3.0 if hasattr(held, "later") else 4.0, bind("later", 5.0))
+over("computed attribute", Held, lambda held: getattr(held, "".join(["v"])), bind("v", 5.0))
+over("vars", Held, lambda held: vars(held)["v"], bind("v", 5.0))
+over("index method", Held, lambda held: held[3], bind("v", 5.0))
+over("namespace", lambda: types.SimpleNamespace(v=2.0), attribute, bind("v", 5.0))
+over(
+    "weak reference",
+    lambda: (strong := Held(), weakref.ref(strong)),
+    lambda held: held[1]().v,
+    lambda held: bind("v", 5.0)(held[0]),
+)
+over(
+    "array",
+    lambda: np.array([3.0, 2.0, 1.0]),
+    lambda held: held,
+    assign(slice(None), 9.0),
+    assign(0, -0.0),
+    assign(1, np.nan),
+    lambda held: held.sort(),
+    lambda held: np.multiply(held, 2, out=held),
+)
+over("array read as a number", lambda: np.array([2.0, 3.0]), lambda held: float(held.sum()), assign(0, 9.0))
+over("array of integers", lambda: np.arange(3), lambda held: held, assign(0, 9))
+over("array of objects", lambda: np.array([2.0, None], object), first, assign(0, 5.0))
+over("array without dimensions", lambda: np.array(2.0), lambda held: held, assign((), 5.0))
+over("array read as another dtype", lambda: np.ones(3), lambda held: held[0], bind("dtype", np.dtype(np.int64)))
+over("array reshaped in place", lambda: np.arange(6.0).reshape(2, 3), lambda held: held[0].sum(), bind("shape", (3, 2)))
+over(
+    "array in containers",
+    lambda: {"a": [np.ones(3)]},
+    lambda held: held["a"][0],
+    lambda held: assign(0, 9.0)(held["a"][0]),
+)
+over("array in an attribute", lambda: Held(np.ones(3)), attribute, lambda held: assign(0, 9.0)(held.v))
+over(
+    "read-only view of an array",
+    lambda: (base := np.ones(3), np.broadcast_to(base, (3,))),
+    lambda held: held[1],
+    lambda held: assign(0, 9.0)(held[0]),
+)
+over(
+    "view of part of an array",
+    lambda: (base := np.arange(8.0), base[1:7:2]),
+    lambda held: held[1],
+    lambda held: assign(3, 9.0)(held[0]),
+)
+over(
+    "array over other memory",
+    lambda: (memory := bytearray(24), np.frombuffer(memory)),
+    lambda held: held[1],
+    lambda held: assign(7, 64)(held[0]),
+)
+over("tensor read as a number", lambda: ex.tensor([2.0, 3.0]), lambda held: float(held.array[0]), assign(0, 9.0))
+over("growing tensor", lambda: grown(2.0, 3.0), lambda held: np.asarray(held).sum(), lambda held: held.push_back(4.0))
+over("data of a user's type", lambda: Factor(2.0), lambda held: held.number, bind("number", 5.0))
+
+
+def grown(*values: float) -> ex.ScalableTensor:
+    held = ex.ScalableTensor((), np.float64)
+    for value in values:
+        held.push_back(value)
+    return held
+
+
+@case
+def mutable_default() -> Case:
+    items = [2.0]
+
+    def body(a: Any, held: Any = items) -> Any:
+        return a * held[0]
+
+    return body, lambda: items.append(items.pop() + 1)
+
+
+@case
+def mutable_keyword_default() -> Case:
+    def body(a: Any, *, held: Any = {"k": 2.0}) -> Any:  # noqa: B006
+        return a * held["k"]
+
+    return body, lambda: assign("k", 5.0)(body.__kwdefaults__["held"])  # type: ignore[index]
+
+
+@case
+def other_defaults() -> Case:
+    def helper(a: Any, held: Any = 2.0) -> Any:
+        return a * held
+
+    return (lambda a: helper(a)), lambda: setattr(helper, "__defaults__", (5.0,))
+
+
+@case
+def default_of_a_helper() -> Case:
+    items = [2.0]
+
+    def helper(a: Any, held: Any = items) -> Any:
+        return a * held[0]
+
+    return (lambda a: helper(a)), lambda: assign(0, 5.0)(items)
+
+
+@case
+def closure_of_a_decorator() -> Case:
+    factor = [2.0]
+
+    def times(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(a: Any) -> Any:
+            return function(a) * factor[0]
+
+        return wrapper
+
+    @times
+    def body(a: Any) -> Any:
+        return a + 1
+
+    return body, lambda: assign(0, 5.0)(factor)
+
+
+@case
+def container_in_a_global() -> Case:
+    return (lambda a: through_global(a)), lambda: assign("k", GLOBAL["k"] + 1)(GLOBAL)
+
+
+@case
+def attribute_of_a_module() -> Case:
+    SETTINGS.gain = 2.0
+    return (lambda a: a * SETTINGS.gain), lambda: setattr(SETTINGS, "gain", 5.0)
+
+
+@case
+def module_imported_inside() -> Case:
+    SETTINGS.gain = 2.0
+    sys.modules[SETTINGS.__name__] = SETTINGS
+
+    def body(a: Any) -> Any:
+        import settings_of_a_test  # type: ignore[import-not-found]
+
+        return a * settings_of_a_test.gain
+
+    return body, lambda: setattr(SETTINGS, "gain", 5.0)
+
+
+@case
+def attribute_of_a_class_itself() -> Case:
+    class Config:
+        gain = 2.0
+
+    return (lambda a: a * Config.gain), lambda: setattr(Config, "gain", 5.0)
+
+
+@case
+def class_made_inside() -> Case:
+    class Local:
+        gain = 2.0
+
+        def __init__(self) -> None:
+            self.v = self.gain
+
+    return (lambda a: a * Local().v), lambda: setattr(Local, "gain", 5.0)
+
+
+@case
+def attribute_read_by_a_class_method() -> Case:
+    kind = type("Kind", (Held,), {"shared": 2.0})
+    return (lambda a: a * kind.of_class()), lambda: setattr(kind, "shared", 5.0)  # type: ignore[attr-defined]
+
+
+@case
+def overridden_method() -> Case:
+    held = Heir()
+    return (lambda a: held.scaled(a)), lambda: setattr(held, "v", 5.0)
+
+
+@case
+def callable_object() -> Case:
+    held = Held()
+    return (lambda a: held(a)), lambda: setattr(held, "v", 5.0)
+
+
+@case
+def object_itself() -> Case:
+    held = Held()
+    return held.__call__, lambda: setattr(held, "v", 5.0)
+
+
+@case
+def bound_method_of_a_container() -> Case:
+    held = {"k": 2.0}
+    get = held.get
+    return (lambda a: a * get("k")), lambda: assign("k", 5.0)(held)
+
+
+@case
+def partial_function() -> Case:
+    items = [2.0]
+    multiply = functools.partial(lambda held, a: a * held[0], items)
+    return (lambda a: multiply(a)), lambda: assign(0, 5.0)(items)
+
+
+@case
+def context_variable() -> Case:
+    CONTEXT.set(2.0)
+    return (lambda a: a * CONTEXT.get()), lambda: CONTEXT.set(5.0)
+
+
+@case
+def functions_in_a_table() -> Case:
+    factor = [2.0]
+    table = {"times": lambda a: a * factor[0]}
+    return (lambda a: table["times"](a)), lambda: assign(0, 5.0)(factor)
+
+
+@case
+def generator_expression() -> Case:
+    items = [2.0, 3.0]
+    return (lambda a: a * sum(item * item for item in items)), lambda: assign(0, 5.0)(items)
+
+
+@case
+def closure_in_a_function_made_inside() -> Case:
+    items = [2.0]
+
+    def body(a: Any) -> Any:
+        def inner() -> Any:
+            return items[0]
+
+        return a * inner()
+
+    return body, lambda: assign(0, 5.0)(items)
+
+
+@case
+def traced_function_inside() -> Case:
+    items = [2.0]
+    inner = ex.function(lambda a: a * items[0])
+
+    def body(a: Any) -> Any:
+        return inner(a) if isinstance(a, ex.Expr) else a * items[0]
+
+    return body, lambda: assign(0, 5.0)(items)
+
+
+@case
+def traced_method_inside() -> Case:
+    class Model:
+        def __init__(self) -> None:
+            self.weights = {"w": np.ones(3)}
+
+        @ex.function
+        def layer(self, a: Any) -> Any:
+            return a * self.weights["w"]
+
+    model = Model()
+
+    def body(a: Any) -> Any:
+        return model.layer(a) if isinstance(a, ex.Expr) else a * model.weights["w"]
+
+    return body, lambda: assign(0, 7.0)(model.weights["w"])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_function_sees_what_changed_in_place(name: str) -> None:
+    """For each kind of capture and each change: the value of a call is the plain function's, before and after."""
+    body, change = CASES[name]()
+    traced = ex.function(body)
+    x = ex.tensor(GIVEN)
+
+    def both() -> None:
+        expected = np.asarray(body(GIVEN))
+        found = ex.evaluate(traced(x))
+        assert found.tobytes() == expected.tobytes(), (found, expected)
+
+    both()
+    both()
+    assert traced.traces == 1
+    change()
+    both()
+    both()
+    assert traced.traces == 2
+
+
+def test_a_method_sees_changes_of_its_object() -> None:
+    """self is a static argument: containers and arrays among its attributes are compared at each call."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.weights = {"w": np.ones(3)}
+
+        @ex.function
+        def __call__(self, a: Any) -> Any:
+            return a * self.weights["w"]
+
+    model = Model()
+    assert ex.evaluate(model(GIVEN)).tolist() == [1, 2, 3]
+    model.weights["w"][0] = 7
+    assert ex.evaluate(model(GIVEN)).tolist() == [7, 2, 3]
+    model.weights["w"] = np.zeros(3)
+    assert ex.evaluate(model(GIVEN)).tolist() == [0, 0, 0]
+
+
+def test_equal_static_arguments_of_other_bits_have_bodies_of_their_own() -> None:
+    """Frozen dataclasses are equal where their fields are: 1, 1.0 and True inside them are told apart."""
+
+    @dataclass(frozen=True)
+    class Config:
+        by: Any
+
+    @ex.function
+    def scaled(a: Any, config: Config) -> Any:
+        return a * config.by
+
+    x = ex.tensor(np.array([1, 2]))
+    for by in (2, 2.0, True, 1, -0.0, 0.0, 2):
+        expected = np.array([1, 2]) * by
+        found = ex.evaluate(scaled(x, Config(by)))
+        assert (found.dtype, found.tobytes()) == (expected.dtype, expected.tobytes())
+    scaled(x, Config(2))
+    assert scaled.traces == 6
+
+
+def large() -> Any:
+    return np.zeros(ARRAY_BYTES // 8 + 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (large(), r"65,544 bytes that can be changed in place\n  rule: a large array .*\n  fix: .*held = ex.tensor"),
+        (np.zeros((2, ARRAY_BYTES))[:, ::2], r"held from outside, a ndarray"),
+        ([0] * (ITEMS + 1), r"a list of 10,001 items .*\n  rule: .* so small .*\n  fix: pass the items"),
+        ({"k": [0] * (ITEMS + 1)}, r"held\[…\] from outside, a list"),
+        (set(range(ITEMS + 1)), "a set of 10,001 items"),
+        (bytearray(ARRAY_BYTES + 1), "a bytearray of 65,537 bytes"),
+        (iter([1.0, 2.0]), r"a list_iterator\n  rule: .*another value each time\n  fix: draw"),
+        (itertools.count(), "a count"),
+        ((number for number in range(3)), "a generator"),
+        (np.random.default_rng(0), "a Generator"),
+    ],
+)
+def test_what_cannot_be_compared_at_each_call_is_refused_when_it_is_captured(value: Any, told: str) -> None:
+    held = value
+
+    def body(a: Any) -> Any:
+        return a if held is None else a + 1
+
+    with pytest.raises(ex.DeclarationError, match=told):
+        ex.function(body)(GIVEN)
+    held = None
+    assert ex.evaluate(ex.function(body)(GIVEN)).tolist() == GIVEN.tolist()
+
+
+def test_large_arrays_that_nobody_can_write_to_are_captured() -> None:
+    """A frozen array is compared by identity; made writable again, it is refused as if it had been so before."""
+    held = large()
+    held.flags.writeable = False
+    f = ex.function(lambda a: a + held.sum())
+    f(GIVEN)
+    f(GIVEN)
+    assert f.traces == 1
+    held.flags.writeable = True
+    with pytest.raises(ex.DeclarationError, match="can be changed in place"):
+        f(GIVEN)
+    held = large()[:]
+    held.flags.writeable = False  # what it is a view of can be written to all the same
+    with pytest.raises(ex.DeclarationError, match="can be changed in place"):
+        ex.function(lambda a: a + held.sum())(GIVEN)
+    weight = ex.tensor(large())
+    assert ex.evaluate(ex.function(lambda a: a + weight.sum())(GIVEN)).tolist() == GIVEN.tolist()
+
+
+def test_objects_that_hold_each_other_are_surveyed_once() -> None:
+    one, other = Held(), Held()
+    one.v, other.v = [other], [one]  # type: ignore[assignment]
+    f = ex.function(lambda a: a * len(one.v[0].v))
+    assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
+    other.v.append(one)  # type: ignore[attr-defined]
+    assert ex.evaluate(f(GIVEN)).tolist() == (2 * GIVEN).tolist()
+
+
+def test_attributes_of_no_concern_record_nothing_again() -> None:
+    held = Held(2.0, count=0)
+    f = ex.function(lambda a: a * held.v)
+    for _ in range(3):
+        f(GIVEN)
+        held.count += 1  # type: ignore[attr-defined]
+    assert f.traces == 1
+
+
+def test_methods_that_compare_read_nothing_where_nothing_is_compared() -> None:
+    """Arrays that only ``__eq__`` and ``__hash__``, written or generated, reads, are not refused."""
+
+    @dataclass(frozen=True)
+    class Model:
+        table: Any
+        factor: Any
+
+        def scaled(self, a: Any, by: Any) -> Any:
+            return a * by * self.factor
+
+    class Written(Model):
+        def __eq__(self, other: object) -> bool:
+            return bool(np.array_equal(self.table, getattr(other, "table")))  # noqa: B009
+
+        def __hash__(self) -> int:
+            return hash(self.table.tobytes())
+
+    for kind in (Model, Written):
+        model = kind(large(), 2.0)
+        f = ex.function(lambda a, model=model: model.scaled(a, 3.0))
+        for _ in range(2):
+            assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 6).tolist()
+            model.table[0] += 1
+        assert f.traces == 1
+
+        @ex.function
+        def chosen(a: Any, model: Any = model, other: Any = kind(model.table, 2.0)) -> Any:  # noqa: B008
+            return model.scaled(a, 3.0) if model == other else a
+
+        if kind is Model:  # one array is equal to itself, whatever it holds
+            assert ex.evaluate(chosen(GIVEN)).tolist() == (GIVEN * 6).tolist()
+        else:
+            with pytest.raises(ex.DeclarationError, match="table from outside"):
+                chosen(GIVEN)
+
+
+def test_generated_methods_read_nothing_of_what_is_compared_with_a_constant() -> None:
+    @dataclass
+    class Model:
+        table: Any
+        factor: Any
+
+    model = Model(large(), 2.0)
+    f = ex.function(lambda a: a * model.factor if model.factor == 2.0 else a)
+    assert ex.evaluate(f(GIVEN)).tolist() == (GIVEN * 2).tolist()
+    model.factor = 3.0
+    assert ex.evaluate(f(GIVEN)).tolist() == GIVEN.tolist()
+
+
+def double(a: Any) -> Any:
+    return 2 * a
+
+
+class Scale:
+    """An object that is called, and has a method."""
+
+    def __call__(self, a: Any) -> Any:
+        return 2 * a
+
+    def apply(self, a: Any) -> Any:
+        return 2 * a
+
+
+class Triple(Scale):
+    """The same, times three."""
+
+    def __call__(self, a: Any) -> Any:
+        return 3 * a
+
+    def apply(self, a: Any) -> Any:
+        return 3 * a
+
+
+class Lenient:
+    """An object whose missing attributes are items: a lookup of any other is a KeyError."""
+
+    def __init__(self, **items: Any) -> None:
+        self.__dict__["items"] = items
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__dict__["items"][name]
+
+
+def test_what_autoreload_exchanges_in_place_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of a function, a method that nobody names, and the class of an object."""
+    scale, of, by = Scale(), operator.attrgetter("weight"), operator.methodcaller("apply", 1.0)
+    held = types.SimpleNamespace(weight=2.0)
+
+    @ex.function
+    def through_helper(a: Any) -> Any:
+        return double(a)
+
+    @ex.function
+    def through_object(a: Any) -> Any:
+        return scale(a)
+
+    @ex.function
+    def through_getters(a: Any) -> Any:
+        return a * of(held) * by(scale)
+
+    functions = (through_helper, through_object, through_getters)
+    assert [ex.evaluate(f(GIVEN)).tolist() for f in functions] == [[2, 4, 6], [2, 4, 6], [4, 8, 12]]
+    monkeypatch.setattr(double, "__code__", (lambda a: 5 * a).__code__)
+    monkeypatch.setattr(Scale, "__call__", lambda self, a: 7 * a)
+    held.weight = 3.0
+    assert [ex.evaluate(f(GIVEN)).tolist() for f in functions] == [[5, 10, 15], [7, 14, 21], [6, 12, 18]]
+    scale.__class__ = Triple
+    assert ex.evaluate(through_object(GIVEN)).tolist() == [3, 6, 9]
+    assert ex.evaluate(through_getters(GIVEN)).tolist() == [9, 18, 27]
+
+
+def test_attributes_are_not_looked_up_where_an_object_finds_them_itself() -> None:
+    held = Lenient(weight=2.0)
+    scaled = ex.function(lambda a: a * held.weight)
+    assert ex.evaluate(scaled(GIVEN)).tolist() == [2, 4, 6]
+    vars(held)["items"]["weight"] = 3.0
+    assert ex.evaluate(scaled(GIVEN)).tolist() == [3, 6, 9]
+
+
+HIDDEN = 3.0
+
+
+def environment_item(a: Any) -> Any:
+    return a * float(os.environ["EXPLORER_TEST_FACTOR"])
+
+
+def environment_get(a: Any) -> Any:
+    return a * float(os.environ.get("EXPLORER_TEST_FACTOR", "1"))
+
+
+def environment_getenv(a: Any) -> Any:
+    return a * float(os.getenv("EXPLORER_TEST_FACTOR", "1"))
+
+
+def environment_variable(a: Any) -> Any:
+    return a * float(environ["EXPLORER_TEST_FACTOR"])
+
+
+def environment_function(a: Any) -> Any:
+    return a * float(getenv("EXPLORER_TEST_FACTOR") or 1)
+
+
+def environment_import(a: Any) -> Any:
+    import os as system
+
+    return a * float(system.environ["EXPLORER_TEST_FACTOR"])
+
+
+def environment_elsewhere(a: Any) -> Any:
+    return environment_item(a)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        environment_item,
+        environment_get,
+        environment_getenv,
+        environment_variable,
+        environment_function,
+        environment_import,
+        environment_elsewhere,
+    ],
+)
+def test_a_function_sees_a_change_of_the_environment(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it reads environment variables: one that is set anew has the body run anew, and an equal one has not."""
+    traced = ex.function(body)
+    for factor, traces in (("2", 1), ("2", 1), ("5", 2)):
+        monkeypatch.setenv("EXPLORER_TEST_FACTOR", factor)
+        np.testing.assert_array_equal(ex.evaluate(traced(ex.tensor(GIVEN))), GIVEN * float(factor))
+        assert traced.traces == traces
+
+
+def by_globals(a: Any) -> Any:
+    return a * globals()["HIDDEN"]
+
+
+def by_eval(a: Any) -> Any:
+    return a * eval("HIDDEN")
+
+
+def by_exec(a: Any) -> Any:
+    found: dict[str, Any] = {}
+    exec("value = 3.0", found)
+    return a * found["value"]
+
+
+def by_another(a: Any) -> Any:
+    return by_globals(a)
+
+
+@pytest.mark.parametrize("body", [by_globals, by_eval, by_exec, by_another])
+def test_variables_without_a_name_in_the_code_are_refused(body: Any) -> None:
+    """What ``globals()``, ``eval`` and ``exec`` read cannot be seen in the code: an error says so, with the fix."""
+    with pytest.raises(DeclarationError, match=rf"{body.__name__} calls (globals|eval|exec)\(…\)") as caught:
+        ex.function(body)(ex.tensor(GIVEN))
+    assert "by name" in caught.value.rule
+    assert "argument" in caught.value.fix
+
+
+def test_a_users_own_eval_is_a_variable_as_others_are() -> None:
+    """A name that the module gives to a function of its own is not Python's."""
+    names: dict[str, Any] = {"eval": lambda a: a * 3}
+    body = types.FunctionType((lambda a: eval(a)).__code__, names)
+    np.testing.assert_array_equal(ex.evaluate(ex.function(body)(ex.tensor(GIVEN))), GIVEN * 3)
+
+
+@dataclass
+class Options:
+    factor: float
+    table: Any = field(default_factory=lambda: np.zeros(ARRAY_BYTES))
+
+
+@dataclass(slots=True)
+class SlottedOptions:
+    factor: float
+    table: Any = field(default_factory=lambda: np.zeros(ARRAY_BYTES))
+
+
+@pytest.mark.parametrize("kind", [Options, SlottedOptions])
+def test_a_comparison_refuses_no_array_that_the_body_does_not_read(kind: Any) -> None:
+    """Comparing two variables reads nothing of a large array in another object; what the body reads is refused."""
+    options, low, high = kind(2.0), 1.0, 2.0
+
+    @ex.function
+    def scaled(a: Any) -> Any:
+        return a * options.factor if low < high else a
+
+    np.testing.assert_array_equal(ex.evaluate(scaled(ex.tensor(GIVEN))), GIVEN * 2)
+    options.factor = 3.0
+    np.testing.assert_array_equal(ex.evaluate(scaled(ex.tensor(GIVEN))), GIVEN * 3)
+
+    @ex.function
+    def summed(a: Any) -> Any:
+        return a + options.table.sum() if low < high else a
+
+    with pytest.raises(DeclarationError, match=r"options\.table from outside"):
+        summed(ex.tensor(GIVEN))

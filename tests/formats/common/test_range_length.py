@@ -1,0 +1,38 @@
+"""How many numbers a range has: as Python and NumPy count them, and told before any is made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.formats.common.range_length import range_length
+
+WHOLE = st.integers(-(2**63), 2**63 - 1) | st.integers(-50, 50)
+
+
+@given(WHOLE, WHOLE, WHOLE.filter(bool))
+def test_whole_numbers_are_counted_exactly(start: int, end: int, step: int) -> None:
+    """As many as Python's range has, where a division of floats would round too."""
+    numbers = range(start, end, step)
+    expected = (numbers[-1] - start) // step + 1 if numbers else 0
+    assert range_length(start, end, step, "Range") == expected
+
+
+@given(*[st.integers(-64, 64)] * 2, st.integers(-64, 64).filter(bool))
+def test_real_numbers_are_counted_as_numpy_does(start: int, end: int, step: int) -> None:
+    assert range_length(start / 8, end / 8, step / 8, "Range") == len(np.arange(start / 8, end / 8, step / 8))
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, np.inf, -np.inf, np.nan])
+def test_a_range_of_numbers_that_no_array_holds_is_refused(number: float, place: int) -> None:
+    """Numbers that are not finite, and whole ones beyond int64, are refused wherever they stand; so is a step of 0."""
+    numbers = [0, 1, 1]
+    numbers[place] = number  # type: ignore[call-overload]  # a float too
+    with pytest.raises(ex.OperandError, match="Range from"):
+        range_length(*numbers, "Range")
+    with pytest.raises(ex.OperandError, match="a step that is not 0"):
+        range_length(0, 1, 0, "Range")

@@ -1,0 +1,82 @@
+"""Zips of weights: what an entry may claim, and zips that nobody closes."""
+
+from __future__ import annotations
+
+import gc
+import os
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from explorer.core.memory_budget import budget
+from explorer.formats.common.zip_limits import Archive, overclaimed, unsound
+
+
+@pytest.mark.spec("I-1")
+def test_a_zip_in_a_cycle_that_nobody_needs_is_closed_without_a_warning(tmp_path: Path) -> None:
+    """The collector ends the parts of a cycle in the order of its lists, the file before the zip here."""
+    path = tmp_path / "weights.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("a", b"1")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        archive = Archive(path, "")
+        holder: dict[str, Any] = {"archive": archive, "further": []}
+        file = archive._opened
+        raw = file.raw  # type: ignore[attr-defined]
+        del archive
+        gc.collect()  # what only a later object holds goes to the end of the collector's list: the zip, behind its file
+        holder["archive"].cycle = holder
+        del file, holder
+        descriptor = raw.fileno()
+        del raw
+        gc.collect()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+    assert not [warning for warning in caught if issubclass(warning.category, ResourceWarning)]
+
+
+def entry(
+    size: int, stored: int, *, method: int = zipfile.ZIP_DEFLATED, at: int = 0, flags: int = 0
+) -> zipfile.ZipInfo:
+    """An entry of a directory that claims so many bytes, stored in so many."""
+    info = zipfile.ZipInfo("w")
+    info.file_size, info.compress_size, info.header_offset = size, stored, at
+    info.compress_type, info.flag_bits = method, flags
+    return info
+
+
+@pytest.mark.parametrize(
+    ("claimed", "said"),
+    [
+        (entry(1000, 10, at=90), ""),
+        (entry(1000, 11, at=90), "cut off"),
+        (entry(1000, 90, at=11), "cut off"),
+        (entry(10 * 1032, 10), ""),
+        (entry(10 * 1032 + 1031, 10), ""),
+        (entry(11 * 1032, 10), "more than the file"),
+        (entry(10, 10, method=zipfile.ZIP_STORED), ""),
+        (entry(11, 10, method=zipfile.ZIP_STORED), "more than the file"),
+        (entry(0, 0, at=100), ""),
+        (entry(0, 0, at=101), "cut off"),
+        (entry(10, 10, method=zipfile.ZIP_LZMA), "compressed by method 14"),
+        (entry(10, 10, flags=1), "encrypted"),
+    ],
+)
+def test_an_entry_claims_no_more_than_its_file_can_hold(claimed: zipfile.ZipInfo, said: str) -> None:
+    """Deflate expands a byte to at most 1032; an entry lies inside of its file, of 100 bytes here."""
+    found = unsound(claimed, 100)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_entries_together_unpack_to_no_more_than_is_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they unpack to beyond what they hold is summed; an entry that grew when it was packed gives nothing back."""
+    monkeypatch.setattr(budget, "text", 100)
+    grown = entry(0, 1000)
+    assert overclaimed([entry(60, 10), entry(60, 10)]) == ""
+    assert "101 B more than they hold" in overclaimed([entry(60, 10), entry(61, 10), grown])
+    assert overclaimed([]) == ""

@@ -1,0 +1,107 @@
+"""Parts of tensors: indices and sizes at their limits, and what is known when a net is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import NodeProto
+
+import explorer as ex
+from explorer.formats.onnx.operators.operator_inputs import is_known
+from tests.formats.onnx.models import FLOAT, model, node, opened, result
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def findings(folder: Path, made: NodeProto, **constants: Any) -> str:
+    """What is found wrong with a net of one node over x, of 3×4."""
+    held = {name: np.asarray(value) for name, value in constants.items()}
+    return "\n".join(opened(model([made], {"x": (FLOAT, [3, 4])}, [made.output[0]], held), folder).check())
+
+
+@pytest.mark.parametrize("index", [-3, -1, 0, 2])
+@pytest.mark.parametrize("operator", ["Gather", "GatherElements", "GatherND"])
+def test_indices_reach_both_ends_of_an_axis(operator: str, index: int, tmp_path: Path) -> None:
+    """An index counts from the front or the back; the first beyond either end is refused when the net is built."""
+    shape = {"Gather": (1,), "GatherElements": (1, 4), "GatherND": (1, 1)}[operator]
+    made = node(operator, ["x", "i"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, made, X, np.full(shape, index, np.int64)), X[[index]])
+    for beyond in (-4, 3):
+        assert "an index lies in -3 … 2" in findings(tmp_path, made, i=np.full(shape, beyond, np.int64))
+
+
+def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Path) -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    i = np.array([[1, 2], [0, -1], [-2, 1]])
+    np.testing.assert_array_equal(result(tmp_path, node("GatherND", ["x", "i"], ["y"]), x, i), x[tuple(i.T)])
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step", "expected"),
+    [
+        (-1, -100, -1, slice(None, None, -1)),
+        (2, -(2**63), -1, slice(None, None, -1)),
+        (2, -4, -2, slice(None, None, -2)),
+        (2, 0, -1, slice(2, 0, -1)),
+        (0, 2**63 - 1, 2, slice(None, None, 2)),
+        (-100, 2, 1, slice(None, 2)),
+        (-(2**63), 2**63 - 1, 1, slice(None)),
+        (2, 1, 1, slice(0, 0)),
+    ],
+)
+def test_ranges_of_rows_reach_beyond_both_ends(
+    start: int, end: int, step: int, expected: slice, tmp_path: Path
+) -> None:
+    """Bounds beyond an axis are its ends, also for steps back, whose end before the first row has no index."""
+    bounds = [np.array([number]) for number in (start, end, 0, step)]
+    made = node("Slice", ["x", "s", "e", "a", "t"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, made, X, *bounds), X[expected])
+
+
+def test_an_axis_is_split_unevenly_and_all_of_it(tmp_path: Path) -> None:
+    """The last of equal parts is smaller; sizes that are given add up to the axis, and none is negative."""
+    x = np.arange(7, dtype=np.float32)
+    parts = result(tmp_path, node("Split", ["x"], ["a", "b", "c"], num_outputs=3), x)
+    assert [part.tolist() for part in parts.values()] == [[0, 1, 2], [3, 4, 5], [6]]
+    sized = node("Split", ["x", "s"], ["a", "b"], axis=0)
+    assert [len(part) for part in result(tmp_path, sized, x, np.array([7, 0])).values()] == [7, 0]
+    for sizes in ([1, 1], [2, 2], [4, -1]):
+        assert "the sizes add up to 3" in findings(tmp_path, sized, s=np.array(sizes))
+
+
+def test_widths_of_padding_are_all_first_ones_then_all_last_ones(tmp_path: Path) -> None:
+    made = node("Pad", ["x", "p"], ["y"])
+    np.testing.assert_array_equal(result(tmp_path, made, X, np.array([1, 0, 2, 3])), np.pad(X, [(1, 2), (0, 3)]))
+
+
+def test_a_negative_index_chooses_from_the_back_and_one_outside_chooses_nothing(tmp_path: Path) -> None:
+    i = np.array([0, -1, 2, 3, -3, -4], np.int64)
+    made = node("OneHot", ["i", "d", "v"], ["y"])
+    found = result(tmp_path, made, i, np.array(3), np.array([5, 7], np.float32))
+    np.testing.assert_array_equal(found, [[7, 5, 5], [5, 5, 7], [5, 5, 7], [5, 5, 5], [7, 5, 5], [5, 5, 5]])
+    assert result(tmp_path, made, i, np.array(3.0), np.array([5, 7], np.float32)).shape == (6, 3)
+    for depth in (2.5, 0):
+        assert "depth" in findings(tmp_path, node("OneHot", ["x", "d", "v"], ["y"]), d=depth, v=np.float32([5, 7]))
+
+
+@pytest.mark.spec("I-9")
+def test_a_shape_stays_known_through_operators_of_several_outputs(tmp_path: Path) -> None:
+    """What is computed of shapes alone is known when the net is built: each of the parts that a shape is split into."""
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Split", ["s"], ["a", "b"], num_outputs=2),
+        node("Concat", ["b", "a"], ["t"], axis=0),
+        node("Reshape", ["x", "t"], ["y"]),
+    ]
+    net = opened(model(nodes, {"x": (FLOAT, [3, 4])}, ["y"]), tmp_path)
+    np.testing.assert_array_equal(net.run(X), X.reshape(4, 3))
+
+
+def test_only_small_values_are_known() -> None:
+    """A large constant is a weight, of which nothing is computed when the net is built."""
+    assert is_known(ex.tensor(np.zeros(1024)))
+    assert not is_known(ex.tensor(np.zeros(1025)))
+    assert not is_known(ex.tensor(np.zeros(2)) + 1.0)

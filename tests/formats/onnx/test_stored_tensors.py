@@ -1,0 +1,85 @@
+"""Tensors as ONNX stores them: as many elements as their shape says, each within its dtype."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx import TensorProto
+
+import explorer as ex
+from explorer.formats.onnx.stored_tensors import stored
+
+HALF, SHORT = TensorProto.FLOAT16, TensorProto.BFLOAT16
+
+
+def array(kind: int, shape: list[int], **fields: Any) -> Any:
+    return stored(TensorProto(data_type=kind, dims=shape, **fields), "w", Path("m.onnx")).array()
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (TensorProto.INT8, -128, 127),
+        (TensorProto.UINT8, 0, 255),
+        (TensorProto.INT16, -(2**15), 2**15 - 1),
+        (TensorProto.UINT16, 0, 2**16 - 1),
+        (TensorProto.UINT32, 0, 2**32 - 1),
+        (TensorProto.INT32, -(2**31), 2**31 - 1),
+    ],
+)
+def test_elements_that_are_stored_wider_lie_within_their_dtype(kind: int, low: int, high: int) -> None:
+    """Both ends of a dtype are read; one less and one more are refused, as no conversion would keep them."""
+    field = "uint64_data" if kind == TensorProto.UINT32 else "int32_data"
+    assert array(kind, [3], **{field: [low, 1, high]}).tolist() == [low, 1, high]
+    outside = [number for number in (low - 1, high + 1) if kind != TensorProto.INT32]
+    for number in outside:
+        if field == "uint64_data" and number < 0:
+            continue
+        with pytest.raises(ex.FileError, match=rf"'w' of .* holds .*\n.*its elements lie in {low} … {high}"):
+            array(kind, [2], **{field: [number, 1]})
+
+
+@pytest.mark.parametrize("kind", [HALF, SHORT, TensorProto.BOOL])
+@pytest.mark.parametrize("number", [-1, 2**16])
+def test_bits_of_halves_and_truth_values_are_those_of_their_width(kind: int, number: int) -> None:
+    with pytest.raises(ex.FileError, match="its elements lie in 0"):
+        array(kind, [1], int32_data=[number])
+
+
+def test_halves_and_complex_numbers_are_read() -> None:
+    """Bits of halves stand in whole numbers, parts of complex numbers one after the other; bfloat16 is widened."""
+    assert array(HALF, [2], int32_data=[0x3C00, 0xC000]).tolist() == [1.0, -2.0]
+    assert array(SHORT, [2], int32_data=[0x3F80, 0xC000]).tolist() == [1.0, -2.0]
+    assert array(SHORT, [2], raw_data=b"\x80\x3f\x00\xc0").tolist() == [1.0, -2.0]
+    assert array(TensorProto.COMPLEX64, [1], float_data=[1, 2]).tolist() == [1 + 2j]
+    assert not array(TensorProto.BOOL, [1], int32_data=[1]).flags.writeable
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        (TensorProto.FLOAT, {"raw_data": bytes(9)}, r"9 bytes, \(2,\) of float32 takes 8"),
+        (TensorProto.FLOAT, {"raw_data": bytes(7)}, "7 bytes"),
+        (TensorProto.FLOAT, {"float_data": [1, 2, 3]}, "3 numbers"),
+        (TensorProto.FLOAT, {"float_data": [1]}, "1 numbers"),
+        (TensorProto.FLOAT, {}, "0 numbers"),
+        (TensorProto.COMPLEX64, {"float_data": [1, 2]}, "2 numbers, .* takes 4"),
+        (SHORT, {"raw_data": bytes(8)}, "8 bytes, .* takes 4"),
+        (TensorProto.INT8, {"int64_data": [1, 2]}, "0 numbers"),
+    ],
+)
+def test_a_tensor_holds_as_many_elements_as_its_shape_says(kind: int, fields: dict[str, Any], said: str) -> None:
+    """Fewer elements are refused, and more: they are those of another tensor."""
+    with pytest.raises(ex.FileError, match=f"'w' has {said}"):
+        array(kind, [2], **fields)
+
+
+def test_a_tensor_in_segments_is_refused_whatever_else_it_holds() -> None:
+    segment = TensorProto.Segment(begin=0, end=1)
+    for fields in ({"raw_data": bytes(8)}, {"float_data": [1, 2]}, {}):
+        with pytest.raises(ex.FileError, match="'w' is stored in segments"):
+            array(TensorProto.FLOAT, [2], segment=segment, **fields)

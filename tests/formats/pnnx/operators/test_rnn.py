@@ -1,0 +1,138 @@
+"""Recurrent modules of files against loops over the formulas of torch's documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition, WeightReference
+from tests.support.refusals import refused
+
+FEATURES, HIDDEN, STEPS, BATCH = 3, 4, 5, 2
+GATES = {"nn.LSTM": 4, "nn.GRU": 3, "nn.RNN": 1}
+Weights = Mapping[str, Any]
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+def step(kind: str, x: Any, state: list[Any], w: Weights, suffix: str) -> list[Any]:
+    entering = w["weight_ih" + suffix] @ x + w.get("bias_ih" + suffix, 0)
+    h = state[0]
+    kept = w["weight_hh" + suffix] @ h + w.get("bias_hh" + suffix, 0)
+    if kind == "nn.RNN":
+        return [np.tanh(entering + kept)]
+    if kind == "nn.GRU":
+        (xr, xz, xn), (hr, hz, hn) = np.split(entering, 3), np.split(kept, 3)
+        z = sigmoid(xz + hz)
+        return [(1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn) + z * h]
+    i, f, g, o = np.split(entering + kept, 4)
+    c = sigmoid(f) * state[1] + sigmoid(i) * np.tanh(g)
+    return [sigmoid(o) * np.tanh(c), c]
+
+
+def reference(kind: str, x: Any, w: Weights, layers: int, directions: int, start: list[Any]) -> list[Any]:
+    """Outputs for x (N, steps, features) and the last states, (layers · directions, N, hidden) each."""
+    last: list[list[Any]] = []
+    for layer in range(layers):
+        made = []
+        for direction in range(directions):
+            suffix = f"_l{layer}" + "_reverse" * direction
+            whole = np.zeros((len(x), x.shape[1], HIDDEN))
+            ends = []
+            for n in range(len(x)):
+                state = [s[layer * directions + direction][n] for s in start]
+                for t in range(x.shape[1])[:: -1 if direction else 1]:
+                    state = step(kind, x[n, t], state, w, suffix)
+                    whole[n, t] = state[0]
+                ends.append(state)
+            made.append(whole)
+            last.append([np.stack([end[i] for end in ends]) for i in range(len(start))])
+        x = np.concatenate(made, 2)
+    return [x, *[np.stack([state[i] for state in last]) for i in range(len(start))]]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("layers", "directions"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize("kind", GATES)
+def test_sequences_and_last_states(kind: str, layers: int, directions: int, bias: bool) -> None:
+    """Layers, directions, given or absent first states, with the batch or the steps first."""
+    random = np.random.default_rng(0)
+    weights: dict[str, Any] = {}
+    for layer in range(layers):
+        for suffix in [f"_l{layer}", f"_l{layer}_reverse"][:directions]:
+            width = FEATURES if layer == 0 else HIDDEN * directions
+            rows = GATES[kind] * HIDDEN
+            weights |= {"weight_ih" + suffix: random.normal(size=(rows, width))}
+            weights |= {"weight_hh" + suffix: random.normal(size=(rows, HIDDEN))}
+            if bias:
+                weights |= {"bias_ih" + suffix: random.normal(size=rows), "bias_hh" + suffix: random.normal(size=rows)}
+    states = 2 if kind == "nn.LSTM" else 1
+    x = random.normal(size=(BATCH, STEPS, FEATURES))
+    start = [random.normal(size=(layers * directions, BATCH, HIDDEN)) for _ in range(states)]
+    arguments: dict[str, Any] = {
+        "batch_first": True,
+        "bias": bias,
+        "bidirectional": directions == 2,
+        "hidden_size": HIDDEN,
+        "num_layers": layers,
+    }
+    if kind == "nn.LSTM":
+        arguments["proj_size"] = 0
+    found = net(kind, arguments, weights, 1 + states, 1 + states).run(x, *start)
+    for value, expected in zip(found.values(), reference(kind, x, weights, layers, directions, start), strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-12)
+    zero = [np.zeros_like(state) for state in start]
+    expected = reference(kind, x, weights, layers, directions, zero)[0]
+    np.testing.assert_allclose(net(kind, arguments, weights, 1, 1).run(x), expected, atol=1e-12)
+    steps_first = net(kind, arguments | {"batch_first": False}, weights, 1, 1).run(x.swapaxes(0, 1))
+    np.testing.assert_allclose(steps_first, expected.swapaxes(0, 1), atol=1e-12)
+
+
+def net(kind: str, arguments: dict[str, Any], weights: Weights, inputs: int, outputs: int) -> Net:
+    held = {f"rnn.{name}": array for name, array in weights.items()}
+    declared = {name: WeightReference(f"rnn.{name}", array.shape, "float64") for name, array in weights.items()}
+    reads, makes = tuple(f"x{i}" for i in range(inputs)), tuple(f"y{i}" for i in range(outputs))
+    operator = OperatorDefinition(kind, "rnn", reads, makes, arguments, {}, declared)
+    return Net(NetDefinition.of("n", [operator], reads, makes, weights=held), TABLE)
+
+
+def test_each_step_is_one_call_in_its_layers_box() -> None:
+    random = np.random.default_rng(0)
+    weights = {"weight_ih_l0": random.normal(size=(4, 3)), "weight_hh_l0": random.normal(size=(4, 4))}
+    arguments = {"batch_first": True, "bias": False, "hidden_size": 4, "num_layers": 1, "nonlinearity": "relu"}
+    made = net("nn.RNN", arguments, weights, 1, 1)
+    found = made.run(random.normal(size=(2, STEPS, 3)))
+    assert found.shape == (2, STEPS, 4)
+    assert found.min() >= 0
+    recording = made.plan(np.zeros((2, STEPS, 3))).recording
+    calls = [n for n in range(len(recording.nodes)) if recording.nodes.kind[n] == "call"]
+    assert len(calls) == STEPS
+    assert {recording.scopes[recording.nodes.scope[n]].name for n in calls} == {"layer 0"}
+    with refused(ex.OperandError, "tanh", "relu"):
+        net("nn.RNN", arguments | {"nonlinearity": "sigmoid"}, weights, 1, 1).build((2, 5, 3))
+    with pytest.raises(ex.OperandError, match=r"must have the axes \(N, steps, features\)"):
+        net("nn.RNN", arguments, weights, 1, 1).build((2, 3))
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (3, 3, 3)])
+def test_weights_of_other_shapes_are_refused(name: str, shape: tuple[int, ...]) -> None:
+    """A weight that fits no gate is refused by name, though its slices would broadcast."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "weight_ih_l0": (12, 3),
+        "weight_hh_l0": (12, 4),
+        "bias_ih_l0": (12,),
+        "bias_hh_l0": (12,),
+    }
+    weights = {key: np.ones(length) for key, length in (shapes | {name: shape}).items()}
+    arguments = {"batch_first": True, "bias": True, "hidden_size": 4, "num_layers": 1}
+    with pytest.raises(ex.OperandError, match=rf"{name} .*\n.*must have the shape"):
+        net("nn.GRU", arguments, weights, 1, 1).build((2, 5, 3))

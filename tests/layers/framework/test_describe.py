@@ -1,0 +1,312 @@
+"""What layers tell of themselves: order, clauses, policies and who gave them, gradients and why; as text and data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.traversal import reachable, rebuild
+from explorer.layers.framework.expand import write_out
+from explorer.record import Layer, Policy, Recording, from_json, to_json
+from explorer.view.export.text import text
+
+KIND = ex.TensorType((4, 2), np.dtype(np.float32))
+PERCEPTRON = """\
+root · SingleLayerPerceptron · input → output · for training
+    order: linear → activation
+    Sublayer('linear', Weight)
+    Sublayer('activation', Tanh)
+    InConnect('input', 'linear', 'input')
+    InternalConnect('linear', 'output', 'activation', 'input')
+    OutConnect('activation', 'output', 'output')
+    GradPolicy.update = True · given by root
+    GradPolicy.feedback_output = False · default
+    PerceptronPolicy.activation = Tanh · given by root
+    PerceptronPolicy.bias_involved = False · given by root
+    ✗ linear feeds nothing back: nothing that it reads updates or feeds back
+    ✓ activation feeds back: linear updates or feeds back
+  linear · Weight · input → output
+      order: parameter → product
+      Sublayer('parameter', ParamSource)
+      Sublayer('product', Dot)
+      InConnect('input', 'product', 'left')
+      InternalConnect('parameter', 'output', 'product', 'right')
+      OutConnect('product', 'output', 'output')
+      GradPolicy.update = True · given by root
+      GradPolicy.feedback_output = False · inferred: nothing that it reads updates or feeds back
+      PerceptronPolicy.activation = Tanh · given by root
+      PerceptronPolicy.bias_involved = False · given by root
+      ✓ product feeds back: parameter updates or feeds back
+    parameter · ParamSource · none → output
+        GradPolicy.update = True · given by root
+        GradPolicy.feedback_output = False · inferred: nothing that it reads updates or feeds back
+        ParameterPolicy.dtype = float32 · default
+        ParameterPolicy.device = cpu · default
+        ParameterPolicy.filler = None · default
+        ParameterPolicy.initializer = None · default
+        ParameterPolicy.type = Parameter · default
+        PerceptronPolicy.activation = Tanh · given by root
+        PerceptronPolicy.bias_involved = False · given by root
+        ✓ its gradient is built: GradPolicy.update = True was given by root
+    product · Dot · left, right → output
+        GradPolicy.update = True · given by root
+        GradPolicy.feedback_output = True · inferred: parameter updates or feeds back
+        DimensionPolicy.keep = False · default
+        DimensionPolicy.count = 1 · default
+        DimensionPolicy.axes = None · default
+        InputPolicy.row_vector = False · default
+        PerceptronPolicy.activation = Tanh · given by root
+        PerceptronPolicy.bias_involved = False · given by root
+  activation · Tanh · input → output
+      GradPolicy.update = True · given by root
+      GradPolicy.feedback_output = True · inferred: linear updates or feeds back
+      PerceptronPolicy.activation = Tanh · given by root
+      PerceptronPolicy.bias_involved = False · given by root
+"""
+
+
+def perceptron(*policies: Any, **options: Any) -> layers.SingleLayerPerceptron:
+    chosen = [layers.PerceptronPolicy.activation(layers.Tanh), *policies]
+    return layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, **options)
+
+
+def recorded(layer: layers.Layer, **options: Any) -> Recording:
+    found: Recording = layer.explore(**options).recording
+    return found
+
+
+def told(recording: Recording, name: str) -> Layer:
+    (found,) = [layer for layer in recording.layers if layer.name == name]
+    return found
+
+
+def labels(recording: Recording, nodes: tuple[int, ...]) -> list[str]:
+    return [recording.label(node) for node in nodes]
+
+
+@pytest.mark.spec("M-L10", "M-L12", "M-L13")
+def test_a_layer_is_described() -> None:
+    """describe() gives the tree of sublayers with the order found, the clauses, and every decision with its reason."""
+    assert perceptron(layers.PUpdate, layers.PBiasNotInvolved, train=True).describe() == PERCEPTRON
+
+
+@pytest.mark.spec("M-L12")
+def test_every_policy_says_which_ancestor_gave_it() -> None:
+    """Of each sublayer each policy is told with its value: given by which layer, by default, or inferred."""
+    chosen = [layers.PUpdate, layers.Sub("bias", layers.PNoUpdate)]
+    recording = recorded(layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND}))
+    update = "GradPolicy.update"
+    assert Policy(update, "True", "given by root") in told(recording, "root/weight/parameter").policies
+    assert Policy(update, "False", "given by root, for bias") in told(recording, "root/bias/parameter").policies
+    assert Policy("ParameterPolicy.dtype", "float32", "default") in told(recording, "root/bias/parameter").policies
+    assert Policy("GradPolicy.feedback_output", "False", "default") in told(recording, "root").policies
+
+
+@pytest.mark.spec("M-L12", "M-L15")
+def test_a_policy_of_ones_own_is_told_too() -> None:
+    """A policy class that a cell declares is told of the layers that read it, with its default."""
+
+    class Scale(layers.PolicyClass):
+        factor = layers.Minor(2.0)
+
+    class Scaled(layers.Layer):
+        def forward(self, input: ex.Expr) -> ex.Expr:
+            return input * self.select(_scale()).factor
+
+    def _scale() -> type[Scale]:
+        return Scale
+
+    layer = Scaled("root", policies=[Scale.factor(3.0)])
+    assert [(policy.name, policy.value, policy.by) for policy in layer.told().policies if "Scale" in policy.name] == [
+        ("Scale.factor", "3.0", "given by root")
+    ]
+
+
+@pytest.mark.spec("M-L13")
+def test_gradients_that_nobody_needs_are_not_built_and_say_why() -> None:
+    """Feedback is told as decisions: which sublayers feed back, which gradients are not built, and why."""
+    chosen = [layers.PUpdate, layers.Sub("weight", layers.PNoUpdate)]
+    layer = layers.Linear("root", 2, 3, policies=chosen, inputs={"input": KIND})
+    recording = recorded(layer)
+    assert [each.text for each in told(recording, "root").feedback] == [
+        "weight feeds nothing back: nothing that it reads updates or feeds back",
+        "bias feeds nothing back: nothing that it reads updates or feeds back",
+    ]
+    assert [each.text for each in told(recording, "root/weight/parameter").feedback] == [
+        "its gradient is not built: GradPolicy.update = False was given by root, for weight"
+    ]
+    assert list(write_out(layer).gradients) == ["bias/parameter"]
+    forward = {recording.label(gradient.node) for gradient in recording.gradients}
+    assert forward == {"add"}, "the product has no gradient"
+    quiet = layers.Linear("root", 2, 3, policies=[layers.PUpdate])
+    assert {each.built for each in quiet.told().feedback} == {False}
+
+
+@pytest.mark.spec("M-L5", "M-L7")
+def test_a_layer_is_written_out_as_it_is_fed() -> None:
+    """The graph that is explored computes what feeding forward and backward gives, values and gradients alike."""
+    layer = perceptron(layers.PUpdate, layers.PFeedbackOutput, train=True)
+    layer.init(layers.Initializer(filler=layers.Uniform(-1.0, 1.0), seed=3))
+    x, g = np.array([[0.1, 0.2]], np.float32), np.array([[0.3, -0.1, 0.2]], np.float32)
+    written = write_out(layer, {"input": x})
+    fed = layer.feed_forward(x)
+    np.testing.assert_array_equal(ex.evaluate(written.outputs["output"]), ex.evaluate(fed))
+    back = layer.feed_backward(g)
+    collector = layers.GradCollector()
+    layer.grad_collect(collector)
+    found = {parameter.name.removeprefix("root/"): gradient for parameter, gradient in collector}
+    assert list(written.gradients) == ["input", "linear/bias/parameter", "linear/weight/parameter"]
+    nodes = reachable(written.gradients.values())
+    (seed,) = [node for node in nodes if isinstance(node.operation, Parameter)]
+    made = rebuild([node for node in nodes if node.operands], {seed.uid: ex.tensor(g)}, lambda node: node.scope)
+    for name, gradient in {"input": back, **found}.items():
+        computed = ex.evaluate(made[written.gradients[name].uid])
+        np.testing.assert_allclose(computed, ex.evaluate(gradient), rtol=1e-6)
+
+
+@pytest.mark.spec("M-L5")
+def test_types_are_enough_to_explore_and_a_missing_one_is_an_error() -> None:
+    """A layer is explored by the types of its inputs; one that was made for types needs none, others name the port."""
+    linear = layers.Linear("root", 2, 3)
+    assert recorded(linear, inputs={"input": KIND}).type_text(recorded(linear, inputs={"input": KIND}).roots[0])
+    with pytest.raises(ex.OperandError, match=r"without a type for its input input"):
+        linear.explore()
+    with pytest.raises(ex.UnknownNameError, match="inputs"):
+        linear.explore(inputs={"inputs": KIND})
+    assert ex.explore(layers.Linear("root", 2, 3, inputs={"input": KIND})).recording.title == "root · Linear"
+
+
+@pytest.mark.spec("M-L5", "V-6")
+def test_an_initialised_layer_with_values_is_run() -> None:
+    """A layer for inference whose inputs and parameters have values is run when it is explored: values are seen."""
+    linear = layers.Linear("root", 2, 3)
+    linear.init(layers.Initializer(filler=layers.Constant(1.0)))
+    recording = recorded(linear, inputs={"input": np.ones((4, 2), np.float32)})
+    assert recording.run is not None
+    assert recording.run.values[recording.roots[0]].max == 3.0
+
+
+@pytest.mark.spec("M-L10")
+def test_ports_and_clauses_are_part_of_the_recording() -> None:
+    """A recording tells each layer's clauses, the order that was found, and the values at its ports."""
+    recording = recorded(layers.Linear("root", 2, 3), inputs={"input": KIND})
+    root = told(recording, "root")
+    assert root.order == ("weight", "bias")
+    assert "InternalConnect('weight', 'output', 'bias', 'input')" in root.clauses
+    (scope,) = told(recording, "root/weight/product").scopes
+    ports = {port.name: recording.label(port.node) for port in recording.ports if port.scope == scope}
+    assert ports == {"left": "input", "right": "weight/parameter", "output": "matmul"}
+
+
+@pytest.mark.spec("P-16", "M-L12")
+def test_what_layers_tell_survives_json() -> None:
+    """Layers, ports and gradients travel in a recording's JSON; a recording without any has none of these tables."""
+    recording = recorded(perceptron(layers.PUpdate, inputs={"input": KIND}))
+    plain = json.loads(json.dumps(to_json(recording)))
+    assert from_json(plain) == recording
+    assert plain["layers"]
+    assert plain["gradients"]
+    assert not {"layers", "ports", "gradients"} & set(to_json(Recording()))
+    plain["layers"][0]["scopes"] = [99]
+    with pytest.raises(ValueError, match=r"layers\.scopes: 99 is no row of scopes"):
+        from_json(plain)
+
+
+@pytest.mark.spec("M-L12", "V-15")
+def test_the_text_of_a_plan_tells_of_its_layers() -> None:
+    """The canonical text of a recording lists its layers as describe() does."""
+    layer = perceptron(layers.PUpdate, layers.PBiasNotInvolved, inputs={"input": KIND})
+    lines = text(recorded(layer)).splitlines()
+    assert "layers: 5" in lines
+    assert {f"  {line}" for line in PERCEPTRON.splitlines()} <= set(lines)
+
+
+@pytest.mark.spec("M-L13", "V-11")
+def test_a_plan_of_a_fed_layer_knows_whose_gradient_each_node_is() -> None:
+    """In the plan of a layer that was fed forward and backward, nodes inside opened calls know their gradients too."""
+    layer = perceptron(layers.PUpdate, layers.PBiasNotInvolved, train=True)
+    layer.init(layers.Initializer(filler=layers.Uniform(-1.0, 1.0)))
+    x = ex.tensor(np.ones((4, 2), np.float32), name="x")
+    fed = layer.feed_forward(x)
+    layer.feed_backward(np.ones((4, 3), np.float32))
+    collector = layers.GradCollector()
+    layer.grad_collect(collector)
+    plan = ex.EvalPlan()
+    for root in (fed, *[gradient for _, gradient in collector]):
+        plan.register(root)
+    plan.prepare()
+    recording = plan.recording
+    nodes = recording.nodes
+    found = {
+        recording.label(row.node): row
+        for row in recording.gradients
+        if nodes.body[row.node] == 0 and nodes.kind[row.node] == "operation"
+    }
+    assert set(found) == {"matmul", "tanh"}
+    assert "matmul" in labels(recording, found["matmul"].backward)
+    assert labels(recording, found["matmul"].saved) == ["x"]
+    assert labels(recording, found["tanh"].saved) == ["tanh"]
+    assert told(recording, "root/linear/product").order == ()
+    assert len(told(recording, "root/linear").scopes) >= 2, "the box of the layer, and that of its gradient"
+
+
+@pytest.mark.spec("M-L14", "V-7")
+def test_a_shared_parameter_is_one_node_and_has_one_gradient() -> None:
+    """Layers that share a parameter by a name map are drawn around one node, whose gradient is a sum."""
+
+    class Twice(layers.Composite):
+        topology = layers.Topology(
+            layers.Sublayer("first", layers.Bias),
+            layers.Sublayer("second", layers.Bias),
+            layers.InConnect("input", "first", "input"),
+            layers.InternalConnect("first", "output", "second", "input"),
+            layers.OutConnect("second", "output", "output"),
+        )
+
+        def arguments(self) -> dict[str, dict[str, int]]:
+            return {"first": {"features": 2}, "second": {"features": 2}}
+
+    layer = Twice("root", policies=[layers.PUpdate], inputs={"input": KIND})
+    names = {f"root/{name}/parameter": "shared" for name in ("first", "second")}
+    layer.init(layers.Initializer({"shared": np.ones(2, np.float32)}, names=names))
+    recording = recorded(layer)
+    kinds = recording.nodes.kind
+    assert [recording.label(node) for node in range(len(kinds)) if kinds[node] == "leaf"] == ["shared"]
+    (row,) = [row for row in recording.gradients if recording.label(row.node) == "shared"]
+    assert labels(recording, row.backward) == ["add_n"]
+
+
+@pytest.mark.spec("M-L4", "M-L10", "V-7")
+def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
+    """A recurrent layer is seen as its steps: each a box of the same sublayer, with the parameters beside them."""
+    kinds = {
+        "input": ex.TensorType((5, 3), np.dtype(np.float32)),
+        "previous": ex.TensorType((4,), np.dtype(np.float32)),
+    }
+    chosen = [layers.PUpdate, layers.RecurrentPolicy.step(layers.GRUStep)]
+
+    class Unrolled(layers.Recurrent):
+        """A recurrent layer of one's own."""
+
+    layer = Unrolled("rnn", {"in_features": 3, "out_features": 4}, policies=chosen, inputs=kinds)
+    recording = recorded(layer)
+    step = told(recording, "rnn/step")
+    forward = [scope for scope in step.scopes if recording.scopes[recording.scopes[scope].parent].parent == 0]
+    assert len(forward) == 5
+    (feedback,) = told(recording, "rnn").feedback
+    assert feedback.reason
+    names = [recording.label(n) for n in range(len(recording.nodes)) if recording.nodes.kind[n] == "input"]
+    assert names.count("step/candidate_state/parameter") == 1
+
+
+@pytest.mark.spec("V-1")
+def test_a_value_that_a_layer_is_explored_with_is_called_as_its_port() -> None:
+    """An array that a layer is explored with has its port's name in the picture."""
+    written = write_out(layers.Subtract("s"), {"left": np.ones(2), "right": np.ones(2)})
+    assert [operand.label for operand in written.outputs["output"].operands] == ["left", "right"]

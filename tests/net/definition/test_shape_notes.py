@@ -1,0 +1,85 @@
+"""Notes of a file about types, the lengths that they leave open, and inputs that do not keep to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from explorer.core.errors import OperandError
+from explorer.core.types.tensor_type import TensorType
+from explorer.net.definition.definition import BlobDefinition, BlobType, Dimension, NetDefinition
+from explorer.net.definition.shape_notes import Lengths, bound_type, check_inputs, disagreement, fits
+
+FLOAT = np.dtype(np.float32)
+
+
+def net(**inputs: tuple[Dimension, ...] | None) -> NetDefinition:
+    """A net that hands out its inputs, with what its file notes of their shapes."""
+    types = {name: BlobType(shape, "float32") for name, shape in inputs.items()}
+    return NetDefinition.of("n", [], [*inputs], [*inputs], types)
+
+
+def blob(shape: tuple[Dimension, ...] | None, dtype: str | None = "float32") -> BlobDefinition:
+    return BlobDefinition("x", shape, dtype, None, (), "x")
+
+
+def test_lengths_are_bound_by_name_and_the_nameless_only_where_they_are_one() -> None:
+    """Lengths without a name are one length only where all inputs have the same; else nothing is known of them."""
+    definition = net(x=(None, "n", 3), y=(None, "n"), z=None)
+    same = Lengths.of(definition, {"x": (2, 5, 3), "y": (2, 5), "z": (7, 7)})
+    assert (same.named, same.nameless) == ({"n": 5}, 2)
+    assert same.bind((None, "n", 4)) == (2, 5, 4)
+    several = Lengths.of(definition, {"x": (2, 5, 3), "y": (4, 5)})
+    assert several.nameless is None
+    assert several.bind((None, "n")) is None
+    assert several.bind(("n", 0)) == (5, 0)
+    assert several.bind(("m",)) is None
+    assert several.bind(()) == ()
+
+
+def test_a_type_is_bound_where_all_of_it_is_noted() -> None:
+    lengths = Lengths({"n": 5}, 2)
+    assert bound_type(blob((None, "n")), lengths) == TensorType((2, 5), FLOAT)
+    assert bound_type(blob((None, "m")), lengths) is None
+    assert bound_type(blob(None), lengths) is None
+    assert bound_type(blob((2,), None), lengths) is None
+    assert bound_type(blob((1 << 62, 1 << 62)), lengths) is None
+
+
+@pytest.mark.parametrize(
+    ("noted", "shape", "expected"),
+    [
+        ((), (), True),
+        ((2, None), (2, 9), True),
+        ((2, "n"), (2, 0), True),
+        ((2, None), (3, 9), False),
+        ((2,), (2, 1), False),
+        ((2, 1), (2,), False),
+        ((None,), (), False),
+    ],
+)
+def test_a_shape_fits_a_note_of_its_rank_and_lengths(
+    noted: tuple[Dimension, ...], shape: tuple[int, ...], expected: bool
+) -> None:
+    assert fits(noted, shape) is expected
+
+
+def test_what_contradicts_a_note_is_said() -> None:
+    """Another dtype contradicts a note, one of the same kind too; a note that says nothing is contradicted by none."""
+    assert disagreement(blob((2, None)), TensorType((2, 3), FLOAT)) == ""
+    assert disagreement(blob((2, None)), TensorType((2, 3), np.dtype(np.float64))).startswith("dtype float64")
+    assert disagreement(blob((2, None)), TensorType((2,), FLOAT)).startswith("shape (2,)")
+    assert disagreement(blob(None, None), TensorType((2,), FLOAT)) == ""
+
+
+@pytest.mark.parametrize("lengths", [(2, 3), (3, 2)])
+def test_lengths_of_one_name_are_equal_in_all_inputs(lengths: tuple[int, int]) -> None:
+    """A length of one name that differs is refused, the shorter one first or the longer one; within an input too."""
+    first, second = lengths
+    definition = net(x=("n", 1), y=("n",), z=("m", "m"))
+    square = TensorType((4, 4), FLOAT)
+    check_inputs(definition, {"x": TensorType((2, 1), FLOAT), "y": TensorType((2,), FLOAT), "z": square})
+    with pytest.raises(OperandError, match=f"where n is {second}; input 'x' has n = {first}"):
+        check_inputs(definition, {"x": TensorType((first, 1), FLOAT), "y": TensorType((second,), FLOAT), "z": square})
+    with pytest.raises(OperandError, match=f"where m is {second}; input 'z' has m = {first}"):
+        check_inputs(definition, {"z": TensorType(lengths, FLOAT)})

@@ -1,0 +1,509 @@
+"""Nets written by operators' names: what a declaration gives, and what is refused."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
+from explorer.core.ir.tensor import Tensor
+from explorer.net import NetDefinition, NetState, OperatorDefinition, OperatorTable
+from explorer.net.definition.definition import BlobType, WeightReference
+from explorer.net.operator_call import own_name_of
+from explorer.net.operators.caffe2 import TABLE
+from explorer.net.operators.context import OperatorContext
+from explorer.net.operators.schema import OperatorSchema, accepts
+
+rng = np.random.default_rng(0)
+
+
+def table() -> OperatorTable:
+    return OperatorTable("mine", rewrites=True)
+
+
+@pytest.mark.spec("C-6")
+def test_one_declaration_gives_constructor_schema_help_and_gradient() -> None:
+    """A function with a signature is all that a new operator type needs; its gradient is that of its expressions."""
+    mine = table()
+
+    @mine.declare(in_place=True)
+    def Scale(x: ex.Expr, *, factor: Annotated[float, "what to multiply by"] = 2.0) -> ex.Expr:  # noqa: N802
+        """x times a number."""
+        return x * factor
+
+    net = ex.Net("n", mine)
+    net.input("x", (2,))
+    net.Scale("x", "x", factor=3)
+    net.output("x")
+    assert net.run([1, 2]).tolist() == [3, 6]
+    assert list(inspect.signature(net.Scale).parameters) == ["inputs", "outputs", "factor"]
+    for words in ("Scale(x, *, factor: float = 2.0) → 1", "x times a number.", "factor", "what to multiply by"):
+        assert words in net.Scale.__doc__
+    x = ex.tensor(np.ones(2, np.float32))
+    assert ex.evaluate(ex.grad(net.build(x).sum(), [x])[0]).tolist() == [3, 3]
+
+
+@pytest.mark.spec("C-6")
+def test_a_type_is_declared_once_and_unknown_ones_list_the_near() -> None:
+    """A second declaration of a type raises; the same function again replaces it; unknown names list near ones."""
+    mine = table()
+
+    def declare(factor: float) -> None:
+        @mine.declare("Grow")
+        def grow(x: ex.Expr) -> ex.Expr:
+            return x * factor
+
+    declare(2)
+    declare(5)
+    net = ex.Net("n", mine)
+    net.input("x", (1,))
+    net.output(net.Grow("x"))
+    assert net.run([1]).tolist() == [5]
+    with pytest.raises(DeclarationError, match=r"second declaration of the operator type 'Grow'\n.*grow declares it"):
+
+        @mine.declare("Grow")
+        def other(x: ex.Expr) -> ex.Expr:
+            return x
+
+    with pytest.raises(UnknownNameError, match=r"unknown operator type of mine 'Grwo'\n.*Grow"):
+        net.add("Grwo", "x")
+    with pytest.raises(AttributeError, match=r"no operator type 'Grwo'; near names: Grow$"):
+        net.Grwo  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no operator type 'xyzzyxyzzy'$"):
+        net.xyzzyxyzzy  # noqa: B018
+    with pytest.raises(DeclarationError, match="'name'"):
+
+        @mine.declare()
+        def Bad(x: ex.Expr, *, name: str) -> ex.Expr:  # noqa: N802
+            return x
+
+
+@pytest.mark.spec("C-7")
+def test_a_schema_is_read_from_the_signature() -> None:
+    """Numbers of blobs (fixed, ranges, any, sets), arguments with types, defaults and words, weights, in place."""
+
+    def typed(
+        a: ex.Expr,
+        b: ex.Expr | None = None,
+        *more: ex.Expr,
+        size: int,
+        mode: Literal["near", "far"] = "near",
+        values: Tensor | None = None,
+    ) -> tuple[ex.Expr, ex.Expr]:
+        """What it does."""
+        raise NotImplementedError
+
+    schema = OperatorSchema.of("Typed", typed, inputs={1, 3}, in_place=((0, 1),), enforced=((1, 0),))
+    assert [number in schema.inputs for number in range(5)] == [False, True, False, True, False]
+    assert [number in schema.outputs for number in (1, 2, 3)] == [False, True, False]
+    assert (schema.arguments["size"].required, schema.arguments["mode"].default) == (True, "near")
+    assert (schema.weights, schema.in_place, schema.enforced) == ({"values": False}, ((0, 1),), ((1, 0),))
+    assert str(schema).startswith("Typed(a, b = None, *more, *, values: array = None, size: int, mode: ")
+    assert "What it does." in schema.help
+    assert str(OperatorSchema.of("S", typed).inputs) == "1 or more"
+    split = TABLE.schema("Split")
+    fully = TABLE.schema("FC")
+    assert split is not None
+    assert fully is not None
+    assert [number in split.outputs for number in (0, 1, 7)] == [False, True, True]
+    assert [number in fully.inputs for number in (1, 2, 3, 4)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "yes", "no"),
+    [
+        (int, [1, -3], [True, 1.0, "1", None]),
+        (float, [1, 2.5], [False, "x", 1j]),
+        (bool, [True], [1, 0]),
+        (int | tuple[int, int], [1, (1, 2)], [(1,), (1, 2, 3), (1, 2.0)]),
+        (tuple[int, ...] | None, [None, (), (1, 2, 3)], [1, (None,)]),
+        (Literal[True, "a"], [True, "a"], [1, "b"]),
+        (complex, [1, 1.0, 1j], [True]),
+        (str, ["x"], [b"x"]),
+    ],
+)
+def test_arguments_are_of_their_types(kind: object, yes: list[object], no: list[object]) -> None:
+    assert all(accepts(kind, value) for value in yes)
+    assert not any(accepts(kind, value) for value in no)
+
+
+def base() -> ex.Net:
+    net = ex.Net("n")
+    net.input("x", (2, 3))
+    net.GivenTensorFill([], "w", values=np.ones((4, 3), np.float32))
+    return net
+
+
+@pytest.mark.spec("C-7")
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda n: n.FC("x", "y"), r"operator 'fc' \(FC\): it reads 1 blobs: x\n.*it reads 2 to 3: FC\(x, w"),
+        (lambda n: n.Relu("x", ["y", "z"]), r"it writes 2 blobs: y, z\n.*it writes 1"),
+        (lambda n: n.FC(["x", "w"], "x"), r"reads 'x' and writes over it\n.*in place is allowed for nothing\n.*fix"),
+        (lambda n: n.Softmax("x", "y", axes=1), r"unknown argument of Softmax 'axes'\n.*known: axis"),
+        (lambda n: n.Softmax("x", "y", axis=1.5), r"axis=1\.5\n.*axis is of type int"),
+        (lambda n: n.Cast("x", "y"), r"the argument 'to' is missing\n.*Cast\(x, \*, to: str\)"),
+        (lambda n: n.Dropout("x", "y", is_test=False), r"is_test=False\n.*Literal\[True\]"),
+        (lambda n: n.GivenTensorFill([], "y"), r"the weight 'values' is missing"),
+        (lambda n: n.GivenTensorFill([], "y", values=[1.0], weights={"q": [1]}), r"unknown weight .* 'q'"),
+        (lambda n: n.Relu("q", "y"), r"reads 'q', which nobody produces"),
+        (lambda n: n.Relu("x", "y", name="given_tensor_fill"), r"name 'given_tensor_fill' is used twice"),
+        (lambda n: n.Relu(3, "y"), r"object is not iterable|given by their names"),
+        (lambda n: n.Softmax("x", "y", axis=np.ones(2)), r"axis is a tensor\n.*\n.*GivenTensorFill"),
+    ],
+)  # fmt: skip
+def test_a_wrong_operator_is_refused_when_it_is_added(wrong: Callable[[ex.Net], object], said: str) -> None:
+    """An operator that is not as its type asks is refused with the rule and the fix, and the net stays as it was."""
+    net = base()
+    before = net.definition
+    with pytest.raises((ex.ExplorerError, TypeError), match=said):
+        wrong(net)
+    assert net.definition == before
+
+
+@pytest.mark.spec("C-7")
+def test_a_schema_is_verified_when_a_net_is_built() -> None:
+    """A definition that came from elsewhere is held to its types' schemas before anything is computed."""
+    operator = OperatorDefinition("Softmax", "s", ("x",), ("y",), {"axs": 1})
+    types = {"x": BlobType((2, 3), "float32")}
+    net = ex.Net(NetDefinition.of("n", [operator], ["x"], ["y"], types, dialect="explorer", rewrites=True))
+    with pytest.raises(OperandError, match=r"operator 's' \(Softmax\): unknown argument of Softmax 'axs'\n.*axis"):
+        net.build()
+    assert list(net.problems()) == ["s"]
+    assert "axs" in net.check()[0]
+
+
+def test_in_place_is_enforced_where_a_type_says_so() -> None:
+    mine = table()
+
+    @mine.declare("Update", enforced=((0, 0),))
+    def update(p: ex.Expr, g: ex.Expr) -> ex.Expr:
+        return p - g
+
+    net = ex.Net("n", mine)
+    net.input("p", (1,))
+    net.input("g", (1,))
+    with pytest.raises(OperandError, match=r"reads 'p' and writes 'q'\n.*output 0 is written over input 0\n.*'p'"):
+        net.Update(["p", "g"], "q")
+    net.output(net.Update(["p", "g"], "p"))
+    assert net.run([3], [1]).tolist() == [2]
+
+
+def test_an_output_writes_over_the_inputs_that_its_type_allows_and_over_no_other() -> None:
+    """In place is allowed pair by pair: an input that another output may overwrite is not overwritten by this one."""
+
+    def pair(a: ex.Expr, b: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+        raise NotImplementedError
+
+    schema = OperatorSchema.of("Pair", pair, in_place=((0, 1),))
+    schema.check(OperatorDefinition("Pair", "n", ("x", "y"), ("p", "x")))
+    for outputs in (("x", "p"), ("p", "y"), ("y", "x")):
+        with pytest.raises(OperandError, match=r"writes over it\n.*in place is allowed for input 0 → output 1"):
+            schema.check(OperatorDefinition("Pair", "n", ("x", "y"), outputs))
+
+
+def test_every_weight_that_a_type_needs_is_there() -> None:
+    """One weight does not stand for another; a weight that may be left out may be."""
+
+    def weighted(x: ex.Expr, *, scale: Tensor, shift: Tensor, more: Tensor | None = None) -> ex.Expr:
+        raise NotImplementedError
+
+    schema = OperatorSchema.of("Weighted", weighted)
+    held = {name: WeightReference(name, (1,), "float32") for name in ("scale", "shift", "more")}
+    schema.check(OperatorDefinition("Weighted", "n", ("x",), ("y",), weights={n: held[n] for n in ("scale", "shift")}))
+    for missing in ("scale", "shift"):
+        given = {name: reference for name, reference in held.items() if name != missing}
+        with pytest.raises(OperandError, match=f"the weight '{missing}' is missing"):
+            schema.check(OperatorDefinition("Weighted", "n", ("x",), ("y",), weights=given))
+
+
+@pytest.mark.spec("C-19")
+def test_every_registered_type_is_a_method_with_completion_help_and_list() -> None:
+    """Each operator type is there as a method by itself: listed, completed, with its signature and its words."""
+    net = ex.Net("n")
+    assert net.types() == TABLE.types()
+    assert set(net.types()) <= set(dir(net))
+    for type in net.types():
+        method = getattr(net, type)
+        schema = TABLE.schema(type)
+        assert schema is not None
+        assert schema.doc, type
+        assert schema.doc.splitlines()[0] in inspect.getdoc(method)
+        assert set(schema.arguments) <= set(inspect.signature(method).parameters)
+        assert repr(method) == f"<operator type {schema}>"
+
+
+def test_outputs_and_operators_get_names_and_give_them() -> None:
+    net = base()
+    assert net.Relu("x") == "relu"
+    assert net.Relu("x") == "relu_1"
+    assert net.Split("x", ["a", "b", "c"]) == ("a", "b", "c")
+    assert net.SquaredL2Distance(["relu", "relu_1"]) == "squared_l2_distance"
+    assert [operator.name for operator in net.definition.operators[-2:]] == ["split", "squared_l2_distance"]
+
+
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [
+        ("Relu", "relu"),
+        ("MatMul", "mat_mul"),
+        ("SquaredL2Distance", "squared_l2_distance"),
+        ("FC", "fc"),
+        ("nn.ReLU", "relu"),
+        ("nn.Conv2d", "conv2d"),
+        ("torch.nn.MultiheadAttention", "multiheadattention"),
+        ("aten::addmm", "addmm"),
+    ],
+)
+def test_a_name_is_made_of_the_types_own_word(type: str, name: str) -> None:
+    """Words that run together are told apart, but those of a family of types as its users write them."""
+    assert own_name_of(type) == name
+
+
+def test_what_was_written_where_is_said() -> None:
+    net = base()
+    net.Relu("x", "y")
+    operator = net.definition.operator("relu")
+    assert operator.file == "test_operator_call.py"
+    assert operator.text == 'net.Relu("x", "y")'
+    net.output("y")
+    assert 'net.Relu("x", "y")' in [source.text for source in net.look().recording.sources]
+
+
+def test_thousands_of_operators_are_written_one_by_one() -> None:
+    net = ex.Net("long")
+    net.input("x", (2,))
+    for _ in range(20_000):
+        net.Relu("x", "x")
+    net.output("x")
+    assert net.definition.blob("x").name == "x@20000"
+
+
+x43 = rng.normal(size=(4, 3)).astype(np.float32)
+image = rng.normal(size=(2, 4, 6, 6)).astype(np.float32)
+labels = np.array([2, 0, 1, 1])
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+@pytest.mark.spec("C-19")
+@pytest.mark.parametrize(
+    ("type", "inputs", "arguments", "expected"),
+    [
+        ("FC", [x43, np.ones((5, 3), np.float32), np.arange(5.0)], {}, lambda x, w, b: x @ w.T + b),
+        ("FC", [image, np.ones((2, 144), np.float32)], {}, lambda x, w: x.reshape(2, -1) @ w.T),
+        ("Conv", [image, np.ones((2, 2, 1, 1), np.float32)], {"group": 2, "stride": 2},
+         lambda x, w: np.stack([x[:, :2, ::2, ::2].sum(1), x[:, 2:, ::2, ::2].sum(1)], 1)),
+        ("MaxPool", [image], {"kernel": 2, "stride": 2}, lambda x: x.reshape(2, 4, 3, 2, 3, 2).max((3, 5))),
+        ("MaxPool", [image], {"global_pooling": True}, lambda x: x.max((2, 3), keepdims=True)),
+        ("AveragePool", [image], {"kernel": (3, 2), "stride": (3, 2)},
+         lambda x: x.reshape(2, 4, 2, 3, 3, 2).mean((3, 5))),
+        ("AveragePool", [image], {"global_pooling": True}, lambda x: x.mean((2, 3), keepdims=True)),
+        ("Relu", [x43], {}, lambda x: np.maximum(x, 0)),
+        ("Sigmoid", [x43], {}, lambda x: 1 / (1 + np.exp(-x))),
+        ("Tanh", [x43], {}, np.tanh),
+        ("Softmax", [x43], {}, softmax),
+        ("Softmax", [image], {"axis": 2}, lambda x: softmax(x.reshape(8, 36)).reshape(x.shape)),
+        ("SpatialBN", [image, *(np.full(4, v, np.float32) for v in (2, 1, 0.5, 4))], {"epsilon": 0.0},
+         lambda x, s, b, m, v: (x - 0.5) / 2 * 2 + 1),
+        ("Add", [x43, x43[:, :1]], {}, np.add),
+        ("Sub", [x43, x43[0]], {}, np.subtract),
+        ("Mul", [x43, x43], {}, np.multiply),
+        ("Div", [x43, x43 + 9], {}, np.divide),
+        ("Sum", [x43, x43, x43], {}, lambda *x: sum(x)),
+        ("MatMul", [x43, x43], {"trans_b": True}, lambda a, b: a @ b.T),
+        ("Reshape", [image], {"shape": (0, -1, 6)}, lambda x: x.reshape(2, 24, 6)),
+        ("Flatten", [image], {"axis": 2}, lambda x: x.reshape(8, 36)),
+        ("Transpose", [image], {"axes": (0, 2, 3, 1)}, lambda x: x.transpose(0, 2, 3, 1)),
+        ("Transpose", [x43], {}, np.transpose),
+        ("Concat", [image, image[:, :1]], {}, lambda a, b: np.concatenate((a, b), 1)),
+        ("Slice", [x43], {"starts": (1, 0), "ends": (-1, 2)}, lambda x: x[1:, :2]),
+        ("Slice", [x43], {"starts": (1,), "ends": (-2,)}, lambda x: x[1:3]),
+        ("Gather", [x43, labels], {}, lambda x, i: x[i]),
+        ("Cast", [x43], {"to": "int64"}, lambda x: x.astype(np.int64)),
+        ("Copy", [x43], {}, lambda x: x),
+        ("StopGradient", [x43], {}, lambda x: x),
+        ("Dropout", [x43], {"ratio": 0.5}, lambda x: x),
+        ("ConstantFill", [x43], {"value": 2}, lambda x: np.full_like(x, 2)),
+        ("SquaredL2Distance", [x43, x43 * 2], {}, lambda a, b: 0.5 * ((a - b) ** 2).sum(1)),
+        ("AveragedLoss", [x43], {}, lambda x: x.mean()),
+        ("LabelCrossEntropy", [softmax(x43), labels[:, None] % 3], {},
+         lambda p, n: -np.log(p[np.arange(4), n[:, 0]])),
+    ],
+)  # fmt: skip
+def test_every_type_computes_what_its_words_say(
+    type: str, inputs: list[np.ndarray], arguments: dict[str, object], expected: Callable[..., np.ndarray]
+) -> None:
+    """Each of explorer's own operator types equals its definition in NumPy."""
+    net = ex.Net("one")
+    names = [net.input(f"i{index}", array.shape, array.dtype) for index, array in enumerate(inputs)]
+    net.output(net.add(type, names, "y", **arguments))
+    found = net.run(*inputs)
+    np.testing.assert_allclose(found, expected(*inputs), rtol=2e-5, atol=1e-6)
+
+
+def test_every_type_is_shown_above() -> None:
+    marks = test_every_type_computes_what_its_words_say.pytestmark  # type: ignore[attr-defined]
+    shown = {case[0] for mark in marks if mark.name == "parametrize" for case in mark.args[1]}
+    assert set(TABLE.types()) - shown == {"GivenTensorFill", "Split", "SoftmaxWithLoss"}
+
+
+def test_several_outputs_and_constants() -> None:
+    net = ex.Net("several")
+    net.input("x", (4, 3))
+    net.input("n", (4,), "int64")
+    net.GivenTensorFill([], "w", values=np.eye(3, dtype=np.float32))
+    net.ConstantFill([], "b", shape=(3,), value=1.0)
+    net.FC(["x", "w", "b"], "h")
+    net.SoftmaxWithLoss(["h", "n"], ["p", "loss"])
+    net.Split("h", ["left", "right"], split=(1, 2))
+    net.output("p", "loss", "left", "right")
+    found = net.run(x43, labels % 3)
+    expected = softmax(x43 + 1)
+    np.testing.assert_allclose(found["p"], expected, rtol=1e-5)
+    np.testing.assert_allclose(found["loss"], -np.log(expected[np.arange(4), labels % 3]).mean(), rtol=1e-5)
+    np.testing.assert_array_equal(np.hstack([found["left"], found["right"]]), x43 + 1)
+
+
+@pytest.mark.parametrize(
+    ("type", "arguments", "said"),
+    [
+        ("Split", {"split": (1, 1)}, r"parts of .*split=\(1, 1\)"),
+        ("MaxPool", {}, r"'kernel' is missing"),
+        ("AveragePool", {"kernel": 2, "global_pooling": True}, r"kernel=2 with global_pooling=True"),
+        ("ConstantFill", {"shape": (2,)}, r"the shape is given once"),
+        ("Slice", {"starts": (0,), "ends": (1, 2)}, r"a number for each"),
+        ("Reshape", {"shape": (0, 0, 0)}, r"0 keeps the axis"),
+        ("Cast", {"to": "float31"}, r"float31"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_when_the_net_is_built(
+    type: str, arguments: dict[str, object], said: str
+) -> None:
+    net = ex.Net("one")
+    net.input("x", (4, 3))
+    outputs = ["a", "b"] if type == "Split" else ["a"]
+    net.add(type, "x", outputs, **arguments)
+    net.output(*outputs)
+    with pytest.raises(OperandError, match=said):
+        net.build()
+
+
+@pytest.mark.spec("I-2")
+def test_a_written_net_has_the_states_of_any_net() -> None:
+    """Writing on takes a built net back to NeedBuild."""
+    net = base()
+    net.output(net.Relu("x", "y"))
+    net.build()
+    assert net.state is NetState.COMPLETE
+    net.output(net.Tanh("y", "z"))
+    assert net.state is NetState.NEED_BUILD
+    assert set(net.run(np.ones((2, 3), np.float32))) == {"y", "z"}
+    assert net.state is NetState.COMPLETE
+
+
+@pytest.mark.spec("I-2")
+def test_a_type_that_is_registered_takes_a_net_back_to_its_first_state() -> None:
+    """What was checked and built before may mean something else now: by the new builder it is checked and built."""
+    mine = table()
+
+    def scaled(factor: float) -> Callable[[OperatorContext], ex.Expr]:
+        return lambda op: op.x * factor
+
+    mine.register("my.Scale")(scaled(2))
+    net = ex.Net("n", mine)
+    net.input("x", (2,))
+    net.output(net.add("my.Scale", "x", "y"))
+    assert net.run([1, 2]).tolist() == [2, 4]
+    assert net.state is NetState.COMPLETE
+    mine.register("my.Scale")(scaled(3))
+    assert net.state is NetState.NEED_INIT
+    assert net.run([1, 2]).tolist() == [3, 6]
+    assert net.state is NetState.COMPLETE
+
+
+@pytest.mark.spec("I-9")
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+@pytest.mark.parametrize("values", range(5))
+def test_a_builder_returns_a_value_for_each_output(values: int, outputs: int) -> None:
+    """A tuple has as many values as the operator has outputs; for one output it is that output's own value."""
+    mine = table()
+
+    @mine.register("my.Several")
+    def several(op: OperatorContext) -> tuple[ex.Expr, ...]:
+        return tuple(op.x + number for number in range(values))
+
+    net = ex.Net("n", mine)
+    net.input("x", (1,))
+    names = [f"y{place}" for place in range(outputs)]
+    net.add("my.Several", "x", names)
+    if outputs == 1:
+        assert not net.check()
+        return
+    net.output(*names)
+    if values == outputs:
+        assert [value.tolist() for value in net.run([5]).values()] == [[5 + place] for place in range(outputs)]
+        return
+    with pytest.raises(ex.ExplorerError, match=f"returned {values} values\\n.*{outputs} outputs: y0, y1"):
+        net.build()
+
+
+@pytest.mark.spec("C-19", "I-2")
+def test_a_written_net_is_planned_run_and_explored() -> None:
+    """Blobs written in place and several outputs are drawn with their versions, planned and run like any net."""
+    net = ex.Net("towers")
+    net.input("x", (None, 4))
+    net.GivenTensorFill([], "w", values=np.eye(4, dtype=np.float32), name="dense.weight")
+    net.FC(["x", "w"], "h", name="dense.apply")
+    net.Softmax("h", "h", name="dense.normalize")
+    net.Split("h", ["a", "b"], name="split")
+    net.Mul(["a", "b"], "a")
+    net.output("a", "b", "h")
+    x = rng.normal(size=(3, 4)).astype(np.float32)
+    h = softmax(x)
+    found = net.run(x)
+    np.testing.assert_allclose(found["h"], h, rtol=1e-5)
+    np.testing.assert_allclose(found["a"], h[:, :2] * h[:, 2:], rtol=1e-5)
+    plan = net.plan(x, record="values").eval()
+    assert plan.recording.run is not None
+    assert plan.recording.run.values
+    view = net.explore(x)
+    assert view.recording.title == "towers"
+    kinds = str(net.look().recording.scopes)
+    for said in ("FC → h@0", "Softmax h@0 → h@1", "Split h@1 → a@0", "Mul a@0 → a@1"):
+        assert said in kinds, said
+
+
+def test_gradients_stop_where_asked() -> None:
+    net = ex.Net("n")
+    net.input("x", (2,))
+    net.StopGradient("x", "s")
+    net.output(net.Mul(["x", "s"], "y"))
+    x = ex.tensor(np.array([2, 3], np.float32))
+    assert ex.evaluate(ex.grad(net.build(x).sum(), [x])[0]).tolist() == [2, 3]
+
+
+def test_a_net_without_outputs_is_refused_when_it_is_built() -> None:
+    net = base()
+    net.Relu("x", "y")
+    for ask in (net.build, lambda: net.run(np.ones((2, 3), np.float32))):
+        with pytest.raises(OperandError, match=r"net 'n' has no outputs\n.*\n.*net\.output"):
+            ask()
+    assert net.look().recording.nodes
+
+
+def test_a_net_without_its_table_is_refused() -> None:
+    definition = NetDefinition.of("d", [], [], [], dialect="pnnx")
+    with pytest.raises(OperandError, match=r"dialect 'pnnx' with no table"):
+        ex.Net(definition)
+    with pytest.raises(OperandError, match=r"dialect 'pnnx' with the table of 'explorer'"):
+        ex.Net(definition, TABLE)

@@ -1,0 +1,48 @@
+"""Convolutions of images that lie in memory in any way."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.tiles import scratch
+from explorer.core.types.tensor_type import Array
+from explorer.ops.nn.conv import Conv2d
+from explorer.ops.nn.conv_winograd import WinogradConv2d
+from explorer.ops.nn.kernels.window import Padding
+
+WHOLE, SECOND, BACK = slice(None), slice(None, None, 2), slice(None, None, -1)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_images_may_be_any_view(size: int) -> None:
+    """Sliced, reversed and transposed images are convolved as they are."""
+    generator = np.random.default_rng(0)
+    images, filters = generator.normal(size=(4, 6, 6, 6)), generator.normal(size=(5, 3, size, size))
+    for parts in itertools.product((SECOND, WHOLE), (SECOND,), (SECOND, WHOLE, BACK), (SECOND, WHOLE, BACK)):
+        for order, rows, columns in itertools.product(((0, 1, 2, 3), (0, 1, 3, 2)), (2, 3), (2, 3)):
+            view = images[parts].transpose(order)[:, :, :rows, :columns]
+            expression = ex.conv2d(ex.tensor(images)[parts].transpose(order)[:, :, :rows, :columns], filters)
+            windows = np.lib.stride_tricks.sliding_window_view(view, (size, size), (2, 3))
+            expected = np.einsum("nchwij,ocij->nohw", windows, filters)
+            np.testing.assert_allclose(ex.evaluate(expression), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("padding", [((1, 0), (0, 1)), ((0, 2), (1, 0)), ((2, 1), (0, 3)), ((0, 0), (2, 2))])
+@pytest.mark.parametrize("shape", [(1, 2, 5, 4), (2, 3, 6, 7), (3, 1, 3, 3)])
+def test_tiles_cover_images_to_each_border_of_theirs(shape: tuple[int, ...], padding: Padding) -> None:
+    """Whatever lay in the thread's scratch memory before, and however many pixels are added at each side."""
+    generator = np.random.default_rng(0)
+    images, filters = generator.normal(size=shape), generator.normal(size=(4, shape[1], 3, 3))
+    expected = Conv2d(padding=padding).compute(images, filters)
+    for dirt in (np.nan, 1e9):
+        scratch("dirt", [((1 << 16,), np.float64)], _itself).fill(dirt)
+        found = WinogradConv2d(padding=padding).compute(images, filters)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def _itself(memory: Array) -> Array:
+    return memory

@@ -1,0 +1,239 @@
+"""Reductions in the fuse pass: what joins their kernels, how that is told, and what memory it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.tiles import KEPT_BYTES
+from explorer.plan import Options, Planned, plan
+from explorer.plan.fusion.blocked_kernel import REDUCED_BYTES
+from explorer.plan.fusion.tiling import Cutting
+from explorer.plan.schedule.schedule import Kernel, rounded
+from tests.support.execution import run
+from tests.support.interpreter import reference
+
+random = np.random.default_rng(0)
+x, y = (ex.tensor(random.normal(size=(30, 40)), name=name) for name in "xy")
+
+
+def choices(planned: Planned) -> list[Any]:
+    return [choice for choice in planned.graph.choices if choice.link == "Prologue"]
+
+
+def cutting_of(kernel: Kernel) -> Cutting:
+    assert kernel.blocks is not None
+    assert kernel.blocks.cutting is not None
+    return kernel.blocks.cutting
+
+
+@pytest.mark.spec("P-6", headline=True)
+def test_what_only_a_reduction_reads_is_not_written_and_the_saving_is_told() -> None:
+    """A chain or tree that one reduction reads runs in its kernel: the decision tells what is never written."""
+    planned = plan([(ex.tanh(x) * ex.sin(y) - 1.0).sum(axis=1)])
+    (choice,) = choices(planned)
+    assert (choice.applied, choice.code) == (True, "reduction")
+    assert choice.facts == {
+        "operations": "tanh → sin → multiply → subtract → …",
+        "count": 5,
+        "shape": "30×40",
+        "temporaries": 4,
+        "saved_bytes": 4 * 30 * 40 * 8,
+        "blocks": 1,
+        "parts": False,
+        "same_bits": True,
+    }
+    (kernel,) = planned.schedule.kernels
+    assert kernel.result.operation.name == "sum"
+    assert kernel.workspace == 2 * 30 * 40 * 8  # the registers of one block
+    assert (planned.schedule.arena, kernel.scratch) == (0, 0)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype", "blocks", "parts", "same"),
+    [
+        ((40,), 0, "float32", {1}, False, True),
+        ((1 << 22,), 0, "float32", {8}, True, True),
+        ((1024, 4096), 1, "float32", {8}, False, True),
+        ((1 << 21, 2), 0, "float32", {8}, True, False),
+        ((1 << 22,), 0, "float16", {4}, True, False),
+        ((1 << 21, 2), 0, "int32", range(2, 64), True, True),
+    ],
+)
+def test_how_a_reduction_is_cut_is_told(
+    shape: tuple[int, ...], axes: int, dtype: str, blocks: Container[int], parts: bool, same: bool
+) -> None:
+    """The decision says whether rows stay whole, and whether the sum of their parts has the bits of NumPy's own."""
+    values = ex.broadcast_to(ex.tensor(np.ones(1, dtype)), shape)
+    held = ex.EvalPlan()
+    held.register(ex.absolute(values).sum(axis=axes))
+    recording = held.prepare().recording
+    (decision,) = [decision for decision in recording.decisions if decision.link == "Prologue"]
+    assert decision.facts["blocks"] in blocks
+    assert (decision.facts["parts"], decision.facts["same_bits"]) == (parts, same)
+    assert recording.reason(decision) in held.explain()
+
+
+@pytest.mark.spec("P-6", "P-15")
+@pytest.mark.parametrize(
+    ("code", "roots"),
+    [
+        ("asked_for", lambda: [made := ex.tanh(x), made.sum()]),
+        ("other_consumers", lambda: [(made := ex.tanh(x) * 2.0).mean(), ex.max(made)]),
+        ("product", lambda: [ex.relu(x @ ex.transpose(y)).sum()]),
+        ("view", lambda: [ex.transpose(ex.tanh(x)).sum(axis=0)]),
+        ("long_rows", lambda: [ex.softmax(ex.tanh(ex.broadcast_to(x[:, :1], (30, 1 << 20))))]),
+        ("too_large", lambda: [ex.tanh(ex.broadcast_to(x[:, :1], (30, 1 << 40))).sum()]),
+    ],
+)
+def test_each_refusal_of_a_reduction_has_its_code(code: str, roots: Any) -> None:
+    """A reduction that does not take what it reads into its kernel says why, beside the operand."""
+    planned = plan(roots())
+    found = choices(planned)
+    assert {choice.code for choice in found} == {code}
+    for choice in found:
+        assert not choice.applied
+        assert all(operand.operation.elementwise for operand, _ in choice.between)
+        told = {node.uid for node in choice.subjects}
+        assert told == {node.uid for between in choice.between for node in between}
+
+
+@pytest.mark.spec("P-6", "P-15")
+def test_mean_and_variance_of_one_chain_are_refused_with_the_reason() -> None:
+    """Two reductions of one chain read it from memory: it would be computed twice."""
+    chain = ex.tanh(x) + y
+    planned = plan([ex.mean(chain), ex.var(chain)])
+    refusals = [choice for choice in choices(planned) if not choice.applied]
+    assert [choice.code for choice in refusals] == ["other_consumers"]
+    assert refusals[0].facts["consumers"] == 3  # two means, with and without the axes, and the difference
+    taken = [choice for choice in choices(planned) if choice.applied]
+    assert [choice.facts["operations"] for choice in taken] == ["subtract → square → mean"]
+
+
+@pytest.mark.spec("P-6")
+def test_what_is_computed_once_stays_out_of_a_reduction_that_runs_each_time() -> None:
+    """A constant chain is not put into the kernel of a reduction that runs at each run; beside it others are."""
+    given = Parameter(x.type, "given")()
+    constant, varying = ex.tanh(y), ex.sin(given)
+    planned = plan([ex.softmax_gradient(varying, constant)])
+    codes = {choice.code: choice for choice in choices(planned)}
+    assert set(codes) == {"computed_once", "reduction"}
+    assert codes["reduction"].subjects[0] is varying
+    once = plan([(constant * 2.0).sum() + given])
+    (choice,) = choices(once)
+    assert choice.applied
+    assert [kernel.constant for kernel in once.schedule.kernels] == [True, False]
+
+
+@pytest.mark.spec("P-6")
+def test_both_operands_of_a_reduction_join_its_kernel() -> None:
+    """The gradient of a softmax reads two chains, which run in its kernel."""
+    planned = plan([ex.softmax_gradient(ex.sin(x) * 2.0, ex.tanh(y))])
+    (kernel,) = planned.schedule.kernels
+    assert len(kernel.nodes) == 4
+    twice = ex.tanh(x)
+    same = plan([ex.softmax_gradient(twice, twice)])
+    assert [len(kernel.nodes) for kernel in same.schedule.kernels] == [2]
+    for each in (planned, same):
+        np.testing.assert_array_equal(run(each)[0], reference(each.graph.recorded_roots)[0])
+
+
+@pytest.mark.spec("P-6", "P-8")
+def test_the_memory_of_a_reduction_is_planned() -> None:
+    """The peak holds the registers of a block and the values of all parts; the chain's result is in none of it."""
+    shape = (1 << 13, 1 << 10)
+    wide = ex.broadcast_to(ex.tensor(np.ones(1, np.float32)), shape)
+    planned = plan([ex.tanh(ex.sin(wide) + 1.0).sum(axis=0)])
+    (kernel,) = planned.schedule.kernels
+    parts = cutting_of(kernel).parts
+    assert parts[1] == 1 << 10
+    assert kernel.scratch == 4 * parts[0] * parts[1] < 4 * shape[0] * shape[1] / 50
+    assert kernel.workspace == kernel.scratch + REDUCED_BYTES
+    assert planned.schedule.arena == rounded(kernel.scratch)
+    assert planned.schedule.bound == planned.schedule.peak == kernel.workspace + kernel.bytes
+    assert planned.schedule.peak < 0.1 * plan([kernel.result], Options(without=("fuse",))).schedule.peak
+
+
+@pytest.mark.spec("P-6", "P-8")
+def test_blocks_are_smaller_where_many_values_lie_between() -> None:
+    """The registers of a wide tree fit together into the memory that a thread keeps."""
+    wide = ex.broadcast_to(ex.tensor(np.ones(1, np.float32)), (1 << 11, 1 << 10))
+    terms = [ex.absolute(wide * (1 + 1 / factor)) for factor in range(2, 34)]
+    while len(terms) > 1:
+        terms = [first * second for first, second in zip(terms[0::2], terms[1::2], strict=True)]
+    few, many = (plan([root], Options(without=("group",))) for root in (ex.absolute(wide).sum(), terms[0].sum()))
+    (kernel,) = many.schedule.kernels
+    assert kernel.blocks is not None
+    assert len(kernel.blocks.registers) > 4
+    assert kernel.workspace - kernel.scratch <= KEPT_BYTES // 2
+    assert cutting_of(kernel).elements < cutting_of(few.schedule.kernels[0]).elements
+
+
+@pytest.mark.spec("P-6", "P-18")
+def test_what_it_would_take_for_a_reduction_to_take_its_operand() -> None:
+    """For a refusal the change that flips it is found: one reader, or a value not asked for."""
+    made = ex.tanh(x)
+    for roots, said in (([made, made.sum()], "not asked for"), ([made.sum(), ex.cumsum(made, 0)], "one reader")):
+        held = ex.EvalPlan()
+        for root in roots:
+            held.register(root)
+        held.prepare()
+        (refusal,) = [decision for decision in held.recording.refusals if decision.link == "Prologue"]
+        change = held.what_if(refusal).change
+        assert change is not None
+        assert said in change.change
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    ("build", "kernels"),
+    [
+        (lambda: ex.layer_norm(x), [["mean"], ["subtract"], ["square", "mean"], ["add", "rsqrt"], ["multiply"]]),
+        (lambda: ex.mean(ex.square(x - y)), [["subtract", "square", "mean"]]),
+        (lambda: ex.sqrt(ex.sum(ex.square(x))), [["square", "sum"], ["sqrt"]]),
+        (lambda: ex.sum(x * y), [["multiply", "sum"]]),
+        (lambda: ex.vector_norm(x, 2.5), [["absolute", "power", "sum"], ["power"]]),
+        (lambda: ex.logsumexp(x * 2.0), [["multiply", "logsumexp"]]),
+        (lambda: ex.argmax(ex.absolute(x), 1), [["absolute", "argmax"]]),
+        (
+            lambda: (e := ex.exp(x - ex.max(x, 1, True))) / ex.sum(e, 1, True),
+            [["max"], ["subtract", "softmax"]],
+        ),
+    ],
+)
+def test_what_people_write_with_reductions_is_fused(build: Any, kernels: list[list[str]]) -> None:
+    """Layer norm, mean squared error, norms, softmax written out: each reduction has its producers in its kernel."""
+    root = build()
+    planned = plan([root])
+    found = [[node.operation.name for node in kernel.nodes] for kernel in planned.schedule.kernels]
+    assert found == kernels
+    np.testing.assert_allclose(run(planned)[0], reference([root])[0], rtol=1e-12)
+
+
+@pytest.mark.spec("P-6")
+def test_images_that_lie_pixel_by_pixel_are_reduced_as_they_lie() -> None:
+    """What is made for a reduction of a convolution's result lies in memory as that does."""
+    images = Parameter(ex.TensorType((2, 3, 40, 40), np.float32), "images")()
+    filters = ex.tensor(random.normal(size=(8, 3, 3, 3)).astype(np.float32))
+    hidden = ex.conv2d(images, filters)
+    planned = plan([ex.mean(ex.tanh(hidden) * 2.0, (2, 3)), hidden.sum()])
+    (kernel,) = [kernel for kernel in planned.schedule.kernels if len(kernel.nodes) == 3]
+    assert cutting_of(kernel).order == (0, 2, 3, 1)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(("dtype", "same"), [("float64", True), ("int64", False), ("float32", True)])
+def test_bits_are_promised_only_where_nothing_is_converted_as_it_is_summed(dtype: str, same: bool) -> None:
+    """NumPy converts what it reads piece by piece, and its pairwise summation then halves other runs."""
+    values = ex.broadcast_to(ex.tensor(np.ones(1, dtype)), (1 << 22,))
+    held = ex.EvalPlan()
+    held.register(ex.absolute(values).mean())
+    (decision,) = [decision for decision in held.prepare().recording.decisions if decision.link == "Prologue"]
+    assert decision.facts["parts"]
+    assert decision.facts["same_bits"] is same

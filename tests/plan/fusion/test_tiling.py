@@ -1,0 +1,135 @@
+"""Cutting: the blocks in which a reduction reads its operand, by shapes alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL, Cutting, boxes, cutting, halved
+
+shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
+
+
+@st.composite
+def cut(draw: st.DrawFn) -> tuple[Cutting | None, int, bool]:
+    """A cutting of an array over some of its axes, laid in any order, and how it was asked for."""
+    shape = draw(shapes)
+    axes = tuple(axis for axis in range(len(shape)) if draw(st.booleans()))
+    order = tuple(draw(st.permutations(range(len(shape)))))
+    most, in_parts = draw(st.integers(16, 200)), draw(st.booleans())
+    return cutting(shape, axes, most, in_parts, order), most, in_parts
+
+
+@pytest.mark.spec("P-6")
+@given(cut())
+def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
+    given: tuple[Cutting | None, int, bool],
+) -> None:
+    """Any shape, axes, order in memory: each element is in one block, and its value has a place among its row's."""
+    found, most, in_parts = given
+    if found is None:
+        assert not in_parts
+        return
+    assert in_parts or not found.in_parts
+    met = np.zeros(found.shape, int)
+    if found.halvings:
+        rows = math.prod([size for axis, size in enumerate(found.shape) if axis not in found.run])
+        length = math.prod([found.shape[axis] for axis in found.run])
+        assert set(found.run) <= set(found.axes)
+        assert max(stop - start for start, stop in halved(length, found.halvings)) == found.elements <= most
+        assert found.blocks == rows << found.halvings == math.prod(found.parts)
+        return
+    values = np.zeros(found.parts, int)
+    for index, place in found.indices():
+        assert met[index].size <= found.elements
+        met[index] += 1
+        values[place] += 1
+        for axis in found.axes:
+            assert values[place].shape[axis] == 1
+    assert (met == 1).all()
+    assert (values == 1).all()
+    assert len([*found.indices()]) == found.blocks
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    ("shape", "axes", "kind"),
+    [
+        ((1 << 20,), (0,), "halved"),
+        ((512, 4096), (0, 1), "halved"),
+        ((3, 1 << 20), (1,), "halved"),
+        ((2, 3, 1 << 20), (0, 2), "halved"),
+        ((4096, 512), (1,), "whole"),
+        ((8, 1 << 20), (0,), "whole"),
+        ((64, 8, 4096), (1,), "whole"),
+        ((1 << 20, 3), (0,), "parts"),
+        ((2048, 2048), (0,), "parts"),
+        ((64, 200, 300), (0, 2), "whole"),
+        ((640, 200, 300), (0, 2), "parts"),
+        ((100, 100), (0, 1), "one"),
+    ],
+)
+def test_rows_stay_whole_where_they_can(shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
+    """Rows are cut where one does not fit into a block, or where blocks of whole ones would be scattered in memory."""
+    found = cutting(shape, axes, 1 << 18)
+    assert found is not None
+    assert kind == (
+        "one" if found.blocks == 1 else "halved" if found.halvings else "parts" if found.in_parts else "whole"
+    )
+    assert found.elements <= 1 << 18
+    assert math.prod(found.parts) * 32 <= math.prod(shape) or not found.in_parts
+    whole = cutting(shape, axes, 1 << 18, in_parts=False)
+    if math.prod([shape[axis] for axis in axes]) > 1 << 18:
+        assert whole is None
+    elif kind in ("one", "whole"):
+        assert whole is not None
+        assert not whole.in_parts
+
+
+def test_images_are_cut_as_they_lie() -> None:
+    """The mean over the pixels of images whose channels lie together is that of parts, else of whole rows."""
+    rows = cutting((2, 64, 100, 100), (2, 3), 1 << 18)
+    parts = cutting((2, 64, 100, 100), (2, 3), 1 << 18, order=PIXEL_BY_PIXEL)
+    assert rows is not None
+    assert parts is not None
+    assert (rows.in_parts, parts.in_parts) == (False, True)
+    assert parts.counts[1] == 1
+
+
+def test_lengths_that_no_memory_holds_are_not_cut() -> None:
+    """A file may declare them."""
+    assert cutting((1 << 40,), (0,), 1 << 18) is None
+    assert cutting((1 << 40, 2), (1,), 1 << 18) is None
+    assert cutting((2, 1 << 40), (0,), 1 << 18) is None
+
+
+@pytest.mark.spec("P-6")
+@given(shapes, st.data())
+def test_boxes_are_the_elements_between_two_places(shape: tuple[int, ...], data: st.DataObject) -> None:
+    """A piece of an array's elements in their order, as parts of the array: in order, each once, few of them."""
+    size = math.prod(shape)
+    start = data.draw(st.integers(0, size))
+    stop = data.draw(st.integers(start, size))
+    if start == stop:
+        return
+    numbers = np.arange(size).reshape(shape)
+    found = boxes(shape, start, stop)
+    assert [number for box in found for number in numbers[box].ravel()] == [*range(start, stop)]
+    assert len(found) <= max(1, 2 * len(shape) - 1)
+
+
+@pytest.mark.spec("P-6")
+@given(st.integers(2000, 30_000), st.integers(0, 3), st.sampled_from(["float32", "float64"]), st.integers(0, 99))
+def test_a_run_is_halved_where_numpy_halves_it(length: int, halvings: int, dtype: str, seed: int) -> None:
+    """The sums of the parts, added pair by pair, are NumPy's sum of the whole to the last bit."""
+    x = np.random.default_rng(seed).normal(size=length).astype(dtype)
+    parts = halved(length, halvings)
+    sums = np.array([np.add.reduce(x[start:stop]) for start, stop in parts])
+    while len(sums) > 1:
+        sums = sums[0::2] + sums[1::2]
+    assert (parts[0][0], parts[-1][1], len(parts)) == (0, length, 1 << halvings)
+    assert sums[0] == np.add.reduce(x)

@@ -1,0 +1,355 @@
+"""Buffers: where results lie, seen from outside: lifetimes found anew from the schedule, memory from the offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer as ex
+from assets import seeded
+from explorer.core.types.tensor_type import TupleType
+from explorer.formats import pnnx
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+from explorer.plan import Options, Planned, plan
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.plan.passes import Open
+from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Schedule
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from tests.support.programs import programs, sized
+
+MODELS = Path(__file__).parents[3] / "assets" / "models"
+
+
+def nbytes(node: ex.Expr) -> int:
+    parts = node.type.parts if isinstance(node.type, TupleType) else (node.type,)
+    return sum(-(-part.nbytes // ALIGNMENT) * ALIGNMENT for part in parts)
+
+
+class Life(NamedTuple):
+    """A result that lies in the arena: its kernel, and the kernels that begin while anybody uses it."""
+
+    kernel: Kernel
+    first: int
+    last: int
+    readers: dict[int, list[int]]
+    """kernel → the uids that it reads the memory by, once for each operand"""
+
+
+def lifetimes(schedule: Schedule) -> dict[int, Life]:
+    """By uid, the results that lie in the arena."""
+    found: dict[int, Life] = {}
+    holder: dict[int, int] = {}
+    for index, kernel in enumerate(schedule.kernels):
+        uid = kernel.result.uid
+        for read in kernel.reads:
+            held = holder.get(read.uid, -1)
+            if held in found:
+                found[held].readers.setdefault(index, []).append(read.uid)
+                found[held] = found[held]._replace(last=max(found[held].last, kernel.until))
+        if kernel.offset >= 0:
+            found[uid] = Life(kernel, index, kernel.until, {})
+        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
+    return found
+
+
+def alive(schedule: Schedule) -> tuple[list[int], int, int]:
+    """Bytes alive at each kernel, and the most outside the arena: of results, and of working memory."""
+    kernels = schedule.kernels
+    holder: dict[int, int] = {}
+    spans: dict[int, list[int]] = {}
+    for index, kernel in enumerate(kernels):
+        uid = kernel.result.uid
+        for read in kernel.reads:
+            if (held := holder.get(read.uid, -1)) in spans:
+                spans[held][1] = max(spans[held][1], kernel.until)
+        if kernel.bytes and not kernel.constant:
+            spans[uid] = [index, kernel.until]
+        holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
+    for root in schedule.roots:
+        if (held := holder.get(root.uid, -1)) in spans:
+            spans[held][1] = len(kernels) - 1
+    bytes_of = {kernel.result.uid: kernel for kernel in kernels}
+    over = {kernel.reuses.uid: kernel.result.uid for kernel in kernels if kernel.reuses is not None}
+    moments, outside, working = [], [], []
+    for moment in range(len(kernels)):
+        there = [uid for uid, (first, last) in spans.items() if first <= moment <= last]
+        there = [uid for uid in there if over.get(uid) not in there]  # written over: one piece of memory
+        running = [kernel for index, kernel in enumerate(kernels) if index <= moment <= kernel.until]
+        moments.append(sum(bytes_of[uid].bytes for uid in there) + sum(kernel.workspace for kernel in running))
+        outside.append(sum(bytes_of[uid].bytes for uid in there if bytes_of[uid].offset < 0))
+        working.append(sum(kernel.workspace - kernel.scratch for kernel in running))
+    return moments, max(outside, default=0), max(working, default=0)
+
+
+def check(schedule: Schedule) -> None:
+    """No byte has two owners at one moment; all lie in the arena; figures bound each other.
+
+    A kernel that writes over an operand reads it once, by no view, and when all others that read it have ended.
+    """
+    lives = lifetimes(schedule)
+    places = []
+    for life in lives.values():
+        kernel, last = life.kernel, life.last
+        over = None if kernel.reuses is None else lives[kernel.reuses.uid]
+        if over is not None:
+            assert over.kernel.offset == kernel.offset
+            assert over.readers.pop(life.first) == [kernel.reuses.uid]
+            assert all(schedule.kernels[reader].until < life.first for reader in over.readers)
+            assert over.kernel.until < life.first
+            lives[kernel.reuses.uid] = over._replace(last=life.first - 1)
+        places.append((kernel.offset, nbytes(kernel.result), life.first, last, kernel.result.uid))
+    places = [(start, size, first, lives[uid].last, uid) for start, size, first, _, uid in places]
+    for index, kernel in enumerate(schedule.kernels):
+        if kernel.scratch:
+            places.append((kernel.scratch_offset, kernel.scratch, index, kernel.until, -1))
+    for number, (start, size, first, last, _) in enumerate(places):
+        assert start % ALIGNMENT == 0
+        assert 0 <= start <= start + size <= schedule.arena
+        for other_start, other_size, other_first, other_last, _ in places[:number]:
+            if first <= other_last and other_first <= last:
+                assert start + size <= other_start or other_start + other_size <= start
+    assert schedule.bound == max([kernel.live for kernel in schedule.kernels], default=0)
+    assert schedule.bound <= schedule.peak <= schedule.peak_without_reuse
+    moments, results, working = alive(schedule)
+    assert [kernel.live for kernel in schedule.kernels] == moments
+    assert (schedule.results, schedule.working) == (results, working)
+    assert schedule.peak == schedule.arena + results + working
+
+
+def large() -> list[ex.Expr]:
+    """Roots over operands of more than a block, in which values die in chains, beside views of them."""
+    random = np.random.default_rng(1)
+    a, b = [ex.tensor(random.normal(size=(300, 300)) / 300) for _ in range(2)]
+    assert a.type.nbytes > BLOCK_BYTES
+    x, y = a @ b, b @ a
+    z = (x + ex.transpose(x)) * 2.0 - y
+    joined = ex.concatenate([x, y])
+    return [z @ a, (ex.tanh(y) + y[::-1]) * 3.0, ex.exp(z - 1.0).sum(axis=0), (ex.tanh(joined * 2.0) - 1.0) @ a]
+
+
+@pytest.mark.spec("P-8", "P-11")
+def test_a_result_is_written_over_an_operand_only_when_its_other_readers_have_ended() -> None:
+    """Two lanes: a long product still reads what an elementwise operation, which ends its life, reads too."""
+    random = np.random.default_rng(0)
+    a = ex.tensor(random.normal(size=(200, 200)))
+    wide = ex.tensor(random.normal(size=(200, 2000)))
+    y = a @ a
+    roots = [(y @ wide) @ wide.T, ex.tanh(y) @ a]
+    alone, beside = [plan(roots, Options(lanes=lanes, without=("group", "fuse"))).schedule for lanes in (1, 2)]
+    for schedule, in_place in ((alone, True), (beside, False)):
+        check(schedule)
+        (tanh,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "tanh"]
+        assert (tanh.reuses is not None) == in_place
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+@pytest.mark.parametrize("without", [(), ("fuse",), ("simplify", "fuse")])
+def test_values_of_large_operands_do_not_depend_on_where_they_lie(lanes: int, without: tuple[str, ...]) -> None:
+    """The same, over operands of many blocks: results are written in place, and no value differs."""
+    roots = large()
+    planned = plan(roots, Options(lanes=lanes, without=without))
+    check(planned.schedule)
+    assert any(kernel.reuses is not None for kernel in planned.schedule.kernels)
+    assert_same_apart(planned)
+
+
+def assert_same_apart(planned: Planned) -> None:
+    """Values are those of a run in which every result has memory of its own."""
+    shared = run(planned)
+    for kernel in planned.schedule.kernels:
+        kernel.offset, kernel.buffer, kernel.reuses = -1, -1, None
+    program = Program(planned)
+    memories = [kernel for kernel in planned.schedule.kernels if program.memory.result(kernel) is not None]
+    assert not memories
+    run_simple(program)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(shared, program.take(), strict=True))
+
+
+@pytest.mark.spec("P-8")
+@given(
+    roots=st.one_of(sized(), programs()),
+    limit=st.sampled_from((0, 60, 500_000)),
+    fused=st.booleans(),
+    lanes=st.sampled_from((1, 1, 2, 4)),
+)
+def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: int, fused: bool, lanes: int) -> None:
+    """Random graphs: results alive at one moment lie apart, and the peak is between its bound and no reuse."""
+    options = Options(without=() if fused else ("fuse",), open=Open(limit), lanes=lanes)
+    check(plan(roots, options).schedule)
+
+
+@pytest.mark.spec("P-8", headline=True)
+@given(roots=st.one_of(sized(), programs()))
+def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> None:
+    """Random graphs: the same bits, whether results share an arena or each has memory of its own."""
+    assert_same_apart(plan(roots))
+
+
+def run(planned: Planned) -> Iterable[Any]:
+    program = Program(planned)
+    run_simple(program)
+    return program.take()
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "encoder_open"])
+def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, batch: int) -> None:
+    """ResNet-18, MobileNetV2, an encoder: planned memory is at most 1.05 of the bound and one workspace."""
+    definition = pnnx.read(MODELS / f"{name}.pnnx.param")
+    held = [weight for operator in definition.operators for weight in operator.weights.values()]
+    weights = {weight.key: seeded.weight(weight.key, weight.shape) for weight in held}
+    net = Net(replace(definition, weights=weights), TABLE)
+    (blob,) = net.inputs.values()
+    size = 224 if name in ("resnet18", "mobilenet_v2") else 32
+    assert blob.shape is not None
+    schedule = net.plan((batch, 3, size, size) if len(blob.shape) == 4 else (batch, 32)).planned.schedule
+    check(schedule)
+    assert schedule.peak <= 1.05 * schedule.bound + max(kernel.workspace for kernel in schedule.kernels)
+    assert schedule.arena <= 0.4 * sum(kernel.bytes for kernel in schedule.kernels)
+
+
+@pytest.mark.spec("P-8", "P-17")
+def test_working_memory_that_makes_the_worst_moment_worse_is_told_with_both_figures() -> None:
+    """Where a fused kernel's block takes more than its operations one by one, the stage says how much more."""
+    x = ex.tensor(np.ones((256, 128), np.float32))
+    w = ex.tensor(np.ones((128, 128), np.float32))
+    h = x
+    for _ in range(3):
+        centred = h - h.mean(axis=1, keepdims=True)
+        scaled = centred / (ex.square(centred).mean(axis=1, keepdims=True) + 1e-5)
+        h = h + ex.relu(scaled @ w)
+    planned, apart = plan([h]), plan([h], Options(without=("fuse",)))
+    (choice,) = [choice for choice in planned.graph.choices if choice.code == "block_memory"]
+    assert choice.facts["alive_bytes"] == planned.schedule.bound > apart.schedule.bound
+    assert apart.schedule.bound - 1024 <= choice.facts["apart_bytes"] <= apart.schedule.bound
+    assert choice.facts["working_bytes"] == planned.schedule.working == 256 * 128 * 4
+    assert not [choice for choice in apart.graph.choices if choice.code == "block_memory"]
+
+
+@pytest.mark.spec("P-8")
+def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
+    """Results lie at offsets where buffers side by side waste; the decision names both sizes and what is in use."""
+    random = np.random.default_rng(0)
+
+    def times(x: ex.Expr, rows: int) -> ex.Expr:
+        return ex.tensor(random.normal(size=(rows, x.size))) @ x
+
+    x = ex.tensor(random.normal(size=64))
+    for rows in (8, 64, 128, 256, 512, 1024):
+        x = times(x, rows)
+    planned = plan([times(x, 1)])
+    schedule = planned.schedule
+    (choice,) = [choice for choice in planned.graph.choices if choice.code == "packed"]
+    assert choice.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
+    assert choice.facts["beside_bytes"] > schedule.arena
+    assert choice.facts["alive_bytes"] == schedule.bound == schedule.arena
+
+
+def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
+    """Pairs of kernels that run at one time with scratch memory that overlaps."""
+    using = [(index, kernel) for index, kernel in enumerate(schedule.kernels) if kernel.scratch]
+    return [
+        (first, second)
+        for place, (first, one) in enumerate(using)
+        for second, other in using[place + 1 :]
+        if second <= one.until
+        and one.scratch_offset < other.scratch_offset + other.scratch
+        and other.scratch_offset < one.scratch_offset + one.scratch
+    ]
+
+
+@pytest.mark.spec("P-8", "P-11")
+@pytest.mark.parametrize("lanes", [1, 2, 3])
+@pytest.mark.parametrize("lengths", [(1 << 20, 1 << 20, 1 << 20), (1 << 22, 1 << 20, 1 << 21), (1 << 20, 1 << 22)])
+def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, lengths: tuple[int, ...]) -> None:
+    """Reductions in parts keep the values of parts there; a place is as large as the largest that takes it in turn."""
+    roots = [ex.sin(ex.tensor(np.ones(length))).sum() for length in lengths]
+    schedule = plan(roots, Options(lanes=lanes, without=("group",))).schedule
+    assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == len(lengths)
+    assert not overlapping(schedule)
+    for kernel in schedule.kernels:
+        assert kernel.scratch_offset + kernel.scratch <= schedule.arena
+
+
+@pytest.mark.spec("P-8", "P-11")
+@pytest.mark.parametrize("lanes", [1, 2, 3, 4])
+@pytest.mark.parametrize("sums", [1, 2])
+@pytest.mark.parametrize("rows", [(8, 64, 128, 256, 512, 1024), (1024, 8, 2048, 64, 512, 4096)])
+def test_packed_results_lie_beside_scratch_memory_until_its_kernel_has_ended(
+    rows: tuple[int, ...], sums: int, lanes: int
+) -> None:
+    """Results of several sizes are packed while long reductions run in other lanes: none lies on their scratch."""
+    random = np.random.default_rng(0)
+    long = ex.tensor(np.ones(1 << 20))
+    x = ex.tensor(random.normal(size=64))
+    for count in rows:
+        x = ex.tensor(random.normal(size=(count, x.size))) @ x
+    planned = plan(
+        [ex.tensor(random.normal(size=(1, x.size))) @ x, *[ex.sin(long * (2.0 + n)).sum() for n in range(sums)]],
+        Options(lanes=lanes, without=("group",)),
+    )
+    schedule = planned.schedule
+    assert [choice for choice in planned.graph.choices if choice.code == "packed"]
+    assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == sums
+    beside = [kernel for index, kernel in enumerate(schedule.kernels) if kernel.scratch and kernel.until > index]
+    assert bool(beside) == (lanes > 1)
+    check(schedule)
+
+
+@pytest.mark.spec("P-8")
+def test_what_a_view_that_is_asked_for_shows_is_not_used_again() -> None:
+    """Nor by a later kernel, nor by the next run of the program: it is handed to the user."""
+    x = ex.tensor(np.arange(12.0).reshape(3, 4))
+    shown = ex.tanh(x).T
+    program = Program(plan([shown, (ex.sin(x) @ np.ones((4, 4))).sum(), ex.cos(x)[1:]], Options(without=("fuse",))))
+    found = []
+    for _ in range(2):
+        run_simple(program)
+        found.append(program.take())
+    for values in found:
+        np.testing.assert_array_equal(values[0], np.tanh(x.array).T)
+        np.testing.assert_array_equal(values[2], np.cos(x.array)[1:])
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("other", ["int64", "float64"])
+def test_a_result_is_written_over_an_operand_of_its_own_type_only(other: str) -> None:
+    """Elements of another type may be as large, and an operation may read them after it has written there."""
+    x, numbers = ex.tensor(np.ones((3, 5))), ex.tensor(np.arange(15.0).reshape(3, 5))
+    whole = ex.cumsum(numbers.astype(other), 0)
+    made = ex.cumsum(whole * x, 1)
+    schedule = plan([made], Options(without=("fuse", "simplify"))).schedule
+    (product,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "multiply"]
+    assert (product.reuses is not None) == (other == "float64")
+    assert all(kernel.reuses is None or kernel.reuses.type is kernel.result.type for kernel in schedule.kernels)
+
+
+@pytest.mark.spec("P-8")
+@pytest.mark.parametrize("turned", [False, True])
+def test_images_are_written_over_those_that_lie_alike_only(turned: bool) -> None:
+    """A sum of images row by row and pixel by pixel lies pixel by pixel, and so does what it is written over."""
+    random = np.random.default_rng(0)
+    rows, pixels = random.normal(size=(2, 8, 128, 128)), random.normal(size=(2, 8, 128, 128))
+    assert rows.nbytes > 2 * BLOCK_BYTES
+    a = ex.cumsum(ex.tensor(rows), 3)
+    early = ex.cumsum(a, 2)  # a is looked at before b
+    b = ex.max_pool2d(ex.tensor(pixels), 1)
+    apart = ex.cumsum(b, 3)  # read there, too, b is no part of the sum's kernel
+    both = b + ex.tanh(a) * 2.0 if turned else ex.tanh(a) * 2.0 + b
+    planned = plan([ex.cumsum(both, 3), apart, early])
+    (kernel,) = [kernel for kernel in planned.schedule.kernels if kernel.reuses is not None]
+    assert kernel.channels_last
+    assert kernel.reuses is b
+    found, *_ = run(planned)
+    np.testing.assert_allclose(found, np.cumsum(np.tanh(np.cumsum(rows, 3)) * 2 + pixels, 3), rtol=1e-10, atol=1e-9)

@@ -1,0 +1,94 @@
+"""Constants: what depends on weights alone is computed once for all runs of a plan, apart from everything else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.core.types.tensor_type import TensorType
+from explorer.plan import Options, plan
+from explorer.plan.planner import Planned
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from tests.support.decisions import codes, facts
+
+x = Parameter(TensorType((2, 3), "float64"), "x")()
+w = ex.tensor(np.array([1.0, 2.0, 3.0]), name="w")
+given = np.arange(6.0).reshape(2, 3)
+
+
+def value(planned: Planned) -> list[np.ndarray]:
+    program = Program(planned)
+    program.bind({x: given})
+    run_simple(program)
+    return program.take()
+
+
+@pytest.mark.spec("P-1", "P-15")
+def test_what_depends_on_weights_alone_is_marked_and_comes_first() -> None:
+    """What depends on weights alone is marked, scheduled first, and told with its count and bytes."""
+    planned = plan([ex.tanh(x) * ex.exp(ex.sin(w) + 1) + ex.softmax(w)])
+    assert codes(planned, "constants") == ["prepared_once"]
+    assert facts(planned, "prepared_once") == {"count": 4, "kept": 2, "kept_bytes": 48}
+    marks = [kernel.constant for kernel in planned.schedule.kernels]
+    assert marks == sorted(marks, reverse=True)
+    assert [[n.operation.name for n in k.nodes] for k in planned.schedule.kernels if k.constant] == [
+        ["sin", "add", "exp"],
+        ["softmax"],
+    ]
+    assert all(kernel.buffer == -1 for kernel in planned.schedule.kernels if kernel.constant)
+    np.testing.assert_allclose(
+        value(planned)[0],
+        np.tanh(given) * np.exp(np.sin(w.array) + 1) + np.exp(w.array) / np.exp(w.array).sum(),
+        rtol=1e-14,
+    )
+
+
+@pytest.mark.spec("P-1", "P-6")
+def test_a_constant_stays_out_of_a_kernel_that_runs_each_time() -> None:
+    """A constant of the kernel's own shape is not fused into it: it would be computed in every run."""
+    full = ex.tensor(given + 1)
+    planned = plan([ex.tanh(x) * ex.exp(full)])
+    assert [[n.operation.name for n in k.nodes] for k in planned.schedule.kernels] == [["exp"], ["tanh", "multiply"]]
+    assert ("ElementwiseChain", "computed_once") in [(c.link, c.code) for c in planned.graph.choices if not c.applied]
+    without = plan([ex.tanh(x) * ex.exp(full)], Options(without=("constants",)))
+    assert [len(k.nodes) for k in without.schedule.kernels] == [3]
+    assert np.array_equal(value(planned)[0], value(without)[0])
+
+
+@pytest.mark.spec("P-1")
+def test_results_that_are_asked_for_and_plans_without_parameters_are_not_marked() -> None:
+    """A root is never marked, nor what is computed from it; a plan without parameters has nothing to prepare."""
+    root = ex.sin(w)
+    planned = plan([root, x * ex.cos(root), x + ex.exp(w)])
+    assert [k.result.operation.name for k in planned.schedule.kernels if k.constant] == ["exp"]
+    alone = plan([ex.tanh(ex.sin(w))])
+    assert "constants" not in [chapter.name for chapter in alone.graph.chapters]
+    assert not any(kernel.constant for kernel in alone.schedule.kernels)
+
+
+@pytest.mark.spec("P-1", "P-8")
+def test_constants_are_outside_the_buffers_and_their_views_keep_them() -> None:
+    """A constant has memory of its own that no other result takes; what a view of it needs is kept too."""
+    turned = ex.transpose(ex.exp(ex.tensor(np.arange(6.0).reshape(3, 2))))
+    planned = plan([ex.tanh(ex.sin(x) + turned)])
+    assert facts(planned, "prepared_once")["kept_bytes"] == 48
+    assert sum(kernel.constant for kernel in planned.schedule.kernels) == 2
+    assert planned.schedule.peak == plan([ex.tanh(ex.sin(x) + x)]).schedule.peak
+
+
+@pytest.mark.spec("P-7", "P-1")
+def test_constants_are_picked_before_what_was_recorded_earlier() -> None:
+    """Of ready kernels a constant comes first, and says so only where something else was ready too."""
+    before = ex.sin(x)
+    constant = ex.softmax(w)
+    planned = plan([ex.matmul(before, ex.transpose(before)).sum() + constant.sum() * x])
+    kernels = planned.schedule.kernels
+    assert [kernel.constant for kernel in kernels] == sorted([kernel.constant for kernel in kernels], reverse=True)
+    first = kernels[0]
+    assert (first.result.operation.name, first.constant, first.why) == ("softmax", True, "constant")
+    alone = plan([x * ex.softmax(w) * ex.softmax(w * 2.0 + 1.0)[::-1].sum()])
+    first = next(kernel for kernel in alone.schedule.kernels if kernel.ready_count > 1)
+    assert (first.constant, first.why) == (True, "earliest")

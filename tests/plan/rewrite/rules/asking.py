@@ -1,0 +1,51 @@
+"""What one link says of a graph: the decisions of simplify alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import explorer as ex
+from explorer.plan.graph.decisions import Choice
+from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.passes import Simplify
+from tests.support.interpreter import reference
+
+
+def simplified(*roots: ex.Expr) -> Graph:
+    """The graph after simplify."""
+    graph = Graph(roots)
+    Simplify().run(graph)
+    return graph
+
+
+def applied(graph: Graph) -> list[str]:
+    """The codes of the applied decisions, in order."""
+    return [choice.code for choice in graph.choices if choice.applied]
+
+
+def declined(graph: Graph) -> list[tuple[str, str]]:
+    """(link, code) of each refusal."""
+    return [(choice.link, choice.code) for choice in graph.choices if not choice.applied]
+
+
+def decision(graph: Graph, code: str) -> Choice:
+    """The one decision with a code."""
+    (found,) = [choice for choice in graph.choices if choice.code == code]
+    return found
+
+
+def close(root: ex.Expr, rtol: float = 1e-12) -> bool:
+    """Whether what stands for a root has the root's type, and its value but for rounding."""
+    new = simplified(root).roots[0]
+    (found,), (expected,) = reference([new]), reference([root])
+    assert new.type is root.type
+    assert found.dtype == expected.dtype
+    return np.allclose(found, expected, rtol=rtol, atol=rtol, equal_nan=True)
+
+
+def values(shape: tuple[int, ...], dtype: str = "float64", low: float = 0.2, high: float = 2.0) -> ex.Expr:
+    """A tensor of random values."""
+    array: Any = np.random.default_rng(7).uniform(low, high, shape)
+    return ex.tensor(array.astype(dtype))

@@ -1,0 +1,50 @@
+"""Values, gradients and second gradients of stable compositions, in every written form, against mpmath."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.plan.rewrite.rules.forms import FORMS, INPUTS, operand
+from tests.support.exact import exact
+
+TOLERANCES = {"float64": 1e-12, "float32": 1e-5}
+WEIGHTS = np.array([0.75, -1.125, 1.625, 0.375, -0.25, 0.875])
+
+
+def orders(form: str, numbers: str, dtype: Any) -> tuple[ex.Expr, ex.Expr, ex.Expr]:
+    """A form's value, its gradient with a seed, and the gradient of that one's weighted sum."""
+    values = operand(form, numbers, dtype)
+    x = ex.tensor(values)
+    y = FORMS[form](x)
+    seed = np.resize(WEIGHTS + 0.125, y.shape).astype(dtype)
+    first = ex.grad(y, x, seed=ex.tensor(seed))
+    weights = ex.tensor(WEIGHTS[: values.size].reshape(values.shape).astype(dtype))
+    return y, first, ex.grad((first * weights).sum(), x)
+
+
+@functools.cache
+def expected(form: str, numbers: str) -> list[Any]:
+    """What the float64 program is worth, as it is written, with as many digits as its powers are apart."""
+    largest = max(map(abs, INPUTS[numbers]))
+    return exact(orders(form, numbers, "float64"), int(1.1 * largest) + 60)
+
+
+@pytest.mark.spec("P-12", "M-E7")
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("form", FORMS)
+def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) -> None:
+    for numbers, row in INPUTS.items():
+        tolerance = TOLERANCES[dtype]
+        for order, (root, value) in enumerate(zip(orders(form, numbers, dtype), expected(form, numbers), strict=True)):
+            found = ex.evaluate(root)
+            assert np.isfinite(found).all(), f"{numbers}, gradient of order {order}: {found}"
+            wanted = value.astype(float)
+            scale = max(1.0, *map(abs, row)) if "x" in form.split() or form == "weighted mean" else 1.0
+            np.testing.assert_allclose(
+                found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=f"{numbers}, order {order}"
+            )

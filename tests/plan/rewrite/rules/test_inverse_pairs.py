@@ -1,0 +1,160 @@
+import itertools
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from tests.plan.rewrite.rules.asking import applied, close, decision, declined, simplified, values
+
+x = values((2, 3), low=-2.0)
+positive = ex.TrivialTensor(2.5, (2, 3), dtype="float64")
+nonnegative = ex.relu(x)
+complex_ = ex.tensor(np.array([1 + 4j, -2 - 5j]))
+integers = ex.tensor(np.array([[3, -4, 5]]))
+
+
+@pytest.mark.spec("P-1", "M-E5", headline=True)
+@pytest.mark.parametrize(
+    ("root", "codes"),
+    [
+        (ex.log(ex.exp(x)), ["log_exp"]),
+        (ex.exp(ex.log(positive)), ["exp_log"]),
+        (ex.sqrt(ex.square(x)), ["sqrt_square_absolute"]),
+        (ex.sqrt(ex.square(nonnegative)), ["sqrt_square"]),
+        (ex.square(ex.sqrt(nonnegative)), ["square_sqrt"]),
+        (ex.negative(-x), ["involution"]),
+        (ex.reciprocal(ex.reciprocal(x)), ["involution"]),
+        (ex.transpose(ex.transpose(x)), ["transpose_pair"]),
+        (ex.transpose(ex.transpose(values((2, 3, 4)), (2, 0, 1)), (2, 0, 1)), ["transposes"]),
+        (x.reshape((6,)).reshape((2, 3)), ["reshape_pair"]),
+        (x.reshape((6,)).reshape((3, 2)), ["reshapes"]),
+        (ex.cast(ex.cast(values((3,), "float32"), "float64"), "float32"), ["cast_pair"]),
+        (ex.cast(ex.cast(ex.tensor(np.arange(3, dtype=np.int32)), "float64"), "int32"), ["cast_pair"]),
+        (ex.negative(ex.negative(ex.negative(-x))), ["involution", "involution"]),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, list) else "",
+)
+def test_pairs_that_undo_each_other_are_their_operand(root: ex.Expr, codes: list[str]) -> None:
+    """Pairs that undo each other are their operand, each by a decision of its link."""
+    assert applied(simplified(root)) == codes
+    assert close(root)
+
+
+@pytest.mark.spec("P-1", "M-E5")
+@pytest.mark.parametrize(
+    ("root", "refusal", "facts"),
+    [
+        (ex.exp(ex.log(x)), ("ExpOfLog", "domain"), {"known": "real"}),
+        (ex.square(ex.sqrt(x)), ("SquareOfSqrt", "domain"), {"known": "real"}),
+        (ex.log(ex.exp(complex_)), ("LogOfExp", "dtype"), {"given": "2 complex128"}),
+        (ex.log(ex.exp(integers)), ("LogOfExp", "dtype"), {"given": "1×3 int64", "wanted": "1×3 float64"}),
+        (ex.exp(ex.log(integers)), ("ExpOfLog", "dtype"), {"given": "1×3 int64"}),
+        (ex.sqrt(ex.square(integers)), ("SqrtOfSquare", "dtype"), {"given": "1×3 int64"}),
+        (ex.sqrt(ex.square(complex_)), ("SqrtOfSquare", "dtype"), {"given": "2 complex128"}),
+        (ex.cast(ex.cast(x, "float32"), "float64"), ("WideningRoundTrip", "lossy"), {"wanted": "float32"}),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, tuple) else "",
+)
+def test_a_pair_that_may_not_undo_is_refused_with_its_reason(
+    root: ex.Expr, refusal: tuple[str, str], facts: dict
+) -> None:  # type: ignore[type-arg]
+    graph = simplified(root)
+    assert refusal in declined(graph)
+    assert applied(graph) == []
+    given = decision(graph, refusal[1]).facts
+    assert {name: given[name] for name in facts} == facts
+    assert close(root)
+
+
+@pytest.mark.spec("P-1")
+def test_int64_does_not_survive_float64() -> None:
+    big = ex.tensor(np.array([2**53 + 1, 2**62 + 1]))
+    root = ex.cast(ex.cast(big, "float64"), "int64")
+    assert declined(simplified(root)) == [("WideningRoundTrip", "lossy")]
+    assert np.array_equal(ex.evaluate(root), big.array.astype("float64").astype("int64"))
+
+
+@pytest.mark.spec("P-1")
+@pytest.mark.parametrize(
+    "root",
+    [
+        ex.log(x),
+        ex.exp(ex.exp(x)),
+        ex.transpose(x),
+        -ex.reciprocal(x),
+        ex.cast(x, "float32"),
+        x.reshape((3, 2)),
+        ex.sqrt(x),
+    ],
+    ids=repr,
+)
+def test_what_is_not_theirs_leaves_no_decision(root: ex.Expr) -> None:
+    assert simplified(root).choices == []
+
+
+@pytest.mark.spec("P-1")
+def test_signed_integers_wrap_so_their_square_is_not_known_to_be_positive() -> None:
+    root = ex.relu(ex.square(ex.tensor(np.array([50_000], np.int32))))
+    assert applied(simplified(root)) == []
+    assert close(root)
+
+
+@pytest.mark.spec("P-1", "M-E5")
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64"])
+def test_reciprocals_of_what_is_no_real_number_stay(dtype: str) -> None:
+    root = ex.reciprocal(ex.reciprocal(ex.tensor(np.array([1, 1, 2], dtype))))
+    assert declined(simplified(root)) == [("Involution", "dtype")]
+    assert close(root)
+
+
+inner = values((2, 3), low=-0.9, high=0.9)
+
+
+@pytest.mark.spec("P-1", "M-E5")
+@pytest.mark.parametrize(
+    "root",
+    [
+        ex.log1p(ex.expm1(x)),
+        ex.arcsinh(ex.sinh(x)),
+        ex.sinh(ex.arcsinh(x)),
+        ex.arctanh(ex.tanh(x)),
+        ex.tan(ex.arctan(x)),
+        ex.expm1(ex.log1p(nonnegative)),
+    ],
+    ids=repr,
+)
+def test_a_function_of_its_inverse_is_the_operand(root: ex.Expr) -> None:
+    """A function undoes its inverse where that is a number for every operand: arctanh(tanh(x)) is x at 10⁴ too."""
+    assert applied(simplified(root)) == ["inverse"]
+    assert close(root)
+
+
+@pytest.mark.spec("P-1", "M-E7")
+def test_what_overflows_between_a_function_and_its_inverse_does_not_matter() -> None:
+    """At ±10⁴ sinh is ∞ and tanh is 1: what undoes them gives the number back."""
+    large = ex.tensor(np.array([1e4, -1e4, 0.5, np.inf, -np.inf]))
+    for root in (ex.arcsinh(ex.sinh(large)), ex.arctanh(ex.tanh(large)), ex.tan(ex.arctan(large))):
+        np.testing.assert_array_equal(ex.evaluate(root), large.array)
+        assert not np.array_equal(ex.evaluate(root, without=["simplify"]), large.array)
+    np.testing.assert_array_equal(ex.evaluate(ex.log1p(ex.expm1(large)))[:1], 1e4)
+
+
+@pytest.mark.spec("P-1", "P-15")
+def test_an_inverse_of_some_numbers_alone_is_refused() -> None:
+    """expm1(log1p(x)) stays where x is not known to be above −1; integers and complex numbers stay everywhere."""
+    root = ex.expm1(ex.log1p(inner))
+    assert declined(simplified(root)) == [("UndoneByInverse", "domain")]
+    assert close(root)
+    assert declined(simplified(ex.log1p(ex.expm1(integers)))) == [("UndoneByInverse", "dtype")]
+    assert declined(simplified(ex.arctanh(ex.tanh(complex_)))) == [("UndoneByInverse", "dtype")]
+
+
+@pytest.mark.spec("P-1")
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 2, 2)])
+def test_two_permutations_of_axes_are_the_second_of_the_first(shape: tuple[int, ...]) -> None:
+    """Whatever the two are, and in this order: permutations do not commute."""
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    for first, second in itertools.product(itertools.permutations(range(3)), repeat=2):
+        x = ex.tensor(values)
+        found = ex.evaluate(ex.transpose(ex.transpose(x, first), second) * 1.5)
+        np.testing.assert_array_equal(found, values.transpose(first).transpose(second) * 1.5)

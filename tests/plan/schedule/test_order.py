@@ -1,0 +1,177 @@
+"""Order: what is ready at each pick, found anew from the schedule; reverse depth-first search against a plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.plan import Options, Planned, plan
+from explorer.plan.schedule.order import RULES
+from explorer.plan.schedule.schedule import Kernel, Schedule
+from tests.support.execution import run
+from tests.support.programs import programs
+
+
+def producers(schedule: Schedule) -> list[set[int]]:
+    """For each kernel the numbers of those that it reads."""
+    number = {kernel.result.uid: index for index, kernel in enumerate(schedule.kernels)}
+    return [{number[read.uid] for read in kernel.reads if read.uid in number} for kernel in schedule.kernels]
+
+
+def moments(schedule: Schedule, lanes: int) -> Iterator[tuple[Kernel, set[int], set[int]]]:
+    """Each kernel with the uids that are ready, and that wait for what still runs, in a run by the estimates."""
+    kernels, before = schedule.kernels, producers(schedule)
+    ends: dict[int, float] = {}
+    now = 0.0
+    for index, kernel in enumerate(kernels):
+        left = range(index, len(kernels))
+        if lanes > 1:
+            while True:
+                running = sorted(end for end in ends.values() if end > now)
+                there = {number for number, end in ends.items() if end <= now}
+                if len(running) < lanes and any(before[other] <= there for other in left):
+                    break
+                now = running[0]
+        else:
+            there = set(range(index))
+        ready = {kernels[other].result.uid for other in left if before[other] <= there}
+        begun = {kernels[other].result.uid for other in left if before[other] <= {*range(index)}}
+        yield kernel, ready, begun - ready
+        ends[index] = now + kernel.estimate
+
+
+@pytest.mark.spec("P-7", "P-11", headline=True)
+@given(roots=programs(), lanes=st.sampled_from((1, 2, 4)), order=st.sampled_from(RULES), fused=st.booleans())
+def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
+    roots: Any, lanes: int, order: str, fused: bool
+) -> None:
+    """At every pick the ready kernels are all those whose operands are there; the reason follows from them."""
+    planned = plan(roots, Options(lanes=lanes, order=order, without=() if fused else ("fuse",)))
+    constant = {kernel.result.uid for kernel in planned.schedule.kernels if kernel.constant}
+    for kernel, ready, waiting in moments(planned.schedule, lanes):
+        uid = kernel.result.uid
+        assert kernel.ready_count == len(ready)
+        assert kernel.waiting_count == len(waiting)
+        assert {pick[2] for pick in kernel.ready} <= ready
+        assert {pick[2] for pick in kernel.waiting} <= waiting
+        assert len(kernel.ready) == min(8, len(ready))
+        assert uid in {pick[2] for pick in kernel.ready}
+        assert bool(kernel.waiting) == bool(waiting)
+        assert (kernel.why == "only") is (len(ready) == 1 and not waiting)
+        assert (kernel.why == "ready_first") is (len(ready) == 1 and bool(waiting))
+        assert (kernel.why == "constant") is (len(ready) > 1 and uid in constant and not ready <= constant)
+        assert min(kernel.ready)[2] == uid
+
+
+@pytest.mark.spec("P-7", "P-11")
+def test_kernels_that_wait_for_what_still_runs_are_told_beside_those_that_are_ready() -> None:
+    """Four equal chains on two lanes: two begin, two are ready beside them, and no pick says that nothing else was."""
+    x = ex.tensor(np.ones((40, 40)))
+    ways = [ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]
+    kernels = plan([ex.add_n(*ways)], Options(lanes=2, without=("group",))).schedule.kernels
+    assert [kernel.ready_count for kernel in kernels[:2]] == [4, 3]
+    assert [kernel.why for kernel in kernels[-2:]] == ["only", "only"]  # the last chain's end, and what joins them all
+    assert all(kernel.why != "only" for kernel in kernels[:-2])
+
+
+def placed(planned: Planned) -> dict[int, int]:
+    return {kernel.result.uid: place for place, kernel in enumerate(planned.schedule.kernels)}
+
+
+def reversed_postorder(schedule: Schedule) -> list[int]:
+    """InferFramework's ReverseTopo: from each input, readers in the order of names, what is left last comes first."""
+    kernels = sorted(schedule.kernels, key=lambda kernel: kernel.result.uid)
+    left: list[int] = []
+    seen: set[int] = set()
+
+    def visit(node: ex.Expr) -> None:
+        for kernel in sorted(
+            [k for k in kernels if any(read is node for read in k.reads)], key=lambda k: k.result.label
+        ):
+            if kernel.result.uid not in seen:
+                seen.add(kernel.result.uid)
+                visit(kernel.result)
+                left.append(kernel.result.uid)
+
+    for leaf in sorted(schedule.leaves, key=lambda leaf: leaf.label):
+        visit(leaf)
+    return left[::-1]
+
+
+@pytest.mark.spec("P-7")
+def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
+    """order="depth_first": readers are searched in the order of names, and the last one's branch runs first."""
+    a, b = ex.tensor(np.ones((3, 4)), name="a"), ex.tensor(np.ones((3, 4)), name="b")
+    ways = [ex.tanh(ex.sin(a)), ex.cumsum(ex.softmax(a), 1), ex.square(ex.cos(b))]
+    roots = [ways[0] @ ex.transpose(ways[1]) + 1.0, ways[2]]
+    apart = ("fuse", "group", "simplify")
+    planned = plan(roots, Options(order="depth_first", without=apart))
+    names = [kernel.result.label for kernel in planned.schedule.kernels]
+    assert names == ["cos", "square", "softmax", "cumsum", "transpose", "sin", "tanh", "matmul", "add"]
+    assert [kernel.result.uid for kernel in planned.schedule.kernels] == reversed_postorder(planned.schedule)
+    earliest = [kernel.result.label for kernel in plan(roots, Options(without=apart)).schedule.kernels]
+    assert earliest[:4] == ["sin", "tanh", "softmax", "cumsum"]
+    for found, root in zip(run(planned), roots, strict=True):
+        np.testing.assert_allclose(found, ex.evaluate(root))
+    with pytest.raises(ex.UnknownNameError, match="known: depth_first, earliest"):
+        Options(order="widest")
+
+
+@pytest.mark.spec("P-7", "I-3")
+def test_depth_first_search_follows_the_names_that_a_file_gives_its_operators() -> None:
+    """In a file's net the names are the operators': of two branches the one named last runs first."""
+    x = ex.tensor(np.ones((2, 3)), name="x")
+    branches = []
+    for name in ("right", "left", "middle"):
+        with ex.scope(name):
+            branches.append(ex.softmax(ex.cumsum(x, len(branches) % 2) * float(len(branches) + 2)))
+    planned = plan([ex.concatenate(branches)], Options(order="depth_first", without=("group",)))
+    scopes = [repr(kernel.result.scope) for kernel in planned.schedule.kernels if kernel.result.scope]
+    assert [name for index, name in enumerate(scopes) if name not in scopes[:index]] == ["right", "middle", "left"]
+
+
+@pytest.mark.spec("P-7")
+@given(roots=programs())
+def test_the_depth_first_order_is_topological(roots: Any) -> None:
+    places = placed(planned := plan(roots, Options(order="depth_first")))
+    for kernel in planned.schedule.kernels:
+        assert all(places.get(read.uid, -1) < places[kernel.result.uid] for read in kernel.reads)
+
+
+def alone(*roots: ex.Expr, lanes: int = 1) -> dict[str, Kernel]:
+    """The kernels of a plan that joins none, by the name of what each computes."""
+    schedule = plan(roots, Options(lanes=lanes, without=("fuse", "group"))).schedule
+    return {kernel.result.operation.name: kernel for kernel in schedule.kernels}
+
+
+@pytest.mark.spec("P-7")
+def test_the_level_of_a_kernel_is_one_more_than_the_highest_that_it_reads() -> None:
+    x = ex.tensor(np.ones(3))
+    kernels = alone(ex.sin(ex.tanh(x)) + ex.cos(x))
+    assert {name: kernel.level for name, kernel in kernels.items()} == {"tanh": 1, "cos": 1, "sin": 2, "add": 3}
+
+
+@pytest.mark.spec("P-7")
+def test_branches_from_one_kernel_are_chains_of_their_own() -> None:
+    """A chain goes on where the only reader of a kernel reads nothing else."""
+    x = ex.tanh(ex.tensor(np.ones(3)))
+    kernels = alone(ex.exp(ex.sin(x)) + ex.cos(x))
+    assert kernels["exp"].chain == kernels["sin"].chain
+    assert len({kernels[name].chain for name in ("tanh", "sin", "cos", "add")}) == 4
+
+
+@pytest.mark.spec("P-7", "P-11")
+def test_a_kernel_lasts_until_the_last_that_begins_before_it_ends() -> None:
+    """Two long ones begin together, and the third when the shorter of them ends."""
+    long, short = ex.tensor(np.ones((2000, 2000))), ex.tensor(np.ones((1000, 1000)))
+    roots = ex.sin(long), ex.cos(short), ex.tanh(short), ex.exp(long)
+    kernels = alone(*roots, lanes=2)
+    assert kernels["cos"].until == 1
+    assert kernels["sin"].until >= 2
+    assert [kernel.until for kernel in alone(*roots).values()] == [0, 1, 2, 3]

@@ -1,0 +1,90 @@
+"""Two recordings beside each other: counts, decisions of one side, kernels, and which kernels follow which."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.record.compare.comparison import compare
+from tests.support.programs import programs
+
+
+def recorded(*roots: Any, **options: Any) -> Recording:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare().recording
+
+
+def network(activation: Any = ex.tanh) -> ex.Expr:
+    x, w = ex.tensor(np.ones((3, 4), np.float32), name="x"), ex.tensor(np.ones((4, 2), np.float32), name="w")
+    return activation(x @ w + 1.0) * 2.0
+
+
+def without_decisions(recording: Recording) -> Recording:
+    """The same plan, of which nothing was decided but what it is."""
+    made = copy.copy(recording)
+    made.decisions = []
+    made.substitutions, made.groups = [], []
+    return made
+
+
+@pytest.mark.spec("P-9")
+def test_counts_are_those_of_the_planned_graph() -> None:
+    """Nodes, operations, kernels and temporaries are counted; a value that is handed out is no temporary."""
+    root = network()
+    found = compare(recorded(root), recorded(root, without=["fuse"])).counts
+    assert found["nodes"] == (8, 8)
+    assert found["operations"][0] == found["operations"][1] == 4
+    assert found["kernels"] == (1, 4)
+    assert found["temporaries"] == (0, 3)
+    assert found["temporary_bytes"] == (0, 3 * 3 * 2 * 4)
+    assert found["bytes"] == (3 * 2 * 4, 4 * 3 * 2 * 4)
+    assert found["measured_us"] == (None, None)
+
+
+@pytest.mark.spec("P-9")
+def test_plans_are_equal_only_where_both_took_the_same_decisions() -> None:
+    """A decision that either plan alone took makes two plans of one graph differ, though their kernels are equal."""
+    one = recorded(network())
+    bare = without_decisions(one)
+    assert one.decisions
+    assert compare(one, one).equal
+    assert compare(bare, bare).equal
+    assert not compare(one, bare).equal
+    assert not compare(bare, one).equal
+
+
+@pytest.mark.spec("P-9", "V-12")
+def test_kernels_are_the_same_only_where_they_do_the_same() -> None:
+    """As many kernels of the same nodes are others where one of them does something else, or more."""
+    one, other = recorded(network()), recorded(network(ex.exp))
+    assert [kernels.same for kernels in compare(one, one).kernels] == [True]
+    assert [kernels.same for kernels in compare(one, other).kernels] == [False]
+    apart = recorded(network(), without=["fuse"])
+    assert [(kernels.before, kernels.after, kernels.same) for kernels in compare(one, apart).kernels] == [
+        ((0,), (0, 1, 2, 3), False)
+    ]
+    assert compare(one, apart).follows == ((3,), (0, 0, 0, 0))
+
+
+@pytest.mark.spec("P-9")
+@settings(max_examples=30)
+@given(programs())
+def test_a_comparison_seen_from_the_other_side_is_the_same(roots: list[ex.Expr]) -> None:
+    """What one side alone has before, it has after where the two change places; nothing is lost between them."""
+    one, two = recorded(*roots), recorded(*roots, without=["simplify", "fuse"])
+    found, back = compare(one, two), compare(two, one)
+    assert found.decisions_before == back.decisions_after
+    assert found.decisions_after == back.decisions_before
+    assert found.follows == back.follows[::-1]
+    assert found.counts == {name: pair[::-1] for name, pair in back.counts.items()}
+    assert len(found.decisions) + len(found.decisions_before) == len(one.decisions)
+    assert len(found.decisions) + len(found.decisions_after) == len(two.decisions)
+    assert {(k.before, k.after, k.same) for k in found.kernels} == {(k.after, k.before, k.same) for k in back.kernels}

@@ -1,0 +1,317 @@
+"""Nodes of two graphs that are the same: renamed, inserted, removed, replaced, moved; calls, bodies, produced nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.record import Recording
+from explorer.record.compare.alignment import align
+from explorer.record.compare.comparison import compare
+from explorer.record.compare.matching import match
+from explorer.record.compare.produced_nodes import counterparts
+from explorer.record.compare.structural_digests import graphs
+from tests.support.programs import programs
+
+Layer = Callable[[Any], Any]
+
+
+def recorded(*roots: Any, **options: Any) -> Recording:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare().recording
+
+
+def stack(layers: list[Layer], names: str = "w{}") -> Recording:
+    """Layers with a weight each, one after the other."""
+    value: Any = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    for number, layer in enumerate(layers):
+        weight = ex.tensor(np.full((4, 4), number, np.float32), name=names.format(number))
+        value = layer(value @ weight)
+    return recorded(value, without=["simplify", "dedup"])
+
+
+def labels(recording: Recording, nodes: Any) -> list[str]:
+    return [recording.label(node) for node in nodes]
+
+
+@pytest.mark.spec("V-12")
+def test_names_do_not_keep_graphs_apart() -> None:
+    """Two graphs whose weights have other names are matched node by node; what is renamed is told as such."""
+    before, after = stack([ex.tanh, ex.relu]), stack([ex.tanh, ex.relu], "layer.{}.weight")
+    found = match(before, after)
+    assert (found.changed, found.only_before, found.only_after) == ({}, (), ())
+    assert [(before.label(node), after.label(found.pairs[node])) for node in found.renamed] == [
+        ("w0", "layer.0.weight"),
+        ("w1", "layer.1.weight"),
+    ]
+    assert not found.equal
+
+
+@pytest.mark.spec("V-12")
+@pytest.mark.parametrize("place", range(5))
+def test_a_layer_put_in_anywhere_is_all_that_is_added(place: int) -> None:
+    """A layer of several operations that one graph has more is told alone, wherever it stands and whatever it reads."""
+    layers: list[Layer] = [ex.tanh, ex.relu, ex.sigmoid, ex.exp]
+    more = [*layers[:place], lambda x: ex.sqrt(ex.square(x) + 1.0), *layers[place:]]
+    before, after = stack(layers), stack(more, "v{}")
+    found = match(before, after)
+    assert not found.only_before
+    added = [label for label in labels(after, found.only_after) if not label.startswith("v")]
+    assert sorted(added) == ["add 1", "matmul", "sqrt", "square"]
+    assert len(found.only_after) == 5
+    assert len(found.changed) <= 1
+    back = match(after, before)
+    assert len(back.only_before) == 5
+    assert not back.only_after
+
+
+@pytest.mark.spec("V-12")
+def test_what_changed_is_told_in_words() -> None:
+    """A node that does another thing says what: an attribute, a type, a number inside it, another operand."""
+
+    def graph(axis: int, factor: float, rows: int, activation: Layer) -> Recording:
+        x = ex.tensor(np.ones((rows, 4, 4), np.float32), name="x")
+        return recorded(ex.relu(ex.sum(activation(x * factor), axis=axis)))
+
+    before = graph(0, 2.0, 3, ex.tanh)
+
+    def told(after: Recording) -> dict[str, tuple[str, ...]]:
+        return {before.label(node): words for node, words in match(before, after).changed.items()}
+
+    assert told(graph(0, 2.0, 3, ex.tanh)) == {}
+    (words,) = told(graph(0, 3.0, 3, ex.tanh)).values()
+    assert words == ("reads 2 → 3",)
+    assert told(graph(0, 2.0, 3, ex.exp)) == {"sum": ("reads tanh → exp",)}
+    rows = told(graph(0, 2.0, 5, ex.tanh))
+    assert list(rows) == ["x", "multiply 2", "tanh"]
+    assert rows["x"] == ("3×4×4 float32 → 5×4×4 float32",)
+    (sum_words, relu_words) = told(graph(1, 2.0, 3, ex.tanh)).values()
+    assert sum_words == ("4×4 float32 → 3×4 float32", "axes (0,) → (1,)")
+    assert relu_words == ("4×4 float32 → 3×4 float32",)
+
+
+@ex.function
+def cell(x: Any, w: Any) -> Any:
+    return ex.tanh(x @ w)
+
+
+@ex.function
+def other_cell(x: Any, w: Any) -> Any:
+    return ex.tanh(ex.relu(x @ w))
+
+
+def calls(function: Any) -> Recording:
+    x = ex.tensor(np.ones((2, 4), np.float32), name="x")
+    w = ex.tensor(np.ones((4, 4), np.float32), name="w")
+    value = x
+    for _ in range(3):
+        value = function(value, w) + x
+    return recorded(value)
+
+
+@pytest.mark.spec("V-12")
+def test_the_bodies_of_paired_calls_are_compared_too() -> None:
+    """What a function does otherwise is told where it is: inside its body, once for all of its calls."""
+    before, after = calls(cell), calls(other_cell)
+    found = match(before, after)
+    assert labels(after, found.only_after) == ["relu"]
+    assert [before.label(node) for node in found.changed if before.nodes.body[node]] == ["tanh"]
+    assert match(before, calls(cell)).equal
+    assert len(found.bodies) == 2
+
+
+@pytest.mark.spec("V-12")
+def test_numbers_that_are_written_alike_differ_in_their_type() -> None:
+    """A number inside a node is told with its type where the types differ, and not at all where nothing does."""
+    x = ex.tensor(np.ones(3, np.float32), name="x")
+    before, after = recorded(x * 2.0), recorded(x.astype(np.float64) * 2.0)
+    (words,) = match(before, after).changed.values()
+    assert words == ("3 float32 → 3 float64", "reads x → cast", "reads 2 scalar float32 → 2 scalar float64")
+    assert match(after, after).equal
+
+
+@pytest.mark.spec("V-12")
+def test_an_attribute_that_one_recording_alone_has_is_told() -> None:
+    """An operation declared again with an attribute more, or a recording of before it had one: none is its value."""
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    one, other = recorded(ex.softmax(x, axis=0)), recorded(ex.softmax(x, axis=0))
+    assert match(one, other).equal
+    (node,) = other.nodes.attributes
+    del other.nodes.attributes[node]
+    assert match(one, other).changed == {node: ("axes (0,) → none",)}
+    assert match(other, one).changed == {node: ("axes none → (0,)",)}
+
+
+@pytest.mark.spec("V-12")
+def test_a_call_of_another_function_is_told_where_its_operands_stayed() -> None:
+    """Of three calls the second calls another function; that its body is another's too changes no other call."""
+    x, w = (ex.tensor(np.ones((4, 4), np.float32), name=name) for name in "xw")
+    before, after = recorded(cell(cell(cell(x, w), w), w)), recorded(cell(other_cell(cell(x, w), w), w))
+    found = match(before, after)
+    assert [(before.label(node), words) for node, words in found.changed.items()] == [("cell", ("another function",))]
+    assert [after.label(found.pairs[node]) for node in found.changed] == ["other_cell"]
+    assert not found.equal
+    assert match(before, before).equal
+
+
+@ex.function
+def halved(x: Any) -> Any:
+    return x * 0.5
+
+
+@ex.function
+def outer(x: Any) -> Any:
+    return ex.tanh(halved(x))
+
+
+@pytest.mark.spec("V-12")
+def test_numbers_that_bodies_share_belong_to_their_readers() -> None:
+    """A number inside a function is compared with its reader, also where the body of a batch holds it."""
+    rows = [ex.tensor(np.full((2, 4), n, np.float32), name=f"x{n}") for n in range(64)]
+    one, two = recorded(*map(outer, rows)), recorded(*map(outer, rows), without=["group"])
+    assert any(graph.shared for graph in graphs(one, two)[0].values())
+    assert compare(one, two).nodes.equal
+    assert compare(two, one).nodes.equal
+
+
+@pytest.mark.spec("V-12", "P-9")
+def test_what_passes_made_is_matched_by_what_it_stands_for() -> None:
+    """Nodes that passes made have their counterparts too, or none where only one plan made them."""
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    root = ex.log(ex.softmax(ex.tanh(x))) * 2.0
+    one, same, other = recorded(root), recorded(root), recorded(root, without=["simplify"])
+    found = counterparts(one, same, match(one, same))
+    assert found == {node: node for node in range(len(one.nodes))}
+    made = [node for node in range(len(one.nodes)) if one.nodes.born[node] >= 0]
+    assert "log_softmax" in labels(one, made)
+    apart = counterparts(one, other, match(one, other))
+    assert all(node not in apart for node in made if one.label(node) == "log_softmax")
+
+
+REWRITTEN: dict[str, Layer] = {
+    "square": lambda y: y**2,
+    "square of a square": lambda y: y**4,
+    "cube": lambda y: y**3,
+    "half": lambda y: y / 2.0,
+    "quarter": lambda y: y / 2.0 / 2.0,
+    "sigmoid": lambda y: 1 / (1 + ex.exp(-y)),
+    "log of a sigmoid": lambda y: ex.log(ex.sigmoid(y)),
+    "log of a softmax by rows": lambda y: ex.log(ex.softmax(y, axis=1)),
+    "log of a softmax by columns": lambda y: ex.log(ex.softmax(y, axis=0)),
+}
+"""what passes rewrite, some of it to several operations or to those of another one here"""
+
+
+def does(recording: Recording, node: int) -> tuple[Any, ...]:
+    rows = recording.nodes
+    operation = recording.operations[rows.operation[node]]
+    number = rows.label[node] if rows.kind[node] == "constant" else ""
+    return rows.kind[node], operation, number, recording.type_text(node), rows.attributes.get(node)
+
+
+@pytest.mark.spec("V-12", "P-9")
+@pytest.mark.parametrize("first", REWRITTEN)
+@pytest.mark.parametrize("second", REWRITTEN)
+@pytest.mark.parametrize("inside", [ex.sin, ex.cos])
+def test_nodes_that_passes_made_have_one_counterpart_that_does_the_same(first: str, second: str, inside: Layer) -> None:
+    """Two graphs rewritten otherwise, over equal or other operands: pairs do the same, and stand for or read pairs."""
+    x = ex.tensor(np.full((4, 4), 0.5), name="x")
+    one, two = recorded(REWRITTEN[first](ex.sin(x))), recorded(REWRITTEN[second](inside(x)))
+    nodes = match(one, two)
+    found = counterparts(one, two, nodes)
+    assert len(set(found.values())) == len(found)
+    if (first, inside) == (second, ex.sin):
+        assert list(found) == list(range(len(one.nodes)))
+    for node, other in found.items():
+        assert (node in nodes.pairs) == (one.nodes.born[node] < 0)
+        if node in nodes.pairs:
+            continue
+        assert does(one, node) == does(two, other)
+        reads = {found.get(operand) for operand in one.nodes.operands[node]} == {*two.nodes.operands[other]}
+        stands = [nodes.pairs[each] for each in one.provenance.recorded([node]) if each in nodes.pairs]
+        assert reads or set(stands).intersection(two.provenance.recorded([other]))
+
+
+def named_cell(activation: Layer) -> Any:
+    @ex.function
+    def cell(x: Any) -> Any:
+        return activation(x) * 0.5
+
+    return cell
+
+
+@pytest.mark.spec("V-12", "P-9")
+def test_batches_of_functions_of_one_name_are_told_apart_by_the_calls_that_they_replace() -> None:
+    """Two functions with one name, called with the same rows in either order: the batch of each meets its own."""
+    one_cell, other_cell = named_cell(ex.tanh), named_cell(ex.sin)
+    rows = [ex.tensor(np.full((2, 4), n, np.float32), name=f"x{n}") for n in range(64)]
+    one = recorded(*map(one_cell, rows), *map(other_cell, rows))
+    two = recorded(*map(other_cell, rows), *map(one_cell, rows))
+    nodes = match(one, two)
+    assert not nodes.changed
+    found = counterparts(one, two, nodes)
+    batches = [node for node in found if one.nodes.kind[node] == "call" and one.nodes.born[node] >= 0]
+    assert len(batches) == 2
+    for node in batches:
+        replaced = {nodes.pairs[each] for each in one.provenance.recorded([node])}
+        assert replaced == set(two.provenance.recorded([found[node]]))
+
+
+@pytest.mark.spec("V-12")
+@settings(max_examples=40, deadline=None)
+@given(programs())
+def test_a_graph_compared_with_another_plan_of_it_is_the_same(roots: list[ex.Expr]) -> None:
+    one, two = recorded(*roots), recorded(*roots, without=["simplify", "fuse"])
+    found = compare(one, two)
+    assert found.nodes.equal
+    assert all(node == other for node, other in found.nodes.pairs.items())
+    assert len(set(found.counterparts.values())) == len(found.counterparts)
+
+
+def test_two_unrelated_graphs_share_nothing_but_their_kinds() -> None:
+    before = stack([ex.tanh])
+    after = recorded(ex.log(ex.tensor(np.ones(5), name="y")) + 1.0)
+    found = match(before, after)
+    assert not found.pairs or set(labels(before, found.pairs)) <= {"x", "w0"}
+    assert "log" in labels(after, found.only_after)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 3), max_size=12), st.lists(st.integers(0, 3), max_size=12))
+def test_what_is_aligned_is_equal_and_in_order(first: list[int], second: list[int]) -> None:
+    keys = (first.__getitem__, second.__getitem__)
+    found = list(align(range(len(first)), range(len(second)), {}, keys))
+    assert all(first[one] == second[other] for one, other in found)
+    assert found == sorted(found)
+    assert [other for _, other in found] == sorted({other for _, other in found})
+    if first == second:
+        assert len(found) == len(first)
+
+
+def test_pairs_that_are_known_hold_the_sequences_together() -> None:
+    """Of equal nodes those pair that stand between the same neighbours."""
+    first, second = "aXbXc", "XaXbXXc"
+    pairs = {0: 1, 2: 3, 4: 6}
+    keys = (lambda at: first[at], lambda at: second[at])
+    assert list(align(range(5), range(7), pairs, keys)) == [(1, 2), (3, 4)]
+
+
+def test_a_known_pair_that_crosses_others_does_not_part_what_stands_between_them() -> None:
+    """Of known pairs those that stand in one order hold the sequences; a node that moved is passed over."""
+    keys = (lambda at: "add", lambda at: "add")
+    assert list(align(range(4), range(4), {0: 1, 1: 2, 3: 0}, keys)) == [(2, 3)]
+
+
+def test_a_large_gap_is_aligned_in_linear_time() -> None:
+    """Thousands of equal nodes in a row are paired in order, without looking at each pair of them."""
+    count = 20_000
+    keys = (lambda at: "add", lambda at: "add")
+    assert list(align(range(count), range(count + 1), {}, keys)) == [(at, at) for at in range(count)]

@@ -1,0 +1,72 @@
+"""Batches: which nodes and kernels do the work of many equal operations."""
+
+import pytest
+
+import explorer as ex
+from explorer.record.batches import batches, together
+from tests.support.samples import ROWS, weights
+
+
+def recorded(roots, **options):
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    return plan.prepare().recording
+
+
+def plain(**options):
+    w, b = weights()
+    return recorded([ex.tanh(ex.tensor(row) @ w + b) for row in ROWS], **options)
+
+
+def called(**options):
+    w, b = weights()
+
+    @ex.function
+    def layer(x, w, b):
+        return ex.tanh(x @ w + b)
+
+    return recorded([layer(ex.tensor(row), w, b) for row in ROWS], **options)
+
+
+def kernels_of(recording, batch):
+    return [[recording.label(node) for node in recording.schedule.kernels[number].nodes] for number in batch.kernels]
+
+
+@pytest.mark.spec("P-4", "P-16")
+def test_a_batch_of_calls_is_computed_by_the_kernels_of_its_opened_body():
+    """Of each batch it is known which kernels stack its operands, compute it, and read its members' rows."""
+    recording = called()
+    (batch,) = batches(recording)
+    assert (batch.label, batch.called, len(batch.members)) == ("layer", True, 30)
+    assert {recording.nodes.kind[node] for node in batch.members} == {"call"}
+    kernels = kernels_of(recording, batch)
+    assert kernels[:2] == [["stack"], ["matmul", "add", "tanh"]]
+    assert kernels[2:] == [["member"]] * 30
+    assert len(kernels) == len(recording.schedule.kernels)
+
+
+@pytest.mark.spec("P-4", "P-16")
+def test_batches_of_operations_that_one_kernel_computes_belong_together():
+    recording = plain()
+    found = batches(recording)
+    assert [(batch.label, batch.called) for batch in found] == [("matmul", False), ("add", False), ("tanh", False)]
+    assert [kernels_of(recording, batch)[0] for batch in found] == [["stack"], *[["matmul", "add", "tanh"]] * 2]
+    assert together(found) == [found]
+
+
+@pytest.mark.spec("P-4")
+def test_a_later_batch_is_no_part_of_the_one_whose_rows_it_reads():
+    """What is stacked only to be found whole belongs to the batch that made it, not to the one that wanted it."""
+    w, b = weights()
+    fused = recorded([ex.tanh(ex.tensor(row) @ w + b) @ w for row in ROWS], without=["fuse"])
+    found = batches(fused)
+    assert [kernels_of(fused, batch)[:1] for batch in found] == [[["stack"]], [["add"]], [["tanh"]], [["matmul"]]]
+    assert len(together(found)) == len(found)
+    spread = [kernel for batch in found for kernel in batch.kernels]
+    assert len(spread) == len(set(spread)) == len(fused.schedule.kernels)
+
+
+def test_without_batches_there_are_none():
+    assert batches(plain(without=["group"])) == []
+    assert together([]) == []

@@ -1,0 +1,53 @@
+"""The collector of cycles rests while rows are made, and is afterwards as it was."""
+
+import gc
+
+import pytest
+
+import explorer as ex
+from explorer.record.gc_pause import uncollected
+
+
+@pytest.fixture
+def collections():
+    """The collections of cycles that began since."""
+    begun = []
+
+    def note(phase, _):
+        if phase == "start":
+            begun.append(phase)
+
+    gc.callbacks.append(note)
+    yield begun
+    gc.callbacks.remove(note)
+
+
+def test_planning_and_recording_a_large_program_are_not_interrupted(collections):
+    y = ex.tensor([[1.0, 2.0], [3.0, 4.0]])
+    for _ in range(3000):
+        y = ex.tanh(y)
+    plan = ex.EvalPlan()
+    plan.register(y)
+    gc.collect()
+    collections.clear()
+    plan.prepare()
+    assert len(plan.recording.nodes) == 3001
+    assert len(collections) <= 4
+
+
+def test_the_collector_is_afterwards_as_it_was_also_on_failure():
+    @uncollected()
+    def fail():
+        assert not gc.isenabled()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected(), uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -1,0 +1,47 @@
+"""Layers as text: those inside others below them, with their order, clauses, policies and gradients."""
+
+from __future__ import annotations
+
+from explorer.record import Feedback, Layer, Policy
+from explorer.record.layer_rows import layer_lines
+
+
+def layer(name: str, *, training: bool = True, **fields: tuple[object, ...]) -> Layer:
+    return Layer(name, "Made", training, ("x",), (), **fields)  # type: ignore[arg-type]  # each test gives its own
+
+
+def test_a_layer_tells_what_was_decided_of_it() -> None:
+    """Below a layer stand its order, its clauses, its policies with who gave them, and its gradients with reasons."""
+    inner = layer(
+        "net/a/b",
+        policies=(Policy("GradPolicy.update", "True", "net"),),
+        feedback=(Feedback("", True, "it updates"), Feedback("", False, "nothing asks")),
+    )
+    outer = layer(
+        "net",
+        clauses=("Sublayer('a', Made)",),
+        order=("a", "c"),
+        feedback=(Feedback("a", True, "c updates"), Feedback("c", False, "nothing updates")),
+    )
+    assert layer_lines([outer, layer("net/a"), inner, layer("net/c")]) == [
+        "net · Made · x → none · for training",
+        "    order: a → c",
+        "    Sublayer('a', Made)",
+        "    ✓ a feeds back: c updates",
+        "    ✗ c feeds nothing back: nothing updates",
+        "  a · Made · x → none",
+        "    b · Made · x → none",
+        "        GradPolicy.update = True · net",
+        "        ✓ its gradient is built: it updates",
+        "        ✗ its gradient is not built: nothing asks",
+        "  c · Made · x → none",
+    ]
+
+
+def test_a_layer_whose_name_begins_like_anothers_is_not_inside_it() -> None:
+    """Only a slash leads into a layer; each outermost one says what it is for."""
+    assert layer_lines([layer("net"), layer("net2", training=False), layer("net2/a", training=False)]) == [
+        "net · Made · x → none · for training",
+        "net2 · Made · x → none · for inference",
+        "  a · Made · x → none",
+    ]

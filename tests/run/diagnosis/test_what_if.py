@@ -1,0 +1,160 @@
+"""What would it take: for a refusal the smallest change that makes it fall, really planned, with both prices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import explorer as ex
+from explorer.plan.passes import Open
+from explorer.run.diagnosis.what_if import WhatIf
+from tests.golden.programs import PROGRAMS
+from tests.support.programs import prepared, programs
+from tests.support.refusals import refused
+
+x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+row = ex.tensor(np.ones(4, np.float32), name="row")
+
+
+def asked(plan: ex.EvalPlan, code: str) -> WhatIf:
+    (decision,) = [decision for decision in plan.recording.refusals if decision.code == code]
+    return plan.what_if(decision)
+
+
+def flipped(plan: ex.EvalPlan, code: str) -> str:
+    found = asked(plan, code)
+    assert found.change is not None, str(found)
+    assert found.change is found.tried[-1]
+    return found.change.change
+
+
+@pytest.mark.spec("P-18")
+def test_one_consumer_less_lets_an_operation_fuse() -> None:
+    """An operand with two readers is fused once the other reads something else; both prices and peaks are told."""
+    large = ex.tensor(np.ones((500, 500), np.float32))
+    shared = large + 0.5
+    found = asked(prepared(ex.negative(shared) @ ex.relu(shared)), "other_consumers")
+    assert found.change is not None
+    assert found.change.change == "one reader of add: relu reading another value"
+    assert found.change.estimated_us < found.estimated_us
+    told = str(found)
+    assert told.splitlines()[0] == "✗ " + found.refusal
+    assert told.splitlines()[1].startswith("  ✓ one reader of add: relu reading another value: ")
+    assert " → " in told.splitlines()[1]
+
+
+@pytest.mark.spec("P-18")
+def test_what_would_let_elementwise_operations_fuse() -> None:
+    """A value less asked for, a broadcast before the operation, an operation before the view: each is tried."""
+    first = ex.tanh(x)
+    assert flipped(prepared(first, ex.exp(first)), "asked_for") == "the value of tanh not asked for"
+    assert flipped(prepared(x + ex.tanh(row)), "shape") == "tanh of operands broadcast to 3×4 first"
+    turned = prepared(ex.relu(ex.transpose(ex.tanh(x))))
+    assert flipped(turned, "producer") == "relu taken before transpose"
+
+
+@pytest.mark.spec("P-18")
+def test_what_would_let_links_apply() -> None:
+    """A dtype, a known sign, one reader less and the order of operands make links apply."""
+    positive = prepared(ex.exp(ex.log(x)))
+    assert flipped(positive, "domain") == "x known to be positive, as exp2(…) is"
+    wide = prepared(x * ex.TrivialTensor(1.0, (3, 4), dtype="float64"))
+    assert flipped(wide, "type") == "x as 3×4 float64 from the beginning"
+    a, b = ex.tensor(np.ones(3)), ex.tensor(np.ones(3))
+    assert "in the other order" in flipped(prepared(ex.maximum(a, b) - ex.maximum(b, a)), "order_of_zeros")
+
+
+@pytest.mark.spec("P-18")
+def test_how_many_calls_would_be_worth_a_batch() -> None:
+    """Of too few calls the number is found from which stacking costs less, priced for the same work."""
+
+    @ex.function
+    def layer(v: Any, w: Any) -> Any:
+        return ex.tanh(v @ w)
+
+    weight = ex.tensor(np.ones((8, 8), np.float32))
+    small = prepared(*[layer(ex.tensor(np.ones(8, np.float32)), weight) for _ in range(2)])
+    assert flipped(small, "stacking_costs_more") == "4 of layer in place of 2"
+    product = ex.function(lambda a, b: a @ b)
+    arrays = [ex.tensor(np.ones((300, 300), np.float32)) for _ in range(4)]
+    large = asked(prepared(product(*arrays[:2]), product(*arrays[2:])), "stacking_costs_more")
+    assert large.change is None
+    assert [tried.change.split()[0] for tried in large.tried] == ["4", "8", "16", "32", "64", "128"]
+    assert "nothing small flips it" in str(large)
+
+
+@pytest.mark.spec("P-18")
+def test_which_limit_would_open_a_call() -> None:
+    """The smallest limit among doubled ones that opens a call is found, with what the opened plan takes."""
+    body = ex.function(lambda v: ex.tanh(ex.sin(ex.exp(v) + 1.0)) * 2.0)
+    found = asked(prepared(body(x), open=Open(3)), "too_large")
+    assert found.change is not None
+    assert found.change.change == "open=Open(limit=12)"
+    assert [tried.flips for tried in found.tried] == [False, True]
+
+
+def convolution(images: tuple[int, ...], filters: tuple[int, ...], later: bool = True, **options: Any) -> ex.EvalPlan:
+    kind = ex.TensorType(images, np.float32)
+    pixels = ex.operation("parameter")(kind=kind, title="images")() if later else ex.tensor(np.ones(images, "f4"))
+    return prepared(ex.conv2d(pixels, ex.tensor(np.ones(filters, np.float32)), **options))
+
+
+@pytest.mark.spec("P-18")
+def test_what_would_let_a_convolution_work_in_tiles() -> None:
+    """A larger batch, more channels, other windows or constant filters: what is missing is found, priced an image."""
+    few = asked(convolution((1, 64, 6, 6), (64, 64, 3, 3)), "few_tiles")
+    assert few.change is not None
+    assert few.change.change == "8 images at once in place of 1"
+    assert few.change.estimated_us < few.estimated_us
+    narrow = convolution((4, 8, 16, 16), (8, 8, 3, 3))
+    assert flipped(narrow, "few_channels") == "32 channels to 32 in place of 8 to 8"
+    strided = convolution((4, 64, 16, 16), (64, 64, 3, 3), strides=2)
+    assert flipped(strided, "windows") == "strides=(1, 1) of the windows"
+    varying = convolution((4, 64, 16, 16), (64, 64, 3, 3), later=False)
+    assert flipped(varying, "filters_vary") == "images given at each run, and filters that stay"
+
+
+@pytest.mark.spec("P-18")
+def test_where_nothing_small_is_known_that_is_said() -> None:
+    """A reduction takes no epilogue whatever is changed; an expression stands for its costliest refusal."""
+    total = x.sum(axis=0)
+    root = total * row
+    plan = prepared(root)
+    found = plan.what_if(root)
+    assert found.change is None
+    assert str(found).splitlines()[1:] == ["  nothing small flips it"]
+    with refused(ex.OperandError):
+        plan.what_if(total)
+    done = prepared(ex.log(ex.exp(x)))
+    with refused(ex.OperandError, "applied"):
+        done.what_if(done.recording.decisions[0])
+    with refused(ex.OperandError, "decisions"):
+        done.what_if(plan.recording.decisions[0])
+
+
+def check(plan: ex.EvalPlan) -> None:
+    before = plan.recording.fingerprint
+    for decision in plan.recording.refusals:
+        found = plan.what_if(decision)
+        assert [tried.flips for tried in found.tried[:-1]] == [False] * max(0, len(found.tried) - 1)
+        assert found.estimated_us >= 0
+        assert str(found).startswith("✗ ")
+    assert plan.recording.fingerprint == before
+
+
+@pytest.mark.spec("P-18")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_refusal_of_golden_programs_is_answered(name: str) -> None:
+    build, options = PROGRAMS[name]
+    check(prepared(*build(), **options))
+
+
+@pytest.mark.spec("P-18")
+@settings(max_examples=30)
+@given(programs(12))
+def test_every_refusal_of_random_programs_is_answered(roots: list[ex.Expr]) -> None:
+    """Asking what a refusal would take never fails, and leaves the plan as it was."""
+    check(prepared(*roots))

@@ -1,0 +1,492 @@
+"""Executors: the same bits, independent kernels at a time, failures and interrupts that leave all usable."""
+
+from __future__ import annotations
+
+import inspect
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+import explorer as ex
+from assets import seeded
+from explorer.formats import pnnx
+from explorer.formats.pnnx.operators import TABLE
+from explorer.net import Net
+from explorer.plan import Options, plan
+from explorer.plan.passes import Open
+from explorer.run.execution import task_graph
+from explorer.run.execution.executors import run_dag, run_simple
+from explorer.run.execution.program import Program
+from explorer.run.runtime import thread_pool
+from tests.support.programs import limits, programs, sized, subsets
+from tests.support.refusals import refused
+from tests.support.threads import blas_threads
+
+MODELS = Path(__file__).parents[3] / "assets" / "models"
+ACTS: dict[str, Callable[[], object]] = {}
+
+
+class Act(ex.Elementwise):
+    """x; what ``act`` names is called meanwhile, and what it costs is worth a thread."""
+
+    act: str
+    nondifferentiable = "a test"
+    weight = 10**9
+    examples = (ex.Example(ex.real(3), act="none"),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        ACTS.get(self.act, lambda: None)()
+        np.copyto(out, x)
+        return out
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    with threadpool_limits(2, user_api="blas"):
+        yield
+    ACTS.clear()
+
+
+def acting(act: str, value: float = 1.0) -> ex.Expr:
+    return Act(act)(ex.tensor(np.full(3, value)))
+
+
+def prepared(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Handle]]:
+    made = ex.EvalPlan(executor="dag", without=("fuse", "group"), **options)
+    return made, [made.register(root) for root in roots]
+
+
+def meeting(parties: int = 2) -> Callable[[], object]:
+    """Whoever comes waits for the others; alone it breaks."""
+    return threading.Barrier(parties, timeout=30).wait
+
+
+@pytest.mark.spec("P-11", "M-E8", "P-7")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    roots=st.one_of(sized(), programs()),
+    without=subsets,
+    limit=limits,
+    lanes=st.sampled_from((1, 2, 4)),
+    threads=st.sampled_from((2, 3, 5)),
+)
+def test_executors_give_the_same_bits(
+    roots: Any, without: Any, limit: int, lanes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random graphs, passes left out, lanes and threads: "dag" gives the bits of "simple", run after run."""
+    monkeypatch.setattr(task_graph, "_LARGE", 0.0)  # a thread for everything
+    options = Options(without=without, open=Open(limit))
+    simple = Program(plan(roots, options))
+    run_simple(simple)
+    expected = simple.take()
+    program = Program(plan(roots, options.with_(lanes=lanes)))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with threadpool_limits(threads, user_api="blas"):
+            for _ in range(3):
+                run_dag(program)
+                found = program.take()
+                assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, expected, strict=True))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.spec("P-11", "M-E8", "C-10")
+@pytest.mark.parametrize("name", ["mobilenet_v2", "encoder", "lstm"])
+def test_a_net_gives_the_same_bits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``net.run(x, executor="dag")`` gives what ``net.run(x)`` gives."""
+    monkeypatch.setattr(task_graph, "_LARGE", 0.0)
+    definition = pnnx.read(MODELS / f"{name}.pnnx.param")
+    held = [weight for operator in definition.operators for weight in operator.weights.values()]
+    weights = {weight.key: seeded.weight(weight.key, weight.shape) for weight in held}
+    net = Net(replace(definition, weights=weights), TABLE)
+    sizes = {"mobilenet_v2": (1, 3, 96, 96), "encoder": (1, 32), "lstm": (1, 20)}
+    given = [seeded.given(key, sizes[name], blob.dtype or "float32") for key, blob in net.inputs.items()]
+    expected, found = net.run(*given), net.run(*given, executor="dag")
+    for a, b in zip(*[x.values() if isinstance(x, dict) else [x] for x in (expected, found)], strict=True):
+        assert np.array_equal(a, b)
+    with pytest.raises(ex.UnknownNameError, match="known: dag, simple"):
+        net.run(*given, executor="dask")
+
+
+@pytest.mark.spec("P-11", "M-E8")
+def test_independent_kernels_run_at_one_time_and_steps_tell_their_thread() -> None:
+    """Two kernels that wait for each other both end; each step says on which thread it ran, and when it began."""
+    ACTS["meet"] = meeting()
+    made, handles = prepared(acting("meet", 1.0) * 2.0, acting("meet", 2.0) * 3.0)
+    made.eval()
+    assert [handle.data()[0] for handle in handles] == [2.0, 6.0]
+    run = made.recording.run
+    assert run is not None
+    assert run.executor == "dag"
+    assert [step.start for step in run.steps] == sorted(step.start for step in run.steps)
+    first, second = [step for step in run.steps if made.planned.schedule.kernels[step.kernel].flops > 10**9]
+    assert min(first.thread, second.thread) == 0 < max(first.thread, second.thread)
+    assert second.start < first.start + first.micros  # they overlap
+    assert run.micros >= max(step.start + step.micros for step in run.steps) - 1e-6
+
+
+@pytest.mark.spec("P-11")
+def test_on_every_thread_a_division_by_zero_is_a_value() -> None:
+    """NumPy warns nowhere: what it would warn of is what the formula gives."""
+    ACTS["meet"] = meeting()
+    zeros = ex.tensor(np.zeros(3))
+    made, handles = prepared(acting("meet", 1.0) / zeros, acting("meet", -1.0) / zeros)
+    made.eval()
+    assert [handle.data()[0] for handle in handles] == [np.inf, -np.inf]
+
+
+@pytest.mark.spec("P-11", "P-7")
+def test_a_chain_runs_on_one_thread() -> None:
+    """Kernels of one execution chain stay on the thread that began it."""
+    ACTS["meet"] = meeting()
+    branches = [acting("meet", number) for number in (1.0, 2.0)]
+    for _ in range(5):
+        branches = [Act("none")(branch) + 1.0 for branch in branches]
+    made, _ = prepared(*branches)
+    made.eval()
+    assert made.recording.run is not None
+    kernels = made.planned.schedule.kernels
+    threads: dict[int, set[int]] = {}
+    for step in made.recording.run.steps:
+        threads.setdefault(kernels[step.kernel].chain, set()).add(step.thread)
+    assert [len(members) for members in threads.values()] == [1, 1]
+    assert len(set.union(*threads.values())) == 2
+
+
+@pytest.mark.spec("P-11", "P-8")
+def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
+    """Lanes are a decision with both times; memory is planned for them; a plain chain declines, at the same peak."""
+    branches = [ex.tanh(ex.tensor(np.full((400, 400), float(n))) @ np.ones((400, 400))).sum() for n in range(2, 6)]
+    beside = plan(branches, Options(lanes=4, without=("group",)))
+    (choice,) = [choice for choice in beside.graph.choices if choice.link == "Lanes"]
+    assert choice.applied
+    assert choice.facts["together_us"] < choice.facts["alone_us"] / 3
+    alone = plan(branches, Options(without=("group",)))
+    assert beside.schedule.peak == pytest.approx(4 * alone.schedule.peak, rel=0.1)
+    line = [ex.tanh(branches[0] * ex.tensor(np.ones(5))) @ np.ones((5, 5))]
+    (refusal,) = [choice for choice in plan(line, Options(lanes=4)).graph.choices if choice.link == "Lanes"]
+    assert not refusal.applied
+    assert refusal.code == "nothing_independent"
+    assert plan(line, Options(lanes=4)).schedule.peak == plan(line).schedule.peak
+    made, _ = prepared(*branches)
+    assert made.prepare().recording.options["lanes"] == 4
+    with refused(ex.OperandError, "kernel"):
+        ex.EvalPlan(lanes=0)
+
+
+@pytest.mark.spec("P-11", headline=True)
+@pytest.mark.parametrize("fails", [0, 1])
+def test_a_failure_on_any_thread_stops_the_rest_and_is_named(fails: int) -> None:
+    """Whichever thread fails: operation, types and line are told, what runs ends, nothing else begins."""
+    meet, ended, begun = meeting(), threading.Event(), []
+    caller = threading.get_ident()
+
+    def fail_or_end() -> None:
+        meet()
+        if (threading.get_ident() == caller) == (fails == 0):
+            raise ValueError("no more")
+        threading.Event().wait(0.2)
+        ended.set()
+
+    ACTS["one"], ACTS["later"] = fail_or_end, lambda: begun.append(1)
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    failing = [Act("one")(ex.tensor(np.full(3, value))) for value in (1.0, 2.0)]
+    made, handles = prepared(*[Act("later")(x) for x in failing], *[acting("later", value) for value in (3.0, 4.0)])
+    with pytest.raises(ex.RunError) as caught:
+        made.eval()
+    assert str(caught.value).startswith(f"act of (3 float64) recorded at test_executors.py line {line}: ")
+    assert str(caught.value).endswith("ValueError: no more")
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert ended.is_set()
+    assert not begun
+    for handle in handles:
+        with pytest.raises(ex.StateError, match="ended with RunError"):
+            handle.data()
+    ACTS.clear()
+    again = [made.register(acting("none", value)) for value in (5.0, 6.0)]
+    made.eval()
+    assert [handle.data()[0] for handle in again] == [5.0, 6.0]
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize("sooner", ["a", "b", ""])
+def test_of_failures_at_one_time_the_first_in_the_schedule_is_raised(sooner: str) -> None:
+    """Two kernels that run together and fail: the same error, whichever fails sooner."""
+    meet, failed = meeting(), threading.Event()
+
+    def fail(name: str, text: str) -> Callable[[], None]:
+        def run() -> None:
+            meet()
+            if sooner and name != sooner:
+                failed.wait(30)
+                threading.Event().wait(0.1)  # by now the other failure is noted
+            failed.set()
+            raise ValueError(text)
+
+        return run
+
+    ACTS["a"], ACTS["b"] = fail("a", "first"), fail("b", "second")
+    for _ in range(1 if sooner else 5):
+        made, _ = prepared(acting("a"), acting("b"))
+        with pytest.raises(ex.RunError, match="first"):
+            made.eval()
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, ex.RunError])
+@pytest.mark.parametrize("run", [run_simple, run_dag])
+def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], error: type[BaseException]) -> None:
+    """After Ctrl-C or a failure a program holds none of the results that it had computed."""
+
+    def fail() -> None:
+        raise error("now")
+
+    ACTS["fail"] = fail
+    first = acting("none", 2.0)
+    beside = acting("none", 7.0)  # with one chain alone no threads are asked for
+    program = Program(plan([first, Act("fail")(first), beside], Options(without=("group", "fuse"))))
+    slot = program.slots[first.uid]
+    assert slot in program.temporary
+    with pytest.raises((error, ex.RunError)):
+        run(program)
+    assert program.values[slot] is None
+    ACTS.clear()
+    run(program)
+    assert [value.tolist() for value in program.take()] == [[2.0] * 3, [2.0] * 3, [7.0] * 3]
+
+
+@pytest.mark.spec("P-11")
+def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
+    """BLAS keeps to one thread meanwhile, and has its threads back when the run ends, or fails."""
+    seen: list[list[int]] = []
+    ACTS["look"], ACTS["fail"] = lambda: seen.append(blas_threads()), lambda: 1 / 0
+    before = blas_threads()
+    assert before == [2]
+    made, _ = prepared(acting("look", 1.0), acting("look", 2.0))
+    made.eval()
+    made, _ = prepared(acting("look", 1.0), acting("fail", 2.0))
+    with pytest.raises(ex.RunError):
+        made.eval()
+    assert seen
+    assert all(found == [1] for found in seen)
+    assert blas_threads() == before
+
+
+@pytest.mark.spec("P-11")
+@pytest.mark.parametrize("executor", ["simple", "dag"])
+@pytest.mark.parametrize("record", ["times", "values"])
+def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: str) -> None:
+    ACTS["fail"] = lambda: 1 / 0
+    nodes = [Act("fail" if size == 4 else "none")(ex.tensor(np.ones(size))) for size in (2, 3, 4, 5)]
+    made = ex.EvalPlan(executor=executor, record=record, without=("fuse", "group"))
+    for node in nodes:
+        made.register(node)
+    with pytest.raises(ex.RunError, match=r"^act of \(4 float64\)"):
+        made.eval()
+
+
+@pytest.mark.spec("P-11")
+def test_an_interrupt_is_raised_when_no_worker_runs_any_more() -> None:
+    """Ctrl-C while a worker is at a kernel: it ends that one; BLAS has its threads back, the plan runs again."""
+    before = blas_threads()
+    meet, ended = meeting(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def act() -> None:
+        meet()
+        if threading.get_ident() == main:
+            signal.pthread_kill(main, signal.SIGINT)
+            threading.Event().wait(10)
+        else:
+            threading.Event().wait(0.3)
+            ended.set()
+
+    ACTS["act"] = act
+    made, handles = prepared(acting("act", 1.0), acting("act", 2.0))
+    with pytest.raises(KeyboardInterrupt):
+        made.eval()
+    assert ended.is_set()
+    assert blas_threads() == before
+    with pytest.raises(ex.StateError, match="ended with KeyboardInterrupt"):
+        handles[0].data()
+    ACTS["act"] = meeting()
+    again = [made.register(acting("act", value)) for value in (3.0, 4.0)]
+    made.eval()
+    assert [handle.data()[0] for handle in again] == [3.0, 4.0]
+
+
+@pytest.mark.spec("P-11")
+def test_an_interrupt_while_waiting_for_a_worker() -> None:
+    """The thread that asked has nothing to do but wait: Ctrl-C comes through, after the worker's kernel."""
+    main, meet, ended = threading.main_thread().ident, meeting(), threading.Event()
+    assert main is not None
+
+    def act() -> None:
+        meet()
+        if threading.get_ident() != main:
+            threading.Event().wait(0.2)  # by now the other waits
+            signal.pthread_kill(main, signal.SIGINT)
+            threading.Event().wait(0.2)
+            ended.set()
+
+    ACTS["act"] = act
+    made, _ = prepared(acting("act", 1.0), acting("act", 2.0))
+    with pytest.raises(KeyboardInterrupt):
+        made.eval()
+    assert ended.is_set()
+
+
+@pytest.mark.spec("P-11", "V-20")
+@pytest.mark.parametrize("waiting", [False, True])
+def test_who_follows_is_told_on_the_thread_that_asked_and_may_cancel(waiting: bool) -> None:
+    """Progress comes on the asking thread only, while it works and while it waits; cancelling stops all."""
+    main, meet, seen = threading.get_ident(), meeting(), []
+
+    def act() -> None:
+        meet()
+        if threading.get_ident() != main:
+            threading.Event().wait(0.5 if waiting else 0.05)
+
+    def report(step: ex.Progress) -> None:
+        if step.phase == "running":
+            seen.append((threading.get_ident(), step))
+            if len(seen) == (3 if waiting else 1):
+                raise ex.Cancelled
+
+    ACTS["act"] = act
+    if not waiting:
+        meet = meeting(1)
+    made, handles = prepared(acting("act", 1.0), acting("act", 2.0))
+    with pytest.raises(ex.Cancelled), ex.progress(report):
+        made.eval()
+    assert {thread for thread, _ in seen} == {main}
+    assert {step.total for _, step in seen} == {2}
+    with pytest.raises(ex.StateError, match="ended with Cancelled"):
+        handles[0].data()
+    ACTS.clear()
+    again = made.register(acting("none", 7.0))
+    made.eval()
+    assert again.data()[0] == 7.0
+
+
+@pytest.mark.spec("P-11")
+def test_a_run_inside_a_kernel_of_a_run() -> None:
+    """A kernel on a worker may evaluate a plan of its own, with the same executor."""
+    meet, found = meeting(), []
+
+    def act() -> None:
+        meet()
+        found.append(ex.evaluate([acting("none", 3.0), acting("none", 4.0)], executor="dag")[1][0])
+
+    ACTS["act"] = act
+    made, handles = prepared(acting("act", 1.0), acting("act", 2.0))
+    made.eval()
+    assert found == [4.0, 4.0]
+    assert [handle.data()[0] for handle in handles] == [1.0, 2.0]
+
+
+@pytest.mark.spec("P-11")
+def test_plans_in_several_threads_at_one_time() -> None:
+    """Four threads run plans of their own, many times: each gets its values, BLAS its threads back."""
+    before = blas_threads()
+    random = np.random.default_rng(0)
+    weights = [random.normal(size=(120, 120)) for _ in range(6)]
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        x = np.random.default_rng(seed).normal(size=(120, 120))
+        branches = [ex.tanh(ex.tensor(x) @ w) @ w for w in weights]
+        expected = ex.evaluate(branches)
+        for _ in range(4):
+            found = ex.evaluate(branches, executor="dag")
+            if not all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not wrong
+    assert not any(thread.is_alive() for thread in threads)
+    assert blas_threads() == before
+
+
+@pytest.mark.spec("P-11")
+def test_a_forked_process_runs_it_too() -> None:
+    """A process forked after such a run has threads of its own."""
+    program = """
+import os, sys
+import numpy as np
+from threadpoolctl import threadpool_limits
+import explorer as ex
+x = np.random.default_rng(0).normal(size=(4, 300, 300)).astype("float32")
+def value(): return ex.evaluate([ex.tanh(ex.tensor(part) @ x[0]) @ part for part in x], executor="dag")
+with threadpool_limits(2, user_api="blas"):
+    before = value()
+    child = os.fork()
+    same = np.array_equal(value(), before)
+    if child == 0:
+        os._exit(0 if same else 1)
+    sys.exit(0 if same and os.waitpid(child, 0)[1] == 0 else 1)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=120, check=False).returncode == 0
+
+
+@pytest.mark.spec("P-11")
+def test_where_no_thread_can_be_had_the_asking_one_does_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(thread_pool, "_pool", thread_pool._Pool)
+    monkeypatch.setattr(thread_pool._thread, "start_new_thread", refuse)
+    made, handles = prepared(*[acting("none", float(value)) for value in range(4)])
+    made.eval()
+    assert [handle.data()[0] for handle in handles] == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.spec("P-11", "V-9")
+def test_values_are_summarised_as_by_the_simple_executor() -> None:
+    """``record="values"`` gives the same summaries of the same values, those inside kernels too."""
+    x = ex.tensor(np.random.default_rng(0).normal(size=(200, 200)))
+    roots = [ex.tanh(ex.exp(x * scale) @ x + 1.0).sum(axis=0) for scale in (0.1, 0.2, 0.3)]
+    found = []
+    for executor in ("simple", "dag"):
+        made = ex.EvalPlan(executor=executor, record="values", lanes=4)
+        for root in roots:
+            made.register(root)
+        made.eval()
+        assert made.recording.run is not None
+        found.append(made.recording.run.values)
+    assert found[0] == found[1]
+    assert len(found[0]) > 12
+
+
+@pytest.mark.spec("P-11", "P-8")
+def test_a_kernel_in_pieces_is_shared_with_threads_that_have_none() -> None:
+    """A branch alone at the end is made by both threads; two at a time keep to one thread each where they can."""
+    seen: set[int] = set()
+
+    random = np.random.default_rng(0)
+    big = ex.tensor(random.normal(size=(3000, 3000)).astype("float32"))
+    made = ex.EvalPlan(executor="dag", without=("group",))
+    ACTS["seen"] = lambda: seen.add(threading.get_ident())
+    handles = [made.register(ex.tanh(ex.exp(Act("seen")(big * scale) * 0.5))) for scale in (0.5, 0.25)]
+    made.eval()
+    expected = np.tanh(np.exp(big.array * np.float32(0.5) * np.float32(0.5)))
+    np.testing.assert_array_equal(handles[0].data(), expected)
+    assert len(seen) == 2

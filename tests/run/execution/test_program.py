@@ -1,0 +1,68 @@
+"""Programs: what a run leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.plan import Options, plan
+from explorer.plan.passes import Open
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from explorer.run.plan_cache import cache
+
+
+class RefusesNegatives(ex.Elementwise):
+    """x, unless it holds a negative number."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3, low=0.0)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x < 0).any():
+            raise ValueError("a negative number")
+        np.copyto(out, x)
+        return out
+
+
+def test_a_closed_call_that_failed_holds_no_values() -> None:
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return RefusesNegatives()(a) @ a
+
+    program = Program(plan([f(ex.tensor(np.full((3, 3), -1.0)))], Options(open=Open(0))))
+    with pytest.raises(ex.RunError, match="refuses_negatives of"):
+        run_simple(program)
+    (inner,) = program._closed.values()
+    assert [inner.values[inner.slots[parameter.uid]] for parameter in inner.parameters] == [None]
+
+
+def test_a_plan_that_ran_holds_no_intermediate() -> None:
+    """What is kept of it, within bounds, is the plan cache's."""
+    made: list[weakref.ref[Any]] = []
+
+    class NotesItsResult(ex.Elementwise):
+        """x."""
+
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(3)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            np.copyto(out, x)
+            made.append(weakref.ref(out))
+            return out
+
+    evaluation = ex.EvalPlan()
+    handle = evaluation.register(ex.cumsum(NotesItsResult()(ex.tensor(np.ones(9))))[-1])
+    evaluation.eval()
+    cache.clear()
+    gc.collect()
+    assert handle.data() == 9
+    assert [reference() for reference in made] == [None]
+    del registry.operations["notes_its_result"]

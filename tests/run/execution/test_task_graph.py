@@ -1,0 +1,120 @@
+"""What kernels wait for: in any order that keeps to it, each reads what it would read if no memory were reused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.plan import Options, Planned, plan
+from explorer.plan.passes import Open
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from explorer.run.execution.task_graph import _Memory as Memory
+from explorer.run.execution.task_graph import chains, dependencies
+from tests.support.programs import limits, programs, sized, subsets
+
+graphs = st.one_of(sized(), programs())
+
+
+def copied(value: Any) -> Any:
+    return tuple(part.copy() for part in value) if isinstance(value, tuple) else np.array(value)
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(found, tuple):
+        return all(same(a, b) for a, b in zip(found, expected, strict=True))
+    return np.array_equal(found, expected, equal_nan=True)
+
+
+def without_reuse(planned: Planned) -> dict[int, Any]:
+    """Every value by uid, each in memory of its own."""
+    kept = [kernel.offset for kernel in planned.schedule.kernels]
+    for kernel in planned.schedule.kernels:
+        kernel.offset = -1
+    program = Program(planned)
+    run_simple(program)
+    for kernel, offset in zip(planned.schedule.kernels, kept, strict=True):
+        kernel.offset = offset
+    return {uid: copied(program.values[slot]) for uid, slot in program.slots.items()}
+
+
+@pytest.mark.spec("P-7", "P-8", "P-11")
+@given(roots=graphs, without=subsets, limit=limits, lanes=st.sampled_from((1, 2, 4)), data=st.data())
+def test_in_any_order_kernels_read_what_they_would_without_reuse(
+    roots: Any, without: Any, limit: int, lanes: int, data: st.DataObject
+) -> None:
+    """Random graphs, passes, lanes and orders: every operand of every kernel holds the bits of a run without reuse."""
+    planned = plan(roots, Options(without=without, open=Open(limit), lanes=lanes))
+    expected = without_reuse(planned)
+    program = Program(planned)
+    order = program.chains
+    needs = [*order.tasks.needs]
+    ready = [number for number, count in enumerate(needs) if not count]
+    run: list[int] = []
+    with np.errstate(all="ignore"):
+        while ready:
+            number = ready.pop(data.draw(st.integers(0, len(ready) - 1)))
+            for index in order.kernels[number]:
+                for read in planned.schedule.kernels[index].reads:
+                    assert same(program.values[program.slots[read.uid]], expected[read.uid])
+                runner, slot = program.runners[index]
+                program.values[slot] = runner(program.values)
+                run.append(index)
+            for user in order.tasks.users[number]:
+                needs[user] -= 1
+                if not needs[user]:
+                    ready.append(user)
+    assert sorted(run) == [*range(len(planned.schedule.kernels))]
+    for root, value in zip(planned.schedule.roots, program.take(), strict=True):
+        assert same(value, expected[root.uid])
+
+
+@pytest.mark.spec("P-7", "M-E8")
+def test_independent_branches_are_chains_that_wait_for_nothing() -> None:
+    """Branches planned to run at a time share no memory: each is one execution chain, and only their sum waits."""
+    branches = []
+    for number in range(4):
+        y = ex.tensor(np.full((64, 64), number + 2.0))
+        for _ in range(3):
+            y = ex.tanh(y @ y)
+        branches.append(y)
+    program = Program(plan([ex.concatenate(branches)], Options(without=("group",), lanes=4)))
+    assert [len(members) for members in program.chains.kernels] == [3, 3, 3, 3, 1]
+    assert program.chains.tasks.needs == [0, 0, 0, 0, 4]
+    assert program.chains.tasks.users == [[4], [4], [4], [4], []]
+
+
+def test_a_branch_waits_where_memory_is_planned_for_one_kernel_at_a_time() -> None:
+    """Planned without lanes, the second branch lies where the first one lay: it waits for what reads that."""
+    first, second = [ex.exp(ex.tensor(np.full((8, 8), number)) @ np.eye(8)).sum() for number in (1.0, 2.0)]
+    planned = plan([first, second], Options(without=("group", "fuse", "simplify")))
+    found = dependencies(planned.schedule, {})
+    producers = {kernel.result.uid: index for index, kernel in enumerate(planned.schedule.kernels)}
+    read = [{producers[r.uid] for r in kernel.reads if r.uid in producers} for kernel in planned.schedule.kernels]
+    assert any(waits - reads for waits, reads in zip(found, read, strict=True))
+    apart = plan([first, second], Options(without=("group", "fuse", "simplify"), lanes=2))
+    assert all(len(waits) <= 1 for waits in dependencies(apart.schedule, {}))
+
+
+def test_a_long_chain_is_one_task() -> None:
+    """A chain of 20,000 operations is found without recursion."""
+    y = ex.tensor(np.ones(1))
+    for _ in range(10_000):
+        y = ex.tanh(y).reshape((1, 1)).reshape((1,))
+    schedule = plan([y], Options(without=("fuse", "simplify"), lanes=4)).schedule
+    found = chains(schedule, dependencies(schedule, {}))
+    assert found.kernels == [[*range(len(schedule.kernels))]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=25))
+def test_the_owners_of_a_part_of_memory_are_those_who_wrote_each_byte_last(taken: list[tuple[int, int]]) -> None:
+    memory, owners = Memory(), [-1] * 20
+    for number, (start, size) in enumerate(taken):
+        found = memory.take(start, size, number)
+        assert set(found) == {owner for owner in owners[start : start + size] if owner >= 0}
+        owners[start : start + size] = [number] * size

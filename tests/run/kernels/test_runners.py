@@ -1,0 +1,250 @@
+"""Kernels of a program: what they compute, what they keep between runs, and whom they name when they fail."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import tracemalloc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core import registry
+from explorer.core.ir.function import Parameter
+from explorer.core.ir.tiles import PIECE_BYTES, Piece
+from explorer.plan import Options, plan
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+from explorer.run.kernels.elementwise_chain import blocks
+
+
+def parameter(*shape: int, dtype: str = "float64") -> Any:
+    return Parameter(ex.TensorType(shape, np.dtype(dtype)), "x")()
+
+
+def run(program: Program, value: Any) -> list[Any]:
+    program.bind(dict.fromkeys(program.parameters, value))
+    run_simple(program)
+    return program.take()
+
+
+def test_elementwise_operations_finish_a_product_of_two_vectors() -> None:
+    """The product of two vectors is one number, and its kernel goes on with it."""
+    x = parameter(3)
+    program = Program(plan([ex.tanh(x @ np.array([1.0, 2.0, 3.0])) * 2.0]))
+    assert len(program.runners) == 1
+    np.testing.assert_allclose(run(program, np.full(3, 0.1))[0], 2 * np.tanh(0.6))
+
+
+@pytest.mark.parametrize("most", [1, 64, 1000, BLOCK_BYTES])
+@pytest.mark.parametrize("shape", [(), (0, 3), (7,), (2, 3, 5, 7), (1, 2, 150), (3, 1, 5, 1, 9)])
+def test_blocks_cover_a_result_and_none_is_too_large(shape: tuple[int, ...], most: int) -> None:
+    """Rows that are larger than a block are cut too, so that registers take what the plan says."""
+    for axes in itertools.islice(itertools.permutations(range(len(shape))), 6):
+        out = np.zeros(shape, np.float32).transpose(axes)
+        for index in blocks(out, most):
+            part = out[(*index, ...)]
+            assert part.nbytes <= max(most, out.itemsize)
+            part += 1
+        assert np.all(out == 1)
+
+
+def test_epilogues_of_large_pieces_run_in_blocks() -> None:
+    """A piece larger than the registers that the plan counts is finished block by block."""
+    seen: list[int] = []
+
+    class NotesItsSize(ex.Elementwise):
+        """x."""
+
+        nondifferentiable = "a test"
+        examples = (ex.Example(ex.real(3)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            seen.append(out.nbytes)
+            np.copyto(out, x)
+            return out
+
+    try:
+        x = parameter(2, 300, 300)
+        y = NotesItsSize()(ex.tanh(x @ np.eye(300)) * np.arange(300.0))
+        (found,) = run(Program(plan([y])), np.full((2, 300, 300), 0.5))
+    finally:
+        del registry.operations["notes_its_size"]
+    np.testing.assert_allclose(found, np.tanh(0.5) * np.arange(300.0) * np.ones((2, 300, 1)))
+    assert len(seen) > 2
+    assert max(seen) <= PIECE_BYTES
+
+
+@pytest.mark.parametrize("last", ["chain", "pieces", "view"])
+def test_a_program_keeps_neither_what_it_was_given_nor_what_it_gave(last: str) -> None:
+    """Between runs a program holds its planned memory and its constants."""
+    x = parameter(40, 40)
+    y = {"chain": ex.tanh(x * 2.0), "pieces": ex.relu(x @ np.eye(40)), "view": x.T @ np.eye(40)}[last]
+    program = Program(plan([y, ex.exp(x.T).reshape((1600,)).sum()]))
+    for _ in range(2):
+        given = np.ones((40, 40))
+        found = run(program, given)
+        left = [weakref.ref(given), weakref.ref(found[0].base)]
+        del given, found
+        gc.collect()
+        assert [each() for each in left] == [None, None]
+
+
+def test_a_product_of_another_dtype_is_not_kept() -> None:
+    """A product that needs memory beside the result's gives it back."""
+    program = Program(plan([(parameter(256, 256) @ np.eye(256) > 0.5).sum()]))
+    assert run(program, np.eye(256)) == [256]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        assert run(program, np.eye(256)) == [256]
+        gc.collect()
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most > 8 * 256 * 256 > 4 * kept
+
+
+@pytest.mark.spec("P-8")
+def test_constants_that_only_constants_read_are_let_go() -> None:
+    """Of what is computed once for all runs a program keeps what the runs read, and nothing on the way there."""
+    x, weights = parameter(6, 6), ex.tensor(np.arange(36.0).reshape(6, 6))
+    product = ex.exp(weights * 0.1) @ weights.T
+    program = Program(plan([x @ ex.sqrt(product.sum(axis=0, keepdims=True) + 1.0)[:, :6].T]))
+    constant = [kernel.result for kernel in program.planned.schedule.kernels if kernel.constant]
+    first = run(program, np.eye(6))[0]
+    kept = [node for node in constant if program.values[program.slots[node.uid]] is not None]
+    assert len(constant) > 2
+    assert len(kept) == 1
+    np.testing.assert_array_equal(run(program, np.eye(6))[0], first)
+    np.testing.assert_allclose(first, np.sqrt((np.exp(weights.array * 0.1) @ weights.array.T).sum(0) + 1)[:, None])
+
+
+class FailsInPieces(ex.Operation):
+    """x, in one piece, unless it holds a negative number."""
+
+    nondifferentiable = unbatchable = "a test"
+    examples = (ex.Example(ex.real(3, low=0.0)),)
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x < 0).any():
+            raise ValueError("a negative number")
+        np.copyto(out, x)
+        return out
+
+    def pieces(self, out: Any, prepared: None, x: Any) -> list[Piece]:
+        return [Piece((slice(None),), lambda: self.kernel(out, x))]
+
+    def flops(self, result: Any, *types: Any) -> int:
+        return 0
+
+
+class FailsAboveTen(ex.Elementwise):
+    """x, unless a number is above 10."""
+
+    nondifferentiable = "a test"
+    examples = (ex.Example(ex.real(3)),)
+
+    def kernel(self, out: Any, x: Any) -> Any:
+        if (x > 10).any():
+            raise ValueError("above ten")
+        np.copyto(out, x)
+        return out
+
+
+def test_the_operation_that_fails_is_named_in_every_run() -> None:
+    """A failure is put down to the operation that raised it, whatever failed before."""
+    program = Program(plan([FailsAboveTen()(FailsInPieces()(parameter(3)))]))
+    assert len(program.runners) == 1
+    for value, named in ((-1.0, "fails_in_pieces"), (11.0, "fails_above_ten"), (-1.0, "fails_in_pieces")):
+        with pytest.raises(ex.RunError, match=rf"^{named} of"):
+            run(program, np.full(3, value))
+    np.testing.assert_array_equal(run(program, np.ones(3))[0], np.ones(3))
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize(
+    "turned",
+    [
+        lambda a: ex.transpose(a),
+        lambda a: a[::-1],
+        lambda a: a[:, ::-1],
+        lambda a: ex.transpose(a)[::-1],
+        lambda a: ex.concatenate([a, a])[::2],
+        lambda a: ex.broadcast_to(a[:1], a.shape),
+    ],
+)
+def test_a_chain_over_many_blocks_reads_each_operand_as_it_is_laid(turned: Any) -> None:
+    """Operands of one shape that lie otherwise in memory than the result are not read as one row of it."""
+    a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
+    assert a.type.nbytes > 2 * BLOCK_BYTES
+    b = turned(a)
+    found = ex.evaluate(ex.tanh(a * 2.0 + b) - b, executor="simple")
+    held = ex.evaluate(b, executor="simple")
+    np.testing.assert_allclose(found, np.tanh(a.array * 2.0 + held) - held, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.spec("P-6")
+@pytest.mark.parametrize("shape", [(1, 400), (400, 1), (1, 1), (400,), ()])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_every_block_reads_its_part_of_what_is_broadcast(shape: tuple[int, ...], reduced: bool) -> None:
+    a = ex.tensor(np.random.default_rng(0).normal(size=(400, 400)))
+    assert a.type.nbytes > 2 * BLOCK_BYTES
+    b = ex.tensor(np.random.default_rng(1).normal(size=shape))
+    made, expected = ex.tanh(a * 2.0 + b), np.tanh(a.array * 2.0 + b.array)
+    found = ex.evaluate(made.sum(axis=1) if reduced else made, executor="simple")
+    np.testing.assert_allclose(found, expected.sum(axis=1) if reduced else expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.spec("P-15")
+def test_a_constant_that_each_run_reads_stays_although_constants_read_it_too() -> None:
+    given, weight = parameter(3), ex.tensor(np.array([1.0, 2.0, 3.0]))
+    once = ex.exp(weight)
+    twice = ex.sin(once)
+    options = Options(without=("fuse", "simplify"))
+    for roots in ([given * once, given + twice], [given + twice, given * once]):
+        program = Program(plan(roots, options))
+        for value in (1.0, 2.0, 3.0):
+            found = dict(zip([root.operation.name for root in roots], run(program, np.full(3, value)), strict=True))
+            np.testing.assert_allclose(found["multiply"], value * np.exp(weight.array), rtol=1e-15)
+            np.testing.assert_allclose(found["add"], value + np.sin(np.exp(weight.array)), rtol=1e-15)
+
+
+@pytest.mark.spec("P-7")
+def test_a_view_that_has_to_copy_is_made_anew_in_each_run() -> None:
+    """Images that lie pixel by pixel are copied into another shape: what it shows is not that of an earlier run."""
+    given = parameter(2, 3, 4, 4)
+    pooled = ex.max_pool2d(given, 2)
+    program = Program(plan([ex.reshape(pooled, (2, 12)) * 2.0], Options(without=("fuse", "simplify"))))
+    assert program.planned.schedule.kernels[0].channels_last
+    for seed in range(3):
+        value = np.random.default_rng(seed).normal(size=(2, 3, 4, 4))
+        (found,) = run(program, value)
+        np.testing.assert_array_equal(found, value.reshape(2, 3, 2, 2, 2, 2).max(axis=(3, 5)).reshape(2, 12) * 2)
+
+
+@pytest.mark.spec("P-7")
+@pytest.mark.parametrize("made", [False, True])
+def test_filters_that_vary_are_prepared_for_each_run(made: bool) -> None:
+    """Also where they and the images lie in the same memory at each run."""
+    images, given = ex.tensor(np.random.default_rng(0).normal(size=(1, 2, 6, 6))), parameter(3, 2, 3, 3)
+    fixed = ex.tanh(parameter(1, 2, 6, 6)) if made else images
+    result = ex.conv2d(fixed, ex.sin(given)) + 1.0
+    program = Program(plan([ex.cumsum(result, 3)], Options(without=("simplify",))))
+    for seed in range(3):
+        values = {node: np.random.default_rng(seed + node.size).normal(size=node.shape) for node in program.parameters}
+        program.bind(values)
+        run_simple(program)
+        (found,) = program.take()
+        pixels = np.tanh(next(value for node, value in values.items() if node.size == 72)) if made else images.array
+        filters = np.sin(values[given])
+        windows = np.lib.stride_tricks.sliding_window_view(pixels, (3, 3), (2, 3))
+        expected = np.cumsum(np.einsum("nchwij,ocij->nohw", windows, filters) + 1, axis=3)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,52 @@
+"""What a recording tells is what the plan did, and what is written of it is read again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.core.ir.traversal import reachable
+from explorer.plan import Options, plan
+from explorer.plan.passes import Group, Open
+from explorer.record import loads, to_json
+from explorer.run.recording import recorder
+from explorer.run.recording.recorder import expressions
+from tests.support.programs import both, programs
+
+
+def told(roots: Any, options: Options | None = None) -> None:
+    """The recording of a plan is itself when it was written and read, and says what stands for each node in the end."""
+    planned = plan(roots, options)
+    recording = recorder.build(planned, "", {})
+    assert loads(json.dumps(to_json(recording))) == recording
+    nodes = expressions(planned)
+    ids = {node.uid: number for number, node in enumerate(nodes)}
+    final = recording.resolver(recording.end)
+    assert {old: ids[planned.graph.resolve(nodes[old]).uid] for old in final} == final
+
+
+def test_functions_that_are_opened_in_turn() -> None:
+    """One is opened inside the other and beside it, and an output of the outer one is an output of the inner one."""
+
+    @ex.function
+    def outer(x: Any) -> Any:
+        left, right = both(x, x * 2)
+        return left, right, ex.tanh(right)
+
+    x = ex.tensor(np.ones((3, 4)))
+    left, right = both(x, x)
+    other, another, third = outer(left)
+    told([other + right, another, third, both(another, right)[0]])
+
+
+@given(roots=programs(), limit=st.sampled_from((0, 20, 500_000)), differentiated=st.booleans())
+def test_random_programs(roots: Any, limit: int, differentiated: bool) -> None:
+    if differentiated:
+        leaves = [node for node in reachable(roots) if isinstance(node, ex.Tensor)] or roots
+        roots = [*roots, *ex.grad(ex.add_n(*[root.sum() for root in roots]), leaves)]
+    told(roots, Options(group=Group(fewest=2), open=Open(limit)))

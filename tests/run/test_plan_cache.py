@@ -1,0 +1,319 @@
+"""The plan cache: graphs of one structure are planned once."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.tensor import Storage, tensor_of
+from explorer.plan.planner import plan
+from explorer.run.execution.program import Program
+from explorer.run.plan_cache import Held, PlanCache, cache, structure
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def empty() -> Iterator[None]:
+    cache.clear()
+    yield
+    cache.clear()
+
+
+def array(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def evaluated(*roots: Any, **options: Any) -> tuple[ex.EvalPlan, list[Any]]:
+    plan = ex.EvalPlan(**options)
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    return plan, [handle.data() for handle in handles]
+
+
+def perceptron(x: Any, w: Any) -> Any:
+    return np.tanh(ex.tensor(x) @ ex.tensor(w) + 1.0)
+
+
+@pytest.mark.spec("P-10", "P-14", headline=True)
+def test_a_graph_of_the_same_structure_runs_the_program_that_is_there() -> None:
+    """A second graph of one structure is not planned again, gives its own values, and its plan tells its own nodes."""
+    x, w, y, v = array(2, 3), array(3, 4), array(2, 3), array(3, 4)
+    first, (one,) = evaluated(perceptron(x, w))
+    kept = one.copy()
+    root = perceptron(y, v)
+    second, (two,) = evaluated(root)
+    assert (first.reused, second.reused) == (False, True)
+    np.testing.assert_allclose(two, np.tanh(y @ v + 1), rtol=1e-6)
+    np.testing.assert_array_equal(one, kept)
+    assert second.planned.graph.recorded_roots == (root,)
+    assert second.explain() == first.explain()
+    assert len(second.recording.run.steps) == len(second.planned.schedule.kernels)
+    assert second.recording.stages[-1].purpose != first.recording.stages[-1].purpose
+
+
+@pytest.mark.spec("P-10")
+def test_what_a_plan_depends_on_is_part_of_the_structure() -> None:
+    """Other types, operations, attributes, edges, roots and options are planned anew."""
+    a, b = ex.tensor(array(3, 3)), ex.tensor(array(3, 3))
+    evaluated(a @ b + 1.0)
+    for root in (a @ a + 1.0, a @ b + 2.0, a @ b - 1.0, b @ b.T + 1.0, ex.tensor(np.eye(3)) @ b + 1.0):
+        assert not evaluated(root)[0].reused
+    assert not evaluated(a @ b + 1.0, a @ b)[0].reused
+    assert not evaluated(a @ b + 1.0, without=["simplify"])[0].reused
+    assert evaluated(ex.tensor(array(3, 3)) @ ex.tensor(array(3, 3)) + 1.0)[0].reused
+
+
+@pytest.mark.spec("P-10")
+@pytest.mark.parametrize("shared_first", [True, False])
+def test_leaves_of_one_storage_and_of_two_have_plans_of_their_own(shared_first: bool) -> None:
+    """Two tensors of one storage are one value to a plan: its program does not run for two storages."""
+
+    def program(p: ex.Tensor, q: ex.Tensor) -> ex.Expr:
+        return ex.tanh(p) @ ex.tanh(q) - ex.sin(p) * ex.sin(q)
+
+    def leaves(shared: bool) -> tuple[ex.Tensor, ex.Tensor]:
+        held = Storage(array(4, 4))
+        return tensor_of(held), tensor_of(held if shared else Storage(array(4, 4)))
+
+    for shared in (shared_first, not shared_first):
+        p, q = leaves(shared)
+        plan, (value,) = evaluated(program(p, q))
+        assert not plan.reused
+        expected = np.tanh(p.array) @ np.tanh(q.array) - np.sin(p.array) * np.sin(q.array)
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+    for shared in (True, False):
+        p, q = leaves(shared)
+        plan, (value,) = evaluated(program(p, q))
+        assert plan.reused
+        expected = np.tanh(p.array) @ np.tanh(q.array) - np.sin(p.array) * np.sin(q.array)
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.spec("P-9", "P-10")
+def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
+    """What was planned before a link was declared is planned anew; without the link, the old plan stands again."""
+
+    def program() -> ex.Expr:
+        return ex.log1p(ex.square(ex.tensor(array(3))))
+
+    evaluated(program())
+    assert evaluated(program())[0].reused
+    chain = list(ex.Link.chain)
+    try:
+
+        class LogOfSquare(ex.Link):
+            """A test's link: the logarithm of one more than a square is taken for nothing."""
+
+            roots = (type(ex.log1p(ex.tensor(1.0)).operation),)
+
+            def match(self, node: ex.Expr, graph: Any) -> Any:
+                return ex.Applied(node.operands[0] * 0.5, "a test", {}, "halved")
+
+        plan, _ = evaluated(program())
+        assert not plan.reused
+        assert "halved" in [decision.code for decision in plan.recording.decisions]
+    finally:
+        ex.Link.chain[:] = chain
+    assert evaluated(program())[0].reused
+
+
+@pytest.mark.spec("P-10", "M-E4")
+def test_a_loop_over_samples_is_planned_once_for_all_epochs() -> None:
+    """A training loop of a hundred calls a step is planned in its first step; each step has its own values."""
+    w = array(4, 2)
+
+    @ex.function
+    def model(x: Any, w: Any) -> Any:
+        return np.tanh(x @ w)
+
+    for epoch in range(3):
+        weights = ex.tensor(w)
+        samples = [array(4) for _ in range(100)]
+        loss = ex.add_n(*[(model(ex.tensor(sample), weights) ** 2).sum() for sample in samples])
+        plan, (value, gradient) = evaluated(loss, ex.grad(loss, weights))
+        assert plan.reused == (epoch > 0)
+        y = np.tanh(np.stack(samples) @ w)
+        np.testing.assert_allclose(value, (y**2).sum(), rtol=1e-4)
+        np.testing.assert_allclose(gradient, np.stack(samples).T @ (2 * y * (1 - y**2)), rtol=1e-3, atol=1e-4)
+        w = w - 0.1 * gradient
+
+
+def test_views_and_results_that_are_tensors_are_those_of_the_run() -> None:
+    for _ in range(3):
+        x = array(4, 6)
+        t = ex.tensor(x)
+        _, (same, turned, part) = evaluated(t, t.T.reshape(4, 6)[1:] + 1.0, t[1:, ::2])
+        np.testing.assert_array_equal(same, x)
+        np.testing.assert_array_equal(turned, x.T.reshape(4, 6)[1:] + 1)
+        np.testing.assert_array_equal(part, x[1:, ::2])
+
+
+def test_a_failure_names_the_lines_of_its_own_graph() -> None:
+    """A kernel that fails in a program that was there is told of as if it had just been planned."""
+    failing = [False]
+
+    class Fussy(ex.Elementwise):
+        """x, or a failure."""
+
+        weight, total = 1, True
+        examples = (ex.Example(ex.real(2)),)
+
+        def kernel(self, out: Any, x: Any) -> Any:
+            if failing[0]:
+                raise ValueError("not today")
+            np.copyto(out, x)
+            return out
+
+        def gradient(self, g: Any, y: Any, x: Any) -> Any:
+            return (g,)
+
+    evaluated(Fussy()(ex.tensor(array(2))) + 1.0)
+    failing[0] = True
+    second = Fussy()(ex.tensor(array(2))) + 1.0  # the line that is named
+    with pytest.raises(ex.RunError, match="the line that is named"):
+        evaluated(second)
+    failing[0] = False
+    assert not evaluated(Fussy()(ex.tensor(array(2))) + 1.0)[0].reused
+    assert evaluated(Fussy()(ex.tensor(array(2))) + 1.0)[0].reused
+
+
+def test_threads_do_not_share_a_program_at_a_time() -> None:
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(30):
+            x, w = rng.standard_normal((64, 64)), rng.standard_normal((64, 64))
+            if not np.allclose(evaluated(perceptron(x, w))[1][0], np.tanh(x @ w + 1)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_cache_is_bounded_and_holds_no_value() -> None:
+    """Old programs go; tensors that were only lent are not kept alive."""
+    for length in range(1, 100):
+        evaluated(ex.tensor(np.zeros(length)) + 1.0)
+    assert len(cache) <= 64
+    held = PlanCache()
+    known = structure([ex.tensor(np.zeros(3)) + 1.0], ex.EvalPlan().options)
+    assert known is not None
+    assert held.take(known) is None
+    evaluated(ex.tensor(np.zeros(1 << 24)) + 1.0)
+    assert not evaluated(ex.tensor(np.zeros(1 << 24)) + 1.0)[0].reused
+
+
+X, Y, Z = array(3, 3), array(3, 3), array(3, 3)
+APART: dict[str, tuple[Any, Any]] = {
+    "shapes": (lambda: [ex.exp(ex.tensor(X))], lambda: [ex.exp(ex.tensor(X[:2]))]),
+    "dtypes": (lambda: [ex.exp(ex.tensor(X))], lambda: [ex.exp(ex.tensor(X.astype(np.float64)))]),
+    "second operands": (lambda: third_factor(0), lambda: third_factor(1)),
+    "numbers of operands": (lambda: two_sums(2), lambda: two_sums(1)),
+    "order of roots": (lambda: sum_and_difference(1), lambda: sum_and_difference(-1)),
+    "some of the roots": (lambda: sum_and_difference(1), lambda: sum_and_difference(1)[1:]),
+}
+
+
+def third_factor(place: int) -> list[Any]:
+    operands = ex.tensor(X), ex.tensor(Y)
+    return [(operands[0] - operands[1]) * operands[place]]
+
+
+def two_sums(first: int) -> list[Any]:
+    terms = [ex.tensor(value) for value in (X, Y, Z)]
+    return [ex.add_n(*terms[:first]), ex.add_n(*terms[first:])]
+
+
+def sum_and_difference(step: int) -> list[Any]:
+    a, b = ex.tensor(X), ex.tensor(Y)
+    return [a + b, a - b][::step]
+
+
+@pytest.mark.spec("P-10")
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", APART)
+def test_structures_that_differ_in_one_thing_have_programs_of_their_own(name: str, turned: bool) -> None:
+    """Each gives what it gives where no program is there, whichever of the two came first."""
+    programs = APART[name][::-1] if turned else APART[name]
+    found = []
+    for program in programs:
+        plan, values = evaluated(*program())
+        assert not plan.reused
+        found.append(values)
+    for program, values in zip(programs, found, strict=True):
+        for value, root in zip(values, program(), strict=True):
+            np.testing.assert_array_equal(value, ex.evaluate(root))
+            assert value.dtype == root.dtype
+
+
+@pytest.mark.spec("P-10")
+def test_a_value_that_is_given_at_the_run_is_that_of_this_run() -> None:
+    """A graph with parameters is no structure: a program that is there would hold another run's values."""
+
+    def program() -> tuple[ex.Expr, ex.Expr]:
+        x = ex.operation("parameter")(kind=ex.tensor(X).type, title="x")()
+        return x, ex.tanh(x) * 2.0
+
+    assert structure(program(), ex.EvalPlan().options) is None
+    for value in (X, Y, Z):
+        parameter, root = program()
+        plan = ex.EvalPlan()
+        handle, itself = plan.register(root), plan.register(parameter)
+        plan.eval({parameter: value})
+        assert not plan.reused
+        np.testing.assert_array_equal(handle.data(), np.tanh(value) * np.float32(2))
+        np.testing.assert_array_equal(itself.data(), value)
+
+
+def test_of_many_programs_those_used_last_are_kept() -> None:
+    def program(length: int) -> ex.Expr:
+        return ex.tensor(np.zeros(length)) + 1.0
+
+    evaluated(program(1))
+    for length in range(2, 100):
+        evaluated(program(length))
+        assert evaluated(program(1))[0].reused
+    assert evaluated(program(99))[0].reused
+    assert not evaluated(program(2))[0].reused
+
+
+def test_a_program_put_in_the_place_of_another_counts_once() -> None:
+    """Two threads may plan one structure at one time: the second program takes the first one's place."""
+    held = PlanCache()
+    for _ in range(8):
+        root = ex.exp(ex.tensor(np.zeros(1 << 22)))
+        known = structure([root], ex.EvalPlan().options)
+        assert known is not None
+        program = Program(plan([root], ex.EvalPlan().options), lent=True)
+        held.put(known.key, Held(program, known))
+        assert len(held) == 1
+    taken = held.take(known)
+    assert taken is not None
+    assert taken.nbytes >= 1 << 24
+
+
+@pytest.mark.spec("P-10")
+def test_a_program_that_is_kept_holds_no_value_that_was_lent() -> None:
+    """Nor a view of one: the tensors of a later graph are gone when the graph is."""
+    for lent in (False, True, True):
+        tensor = ex.tensor(array(64, 64))
+        gone = weakref.ref(tensor.storage.array)
+        plan, _ = evaluated(ex.exp(tensor.T))
+        assert plan.reused == lent
+        del tensor, plan
+        gc.collect()
+        if lent:
+            assert gone() is None

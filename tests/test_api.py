@@ -1,0 +1,236 @@
+"""What explore and explain hand to views, and what comes back from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import graphviz
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.api import ExpressionView, node_id
+from explorer.core.hooks import hooks
+
+ASSETS = Path(__file__).parents[1] / "assets"
+
+
+@pytest.fixture
+def program() -> tuple[ex.Expr, ex.Expr]:
+    """A product that is used twice, and what is made of it."""
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    product = x @ ex.tensor(np.full((4, 2), 0.5, np.float32), name="W")
+    return product, ex.tanh(product) + product
+
+
+def test_every_hook_is_filled() -> None:
+    """What low floors ask of high ones is there once explorer is imported as a whole."""
+    assert hooks.missing() == []
+
+
+def test_an_expression_is_planned_and_run(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """Exploring an expression plans it, runs it, and records a summary of every value."""
+    _, root = program
+    view: Any = ex.explore(root)
+    assert view.recording.run is not None
+    assert view.recording.run.values[node_id(view.planned, root)].shape == (3, 2)
+    assert ex.explore(root, run=False).recording.run is None
+
+
+@pytest.mark.spec("V-1")
+def test_one_view_before_and_after_the_run(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The view of a prepared plan gains the run when the plan is evaluated, and keeps step, stage and selection."""
+    product, root = program
+    plan = ex.EvalPlan()
+    plan.register(root)
+    plan.prepare()
+    view = plan.explore()
+    assert view.recording.run is None
+    view.stage = "fuse"
+    view.focus(product)
+    before = view.step, view.stage, view.selected
+    plan.eval()
+    assert view.recording.run is not None
+    assert (view.step, view.stage, view.selected) == before
+
+
+def test_a_view_stays_with_the_program_that_it_showed(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """A plan that is used for another program does not change the view of the first one."""
+    _, root = program
+    plan = ex.EvalPlan()
+    plan.register(root)
+    plan.prepare()
+    first = plan.explore()
+    plan.eval()
+    shown = first.recording.fingerprint
+    plan.register(ex.exp(root))
+    plan.eval()
+    assert first.recording.fingerprint == shown
+    first.focus(root)
+    assert first.selected_expression is root
+
+
+@pytest.mark.spec("V-9")
+def test_selections_are_expressions(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """Focus takes an expression, and a selected node is read back as the expression that it stands for."""
+    product, root = program
+    view: Any = ex.explore(root)
+    assert isinstance(view, ExpressionView)
+    assert view.selected_expression is None
+    view.focus(product)
+    assert view.selected_expression is product
+    with pytest.raises(ex.OperandError, match="in this plan"):
+        view.focus(ex.tensor(1.0))
+
+
+def test_what_cannot_be_explored_is_named() -> None:
+    with pytest.raises(ex.OperandError, match="explore of a int"):
+        ex.explore(3)
+    with pytest.raises(ex.OperandError, match="explore of a list"):
+        ex.explore([])
+
+
+@pytest.mark.spec("P-18")
+def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
+    """Beside the refusals about an expression stands what would make them fall, with both prices."""
+    shared = ex.tensor(np.ones((3, 4), np.float32)) + 0.5
+    first = ex.negative(shared)
+    plan = ex.EvalPlan()
+    plan.register(first @ ex.transpose(ex.relu(shared)))
+    plan.prepare()
+    told = plan.explain(first)
+    assert told.index("[other_consumers]") < told.index("what it would take:")
+    assert "✓ one reader of add: relu reading another value: " in told
+
+
+@pytest.mark.spec("P-16")
+def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The text about an expression that a link took in says which kernel computes what it was for."""
+    inner = ex.softmax(program[1])
+    plan = ex.EvalPlan()
+    plan.register(ex.log(inner))
+    plan.prepare()
+    told = plan.explain(inner)
+    assert "in the end it is removed" in told
+    assert "computed in kernel 2 tanh → add → log_softmax: " in told
+
+
+def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
+    """The text about one expression names its line and every decision about it, refusals first."""
+    product, root = program
+    plan = ex.EvalPlan()
+    plan.register(root)
+    plan.prepare()
+    told = plan.explain(product)
+    assert told.startswith("matmul · 3×2 float32\nrecorded at test_api.py line ")
+    assert "other_consumers" in plan.explain(root.operands[0])
+    assert plan.explain().splitlines()[0].endswith(plan.recording.fingerprint)
+
+
+@pytest.mark.spec("V-9")
+def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
+    """A view of a model's file finds an operator by name, line or text, and says which one is selected."""
+    view: Any = ex.open(ASSETS / "digits.pnnx.param").explore()
+    recording = view.recording
+    view.focus("conv2")
+    assert (view.selected_scope, recording.nodes.label[view.selected]) == ("conv2", "add")
+    line = recording.sources[recording.nodes.source[view.selected]]
+    found = view.from_line(line.line, cell="digits.pnnx.param")
+    assert view.selected == found[0]
+    assert {recording.label(node) for node in found} >= {"conv2d", "conv2.weight"}
+    assert view.from_line(line.text) == found
+    assert view.selected_expression.type.shape == recording.type_of(found[0]).shape
+    view.focus("residual / convbn2d_1")
+    assert view.selected_scope == "residual / convbn2d_1"
+    with pytest.raises(ValueError, match="no operator, layer or scope is called 'conv3'; near are conv2"):
+        view.focus("conv3")
+    view.selected = -1
+    assert view.selected_scope is None
+
+
+@pytest.mark.spec("V-14")
+def test_a_plan_is_a_digraph_at_the_end_and_after_each_stage() -> None:
+    """`plan.to_graphviz()` is a graphviz.Digraph of the plan's graph; a stage's name gives the graph after it."""
+    x = ex.tensor(np.ones((4, 4), np.float32), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x @ x) * 2 + x @ x)
+    plan.prepare()
+    recorded, final = plan.to_graphviz("recorded"), plan.to_graphviz()
+    assert isinstance(final, graphviz.Digraph)
+    assert (recorded.source.count("matmul"), final.source.count("matmul")) == (2, 1)
+    assert "cluster" in final.source
+    assert "cluster" not in recorded.source
+    with pytest.raises(ex.UnknownNameError, match="fuse"):
+        plan.to_graphviz("fused")
+
+
+def explored() -> dict[str, Any]:
+    """Everything that has explore, by name."""
+    x = ex.tensor(np.ones((2, 3)), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(x))
+    net = ex.open(ASSETS / "digits.pnnx.param")
+    images = np.ones((1, 1, 8, 8), np.float32)
+    layer = layers.Linear("linear", 2, 3)
+    return {
+        "ex": lambda **options: ex.explore(ex.tanh(x), **options),
+        "expression": ex.tanh(x).explore,
+        "plan": plan.explore,
+        "recording": lambda **options: ex.explore(plan.prepare().recording, **options),
+        "net": lambda **options: net.explore(images, **options),
+        "ex of a net": lambda **options: ex.explore(net, **options),
+        "layer": layer.explore,
+        "ex of a layer": lambda **options: ex.explore(layer, **options),
+    }
+
+
+@pytest.mark.spec("V-21")
+@pytest.mark.parametrize("wrong", ["heigth", "withuot", "thema", "input"])
+@pytest.mark.parametrize("name", explored())
+def test_a_misspelt_option_of_explore_is_refused_with_near_names(
+    name: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every explore refuses an option that it does not know, before anything is planned or computed."""
+    monkeypatch.setattr(ex.EvalPlan, "eval", lambda plan: pytest.fail("it was evaluated"))
+    with pytest.raises(ex.UnknownNameError) as told:
+        explored()[name](**{wrong: 300})
+    near = {"heigth": "height", "thema": "theme"}.get(wrong)
+    assert repr(wrong) in str(told.value)
+    assert "near are none" not in str(told.value)
+    if near:
+        assert told.value.rule.startswith(f"known: {near}")
+
+
+@pytest.mark.spec("V-21")
+def test_what_is_planned_already_takes_no_options_of_a_plan() -> None:
+    plan = ex.EvalPlan()
+    plan.register(ex.tanh(ex.tensor([1.0])))
+    for what in (plan, plan.prepare().recording):
+        for option in ({"record": "off"}, {"run": False}, {"plan": {}}):
+            with pytest.raises(ex.OperandError, match=next(iter(option))):
+                ex.explore(what, **option)
+
+
+@pytest.mark.spec("V-21")
+@pytest.mark.parametrize("what", [np.ones(3), [np.ones(3)], 3, "x", None, {}])
+def test_what_cannot_be_explored_is_named_with_what_can(what: Any) -> None:
+    with pytest.raises(ex.OperandError, match=rf"explore of a {type(what).__name__}\n  rule: .*\n  fix: "):
+        ex.explore(what)
+
+
+@pytest.mark.spec("V-21")
+def test_a_name_that_no_scope_has_is_told_with_what_there_is() -> None:
+    """Where nothing is near, the first names are told; where there are none, that."""
+    plain, scoped = ex.EvalPlan(), ex.EvalPlan()
+    plain.register(ex.tanh(ex.tensor([1.0])))
+    with ex.scope("encoder"):
+        scoped.register(ex.tanh(ex.tensor([1.0])))
+    for plan, name, said in (
+        (plain, "foo", "has none"),
+        (scoped, "foo", "the first are encoder"),
+        (scoped, "encodr", "near is 'encoder'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            plan.prepare().explore().focus(name)

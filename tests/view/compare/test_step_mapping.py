@@ -1,0 +1,119 @@
+"""Where one of two views stands when the other takes a step: at the same decision, at the kernel of the same nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import explorer as ex
+from explorer.record.compare.comparison import Comparison, compare
+from explorer.view.base.steps import stage_ends
+from explorer.view.compare.counts import Count, counted
+from explorer.view.compare.step_mapping import Chapters, partners
+from tests.support.programs import programs
+
+
+def planned(roots: Any, *, run: bool = False, **options: Any) -> ex.EvalPlan:
+    plan = ex.EvalPlan(**options)
+    for root in roots:
+        plan.register(root)
+    plan.prepare()
+    return plan.eval() if run else plan
+
+
+def network() -> list[ex.Expr]:
+    x = ex.tensor(np.ones((3, 4), np.float32), name="x")
+    w = ex.tensor(np.ones((4, 4), np.float32), name="w")
+    return [ex.log(ex.softmax(ex.tanh(x @ w + 1.0))), ex.sqrt(ex.square(x) + 1.0) @ w]
+
+
+def told(comparison: Comparison, side: int, step: int) -> tuple[str, str]:
+    """The stage of a step, and the sentence of its decision or the labels of its kernel."""
+    recording = (comparison.before, comparison.after)[side]
+    chapters = Chapters(recording)
+    stage = next(number for number, end in enumerate(chapters.ends) if step <= end)
+    row = recording.stages[stage]
+    place = step - chapters.starts[stage] - 1
+    if 0 <= place < row.last - row.first:
+        return row.name, recording.reason(recording.decisions[row.first + place])
+    kernels = chapters.kernels(stage)
+    if not kernels:
+        return row.name, ""
+    assert recording.schedule is not None
+    kernel = recording.schedule.kernels[kernels[place - (row.last - row.first)]]
+    return row.name, " ".join(recording.label(node) for node in kernel.nodes)
+
+
+@pytest.mark.spec("V-3")
+@pytest.mark.parametrize("run", [False, True], ids=["planned", "run"])
+def test_steps_of_equal_plans_are_each_other_s(run: bool) -> None:
+    """Two plans alike step alike, in whichever way they are tied, before their runs and after them."""
+    plans = [planned(network(), run=run) for _ in range(2)]
+    found = partners(plans[0].compare(plans[1]))
+    for before, after in found.values():
+        assert before == after == list(range(stage_ends(plans[0].recording)[-1] + 1))
+
+
+@pytest.mark.spec("V-3")
+def test_a_decision_is_followed_to_the_same_decision() -> None:
+    """Each decision that both plans take is reached together, however many others one of them takes between."""
+    roots = network()
+    found = compare(planned(roots).recording, planned(roots, without=["dedup", "fuse"]).recording)
+    steps = partners(found)["nodes"]
+    both = 0
+    for side in (0, 1):
+        for step, other in enumerate(steps[side]):
+            stage, said = told(found, side, step)
+            if stage in ("order", "buffers"):
+                continue
+            if (stage, said) in [told(found, 1 - side, each) for each in range(len(steps[1 - side]))] and said:
+                last = step in Chapters((found.before, found.after)[side]).ends
+                assert told(found, 1 - side, other) == (stage, said) or last
+                both += 1
+    assert both >= 4
+
+
+@pytest.mark.spec("V-3")
+@settings(max_examples=30, deadline=None)
+@given(programs())
+def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> None:
+    """Whatever passes one plan leaves out, each step of either side leads to one of the other, and ends to ends."""
+    found = compare(planned(roots).recording, planned(roots, without=["simplify", "group", "fuse"]).recording)
+    ends = stage_ends(found.before)[-1], stage_ends(found.after)[-1]
+    for way, sides in partners(found).items():
+        for side in (0, 1):
+            assert len(sides[side]) == ends[side] + 1
+            own, others = Chapters((found.before, found.after)[side]), Chapters((found.after, found.before)[side])
+            last = next(number for number, end in enumerate(own.ends) if end == ends[side])
+            other = others.number.get(own.recording.stages[last].name, -1)
+            if way == "nodes":
+                assert sides[side][-1] == (others.ends[other] if other >= 0 and ends[side] else ends[1 - side])
+            assert all(0 <= step <= ends[1 - side] for step in sides[side])
+
+
+@pytest.mark.spec("V-3")
+def test_counts_are_told_with_units_and_what_they_differ_by() -> None:
+    """Bytes, flops and times have their units, a difference its sign and its proportion, large ones a factor."""
+    roots = network()
+    found = compare(planned(roots).recording, planned(roots).recording)
+    found.counts.update(
+        kernels=(3, 6),
+        flops=(2_000_000, 1_000_000),
+        bytes=(1024, 2 * 1024 * 1024),
+        peak_bytes=(0, 2048),
+        temporaries=(7, 7),
+        estimated_us=(1000.0, 1000.1),
+        measured_us=(None, 2500.0),
+    )
+    rows = {row.name: row for row in counted(found, measured=True)}
+    assert rows["kernels"] == Count("kernels", "3", "6", "+3 (+100 %)")
+    assert rows["flops"] == Count("flops", "2 M", "1 M", "−1 M (−50 %)")
+    assert rows["bytes written"] == Count("bytes written", "1 KB", "2 MB", "+2 MB (×2,048)")
+    assert rows["peak memory"] == Count("peak memory", "0 B", "2 KB", "+2 KB")
+    assert rows["temporaries"].difference == ""
+    assert rows["estimated time"] == Count("estimated time", "1 ms", "1 ms", "+0.1 µs")
+    assert rows["measured time"] == Count("measured time", "–", "2.5 ms", "")
+    assert "measured time" not in [row.name for row in counted(found, measured=False)]

@@ -1,0 +1,85 @@
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from explorer.view.export.html_page import html
+from explorer.view.payload.payload import payload
+from tests.view import sample
+
+
+class Page(HTMLParser):
+    """Collects the elements, their attributes and the text of scripts."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.scripts, self.inside = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self.inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = ""
+
+    def handle_data(self, data):
+        if self.inside == "script":
+            self.scripts[-1] += data
+
+
+@pytest.mark.spec("V-14")
+@pytest.mark.parametrize("make", [sample.mlp, sample.hostile])
+def test_the_page_holds_the_payload(make):
+    page = Page(html(make(), theme="dark"))
+    data, _ = page.scripts
+    expected = payload(make(), theme="dark", position=0)
+    assert json.loads(data) == json.loads(json.dumps(expected))
+
+
+@pytest.mark.spec("V-14")
+def test_its_policy_allows_its_own_script_only():
+    page = Page(html(sample.mlp()))
+    (policy,) = [a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    digest = base64.b64encode(hashlib.sha256(page.scripts[1].encode()).digest()).decode()
+    assert policy.startswith("default-src 'none'; ")
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "http" not in policy
+
+
+@pytest.mark.spec("V-14")
+def test_hostile_names_add_no_element():
+    def tags(recording):
+        return {tag for tag, _ in Page(html(recording)).elements}
+
+    assert tags(sample.hostile()) <= tags(sample.mlp()) | tags(sample.transformer())
+    handlers = [
+        name for _, attributes in Page(html(sample.hostile())).elements for name in attributes if name[:2] == "on"
+    ]
+    assert handlers == []
+
+
+@pytest.mark.spec("V-14", "V-21")
+def test_the_page_refers_to_nothing_outside():
+    page = Page(html(sample.mlp()))
+    assert not [a for _, a in page.elements if a.keys() & {"src", "href"}]
+    assert not re.search(r"""(import|from)\s*["']""", page.scripts[1])
+
+
+def test_the_same_bytes_each_time():
+    assert html(sample.transformer()) == html(sample.transformer())
+
+
+def test_plain_attributes_place_texts_as_the_styles_do() -> None:
+    """Without styles every class of text is anchored as its rule says."""
+    from explorer.view.base import palette
+    from explorer.view.picture import style_free
+
+    rules = dict(re.findall(r"\.(\w+)\{[^}]*text-anchor:(\w+)", Path(palette.__file__).read_text(encoding="utf-8")))
+    assert rules == style_free._ANCHORS

@@ -1,0 +1,192 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.view.export.text import explain, folded, text, why
+from explorer.view.picture.svg import svg
+from tests.view import sample
+
+STORY = """\
+loss · 7f3a90c2e1b45d68
+recorded: nodes 14, operations 10, flops 453 K, bytes 54 KB
+simplify: nodes 12, operations 8, flops 450 K, bytes 42 KB, 2 ✓ 1 ✗
+  ✓ simplify · MultiplyByOne: multiply 1 is its operand: multiplying by 1 changes nothing [identity]
+  ✗ simplify · ScaleIntoMatmul: scaling W would copy it: 12 KB more, for 1.54 K flops less [not-free]
+  ✓ simplify · LogOfSoftmax: log of softmax overflows at large inputs; log-softmax does not [stable]
+"""
+
+
+@pytest.mark.spec("V-15", "V-22")
+def test_the_canonical_text_begins_with_the_story():
+    assert text(sample.mlp()).startswith(STORY)
+
+
+@pytest.mark.spec("V-22")
+def test_there_is_one_line_a_decision_and_one_a_kernel():
+    recording = sample.mlp()
+    lines = text(recording).splitlines()
+    assert sum(line.startswith(("  ✓", "  ✗")) for line in lines) == len(recording.decisions)
+    start = lines.index("schedule: 4 kernels, 3 buffers, peak 18 KB, 30.3 KB without reuse")
+    assert lines[start + 2] == "  2 add → tanh: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
+    assert len(lines) == start + 5
+
+
+@pytest.mark.spec("V-15")
+def test_measurements_leave_the_text_as_it_is():
+    measured, planned = sample.mlp(), sample.mlp()
+    planned.run = None
+    assert text(measured) == text(planned)
+
+
+def test_without_decisions_the_nodes_are_listed():
+    lines = text(sample.transformer(1)).splitlines()
+    assert "  tokens · 16×64 float32" in lines
+    assert "  gelu · 16×64 float32 ← matmul" in lines
+    assert text(sample.dag(500)).splitlines()[-1] == "  … and 440 more nodes"
+
+
+def many(count):
+    """A recording of so many equal refusals after its own decisions, and kernels."""
+    recording = sample.mlp()
+    declined = next(decision for decision in recording.decisions if decision.verdict == "declined")
+    last = recording.stages[-1]
+    new = [replace(declined, stage=len(recording.stages))] * count
+    stage = replace(last, name="again", kind="rewrite", first=last.last, last=last.last + count, counts={})
+    recording.decisions += new
+    recording.stages.append(stage)
+    recording.schedule = replace(recording.schedule, kernels=recording.schedule.kernels * count)
+    return recording
+
+
+@pytest.mark.spec("V-22")
+def test_the_short_text_of_a_large_plan_has_the_first_and_last_lines_of_each_stage_and_a_count():
+    recording = many(1000)
+    whole, short = text(recording).splitlines(), text(recording, short=True).splitlines()
+    assert len(whole) > 4000
+    assert len(short) < 100
+    told = {line.rsplit(" ×", 1)[0] for line in whole}
+    assert all(line.rsplit(" ×", 1)[0] in told for line in short if "print(plan.explain())" not in line)
+    assert "  … 968 more decisions: print(plan.explain()) lists them" in short
+    assert "  … 3,968 more kernels: print(plan.explain()) lists them" in short
+    assert short[-1] == whole[-1]
+    assert short[-1].startswith("  4000 ")
+
+
+@pytest.mark.spec("V-22")
+def test_the_short_text_of_a_small_plan_is_its_whole_text():
+    assert text(sample.mlp(), short=True) == text(sample.mlp())
+    assert text(many(50), short=True) == text(many(50))
+
+
+def test_options_are_in_the_header_in_order():
+    recording = sample.mlp()
+    recording.options = {"record": "times", "batch": True}
+    assert text(recording).splitlines()[1] == "options: batch=True, record=times"
+
+
+@pytest.mark.spec("V-2")
+def test_why_tells_refusals_before_the_decision_its_facts_and_the_line():
+    story = why(sample.mlp(), sample.mlp().nodes.label.index("tanh")).splitlines()
+    assert story[:2] == ["tanh · 32×48 float32", "recorded at line 1: h = ex.tanh(x @ W + b)"]
+    assert story[2].startswith("  ✗ fuse · MatmulEpilogue (passes/fuse.py): matmul has 2 consumers")
+    chosen = next(number for number, line in enumerate(story) if line.startswith("  ✓"))
+    assert "ElementwiseChain (passes/fuse.py)" in story[chosen]
+    assert "      temporary bytes: 6 KB" in story[chosen:]
+    assert story[-1].startswith("kernel 2 add → tanh: level 2, chain 0")
+
+
+@pytest.mark.spec("V-2")
+def test_a_fact_that_is_a_time_is_told_with_its_unit_once():
+    recording = sample.mlp()
+    row = next(decision for decision in recording.decisions if "cost_us" in decision.facts)
+    assert "      cost: 1.1 µs" in why(recording, row.subjects[0]).splitlines()
+
+
+@pytest.mark.spec("V-2", "V-15")
+def test_an_edit_above_a_link_leaves_the_story_as_it_is():
+    """A story names the link's class and module; its line is in the recording and in the widget."""
+    first, again = sample.mlp(), sample.mlp()
+    again.decisions = [replace(row, location=row.location.replace(":2", ":1")) for row in again.decisions]
+    assert [row.location for row in first.decisions] != [row.location for row in again.decisions]
+    assert [why(first, node) for node in range(len(first.nodes))] == [why(again, n) for n in range(len(again.nodes))]
+
+
+@pytest.mark.spec("V-2")
+def test_why_tells_what_became_of_a_node():
+    recording = sample.mlp()
+    assert "in the end log-softmax stands for it" in why(recording, recording.nodes.label.index("log"))
+    assert "in the end it is removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
+    assert "no link had anything to say about it" in why(recording, recording.nodes.label.index("t"))
+
+
+def test_explain_is_the_plan_or_one_node():
+    recording = sample.mlp()
+    assert explain(recording) == text(recording)
+    assert explain(recording, 6) == why(recording, 6)
+
+
+def test_an_unknown_node_is_refused():
+    with pytest.raises(ValueError, match="node 99 is not in this recording: it has nodes 0 to 16"):
+        why(sample.mlp(), 99)
+
+
+@pytest.mark.spec("V-15")
+def test_hostile_names_cannot_reach_the_terminal_or_add_lines():
+    recording = sample.hostile()
+    written = text(recording) + "".join(why(recording, node) for node in range(len(recording.nodes)))
+    assert not set(written) & {"\x1b", "\x00", "\u202e"}
+    assert len(text(recording).splitlines()) == 4
+
+
+@pytest.mark.spec("V-15", "V-22")
+def test_the_numbers_of_cells_change_nothing_static():
+    first, again = sample.mlp(), sample.mlp()
+    again.sources = [replace(source, where="In[1]") for source in again.sources]
+    assert text(first) == text(again)
+    assert svg(first) == svg(again)
+    assert [why(first, node) for node in range(len(first.nodes))] == [why(again, n) for n in range(len(again.nodes))]
+    again.sources = [replace(source, where="model.py") for source in again.sources]
+    assert "recorded at model.py line 1: h" in why(again, again.nodes.label.index("tanh"))
+
+
+@pytest.mark.spec("V-19")
+def test_scopes_with_weights_are_listed_with_what_they_hold():
+    """Text lists parameters and flops of the scopes that hold weights, two levels deep, and of all together."""
+    lines = text(sample.transformer(2)).splitlines()
+    start = lines.index("scopes: 40,960 parameters")
+    assert lines[start + 1 : start + 4] == [
+        "  model · 40,960 parameters · 1.88 M flops",
+        "    block0 · 20,480 parameters · 938 K flops",
+        "    block1 · 20,480 parameters · 938 K flops",
+    ]
+    assert not lines[start + 4].startswith("  ")
+
+
+@pytest.mark.spec("V-19")
+def test_a_program_without_weights_in_scopes_lists_none():
+    assert "scopes:" not in text(sample.dag(50))
+
+
+@pytest.mark.spec("V-19")
+def test_of_many_scopes_the_first_are_listed():
+    lines = text(sample.transformer(100)).splitlines()
+    assert "  … and 61 more scopes" in lines
+
+
+@pytest.mark.spec("V-22")
+def test_equal_decisions_that_follow_each_other_are_one_line_with_their_number():
+    """What a rule does at each of a thousand samples is told once, with ×1,000."""
+    plan = ex.EvalPlan(without=["dedup", "group"])
+    for _ in range(1000):
+        plan.register(np.exp(np.log(np.exp(ex.tensor(1.5)))))
+    lines = [line for line in plan.prepare().explain().splitlines() if "simplify ·" in line]
+    assert len(lines) == 1
+    assert lines[0].endswith("×1,000")
+
+
+@pytest.mark.spec("V-22")
+def test_lines_are_folded_from_two_on_and_only_where_they_follow_each_other():
+    assert folded(["a", "a", "b", "a"]) == ["a ×2", "b", "a"]
+    assert folded([]) == []

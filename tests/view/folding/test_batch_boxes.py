@@ -1,0 +1,202 @@
+"""Batches in the picture: a loop's samples before, one box after, whatever way they were written."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.record.reasons import micros_text
+from explorer.view.model.model import build_model
+from explorer.view.picture.open_boxes import settled
+from explorer.view.picture.state import state_at
+from explorer.view.picture.svg import svg
+from tests.support.cells import MODELS, cell
+from tests.support.loops import recorded
+from tests.support.scenes import check
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def texts(recording, position=None):
+    picture = ElementTree.fromstring(svg(recording, position))
+    return [text.text for text in picture.iter(NAMESPACE + "text") if text.text]
+
+
+def after(recording, stage):
+    """The position at the end of a stage."""
+    return next(row.last for row in recording.stages if row.name == stage)
+
+
+def size(recording, position=None):
+    found = re.search(r'width="(\d+)" height="(\d+)" style', svg(recording, position))
+    return int(found[1]), int(found[2])
+
+
+@pytest.mark.spec("P-4", "V-4", "V-7")
+def test_samples_in_plain_operations_are_one_stack_with_its_body_shown():
+    """A loop of a thousand samples without a function is drawn as one stack ×1,000, its first body open."""
+    shown = texts(recorded("plain"), 0)
+    assert "tensor ×1,000" in shown
+    assert sum(text.startswith("matmul … tanh ×1,000 · 9,000 nodes") for text in shown) == 1
+    assert [text for text in shown if text in ("matmul", "add", "tanh")] == ["matmul", "add", "tanh"] * 3
+    assert {"999 more", "2,997 matmul, 2,997 add, 2,997 tanh"} <= set(shown)
+    assert not any(text.startswith("nodes ") for text in shown)
+
+
+@pytest.mark.spec("P-4", "V-4", "V-7")
+@pytest.mark.parametrize("options", [{}, {"without": ("group",)}])
+def test_the_picture_before_is_that_of_the_program_whatever_was_planned(options):
+    """What repeats is found in what was recorded, whether anything was grouped or not."""
+    drawn = build_model(recorded("plain", **options))
+    check(drawn)
+    top = drawn.tree.boxes[0]
+    written = [
+        drawn.tree.boxes[index] for kind, index in top.items if kind == "box" and not drawn.tree.boxes[index].batches
+    ]
+    assert sorted((box.label, box.kind, box.count) for box in written) == [
+        ("matmul … tanh", "stack", 1000),
+        ("tensor", "stack", 1000),
+    ]
+
+
+@pytest.mark.spec("P-4", "V-4", "V-7")
+@pytest.mark.parametrize("name", ["calls", "plain"])
+def test_in_the_end_there_is_one_box_of_what_the_batch_made(name):
+    """After the plan one box holds stacked operands and the batched body, beside the rows that its members became."""
+    recording = recorded(name)
+    shown = texts(recording)
+    label = {"calls": "mlp", "plain": "matmul … tanh"}[name]
+    (title,) = [text for text in shown if text.startswith(f"{label} ×1000 · ")]
+    assert title.endswith(" instead of " + title.rpartition(" instead of ")[2])
+    assert title.endswith(", estimated")
+    assert [text for text in shown if text in ("stack", "matmul", "add", "tanh")].count("stack") == 1
+    assert sum(text.startswith("kernel ") for text in shown) == 3
+    assert f"{label} ×1,000" in shown
+    assert "now 1,000 × member" in shown
+    assert "removed" not in shown
+
+
+@pytest.mark.spec("P-4", "V-4")
+def test_a_batched_call_is_a_small_box_that_says_what_it_is():
+    """Until its body is opened a batch is a closed box: its steps, its members' type and its own, what it gains."""
+    recording = recorded("calls")
+    (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
+    shown = texts(recording, after(recording, "group"))
+    assert {"mlp ×1,000", "mlp ×1000"} <= set(shown)
+    assert "stack → matmul → add → … → matmul → add → tanh" in shown
+    assert "1,000 × 4 f32 → 1000×4 f32" in shown
+    prices = [micros_text(batched.facts[price]) for price in ("together_us", "separate_us")]
+    assert any(all(price in line for price in prices) for line in shown)
+    assert size(recording, after(recording, "group"))[1] < size(recording)[1] / 2
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_what_is_not_there_yet_or_any_more_takes_no_room():
+    """Stacks shrink to a box once their members are rows of a batch; boxes of later stages take no room before."""
+    recording = recorded("plain")
+    model = build_model(recording)
+    is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
+    kinds = {}
+    grouped = after(recording, "group")
+    for name, position in (("before", 0), ("first", 1), ("grouped", grouped), ("then", grouped + 1)):
+        state = state_at(recording, model.slots, position)
+        found = settled(recording, model.tree, state, position, is_open)
+        kinds[name] = sorted(model.tree.boxes[box].kind for box in found)
+    assert kinds == {
+        "before": ["block", "stack", "top"],
+        "first": ["block", "stack", "top"],
+        "grouped": ["batch", "block", "stack", "top"],  # what the stage replaced is still shown
+        "then": ["batch", "top"],
+    }
+
+
+@pytest.mark.spec("P-4", "V-7")
+@pytest.mark.parametrize("name", ["calls", "plain"])
+def test_the_cell_of_a_batch_is_small(name):
+    """A thousand samples, planned, grouped and run, are kept in 150 KB: picture, text and stepping together."""
+    recording = recorded(name, run=True)
+    assert sum(cell(ex.explore(recording)).values()) <= 150_000
+
+
+@pytest.mark.spec("P-4", "V-4", "V-7")
+def test_trees_of_calls_are_levels():
+    """Trees of different sizes are drawn level by level: a stack of calls each, and a batch for each stack."""
+    recording = recorded("trees of calls")
+    batches = [decision.facts["count"] for decision in recording.decisions if decision.code == "batched"]
+    assert len(batches) > 4
+    model = build_model(recording)
+    check(model)
+    tops = [model.tree.boxes[index] for kind, index in model.tree.boxes[0].items if kind == "box"]
+    assert [len(recording.decisions[box.batches[0]].subjects) for box in tops if box.batches] == batches
+    stacks = [box.count for box in tops if box.kind == "stack" and box.label == "compose"]
+    assert stacks == [count for count in batches if count > 2]
+    assert len(model.tree.boxes[0].items) < 40
+
+
+@pytest.mark.spec("P-4", "V-7")
+def test_trees_in_plain_operations_are_levels_too():
+    model = build_model(recorded("trees"))
+    check(model)
+    top = model.tree.boxes[0]
+    stacks = [model.tree.boxes[index] for kind, index in top.items if kind == "box"]
+    assert {"matmul", "add … tanh"} <= {box.label for box in stacks if box.kind == "stack"}
+    assert not any(box.kind == "part" for box in stacks)
+    words = next(box for box in stacks if box.label == "tensor")
+    assert words.count > 30
+    slots = [model.slots.nodes[index][0] for kind, index in top.items if kind == "slot"]
+    assert {"l", "r"} <= {model.recording.nodes.label[node] for node in slots}
+
+
+@pytest.mark.spec("P-4", "V-7")
+def test_samples_in_scopes_are_one_stack():
+    """Members in boxes of their own: the batch stands outside all of them."""
+    recording = recorded("scopes")
+    model = build_model(recording)
+    check(model)
+    tops = [model.tree.boxes[index] for kind, index in model.tree.boxes[0].items if kind == "box"]
+    assert sorted((box.kind, box.label, box.count) for box in tops) == [
+        ("batch", "matmul … tanh ×40", 1),
+        ("stack", "sample 0 … sample 39", 40),
+    ]
+
+
+@pytest.mark.spec("V-7")
+def test_few_pieces_are_blocks_that_can_be_looked_into():
+    """Of up to forty samples each can be opened; of more, the others are told operation by operation."""
+    model = build_model(recorded("few"))
+    stack = next(box for box in model.tree.boxes if box.label == "matmul … tanh" and box.kind == "stack")
+    first, rest = (model.tree.boxes[index] for _, index in stack.items)
+    assert (first.label, first.open, rest.label) == ("block 1", True, "39 more")
+    assert [model.tree.boxes[index].label for _, index in rest.items] == [f"block {n}" for n in range(2, 41)]
+
+
+@pytest.mark.spec("V-4")
+def test_what_was_simplified_is_still_told_by_its_operator():
+    """Only rows of batches replace what a closed box says: an operator of a file keeps its type and its shape."""
+    shown = texts(ex.open(MODELS / "encoder.pnnx.param").explore().recording)
+    assert any(text.startswith("div(") for text in shown)
+    assert not any(text.startswith("now ") for text in shown)
+
+
+@pytest.mark.spec("P-14", "V-22")
+def test_the_pictures_of_batches_are_the_same_each_time():
+    recording = recorded("plain")
+    pictures = {svg(recording, position) for _ in range(2) for position in (0, recording.end)}
+    assert len(pictures) == 2
+
+
+@pytest.mark.spec("P-4", "V-4")
+def test_what_was_written_elsewhere_is_no_repetition():
+    """Operations that are equal by chance, of lines of their own, are drawn one by one."""
+    x = ex.tensor(np.ones(4, np.float32), name="x")
+    values = [ex.exp(x), ex.exp(x), ex.exp(x)]
+    many = [ex.log(ex.tensor(np.full(4, n, np.float32))) for n in range(1, 30)]
+    plan = ex.EvalPlan(without=["group", "dedup"])
+    for value in (*values, *many):
+        plan.register(value)
+    model = build_model(plan.prepare().recording)
+    top = [model.tree.boxes[0].items]
+    stacks = {model.tree.boxes[index].label: model.tree.boxes[index].count for kind, index in top[0] if kind == "box"}
+    assert stacks == {"log": 29, "tensor": 29}

@@ -1,0 +1,149 @@
+import itertools
+
+import pytest
+
+from explorer.view.layout.box_layout import TITLE, Layouts
+from explorer.view.layout.graphviz_engine import GAP, Graph, cost, dot
+from explorer.view.layout.layered import Layered
+from explorer.view.model.model import build_model
+from tests.view import sample
+
+GRAPHS = {
+    "one": Graph(((100, 40),), frozenset(), ()),
+    "diamond": Graph(((100, 40), (80, 34), (120, 40), (100, 40)), frozenset(), ((0, 1), (0, 2), (1, 3), (2, 3))),
+    "border": Graph(((100, 40), (80, 34)), frozenset({0}), ((-1, 0), (1, 0), (0, -1))),
+    "cycle": Graph(((100, 40), (80, 34)), frozenset(), ((0, 1), (1, 0))),
+    "groups": Graph(((100, 40),) * 4, frozenset(), ((0, 1), (1, 2), (0, 3), (3, 2)), ((120, (0, 1)),)),
+    "nothing": Graph((), frozenset(), ()),
+}
+
+
+def overlap(one, other):
+    return (
+        one[0] < other[0] + other[2]
+        and other[0] < one[0] + one[2]
+        and one[1] < other[1] + other[3]
+        and other[1] < one[1] + one[3]
+    )
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("engine", [dot(), Layered()], ids=["dot", "layered"])
+def test_engines_place_items_apart_and_inside(engine, graph):
+    placed = engine.place(graph)
+    rects = [
+        (x - wide / 2, y - high / 2, wide, high)
+        for (x, y), (wide, high) in zip(placed.centres, graph.sizes, strict=True)
+    ]
+    assert not any(overlap(one, other) for one, other in itertools.combinations(rects, 2))
+    assert all(x >= -1 and x + wide <= placed.size[0] + 1 for x, _, wide, _ in rects)
+    assert all(y >= -1 and y + high <= placed.size[1] + 1 for _, y, _, high in rects)
+    assert all(len(route) % 6 == 2 and len(route) >= 8 for route in placed.routes)
+
+
+@pytest.mark.parametrize("engine", [dot(), Layered()], ids=["dot", "layered"])
+def test_edges_go_from_the_bottom_of_one_item_to_the_top_of_the_next(engine):
+    graph = GRAPHS["diamond"]
+    placed = engine.place(graph)
+    for (tail, head), route in zip(graph.edges, placed.routes, strict=True):
+        x, y = placed.centres[tail]
+        assert abs(route[0] - x) <= graph.sizes[tail][0] / 2
+        assert abs(route[1] - (y + graph.sizes[tail][1] / 2)) <= 2
+        x, y = placed.centres[head]
+        assert abs(route[-2] - x) <= graph.sizes[head][0] / 2
+        assert abs(route[-1] - (y - graph.sizes[head][1] / 2)) <= 2
+
+
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual])
+def test_no_two_items_of_a_box_overlap(make):
+    model = build_model(make())
+    for layout in Layouts(model):
+        assert not any(overlap(one, other) for one, other in itertools.combinations(layout.places, 2))
+
+
+def test_items_stand_below_the_title_of_their_box():
+    model = build_model(sample.transformer())
+    for box, layout in enumerate(Layouts(model)):
+        if box not in model.tree.bodies:
+            assert all(y >= TITLE for _, y, _, _ in layout.places)
+
+
+def test_ranks_grow_downwards():
+    (layout,) = Layouts(build_model(sample.mlp()))
+    by_rank = sorted(zip(layout.ranks, (y + high / 2 for _, y, _, high in layout.places), strict=True))
+    assert [y for _, y in by_rank] == sorted(y for _, y in by_rank)
+    assert min(layout.ranks) == 0
+
+
+def test_equal_boxes_are_laid_out_once():
+    class Counting:
+        calls = 0
+
+        def place(self, graph):
+            Counting.calls += 1
+            return dot().place(graph)
+
+    model = build_model(sample.transformer(12))
+    Layouts(model, Counting())
+    assert Counting.calls < 10 < len(model.tree.boxes)
+
+
+def test_layout_is_the_same_each_time():
+    model = build_model(sample.dag(400))
+    assert list(Layouts(model)) == list(Layouts(model))
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("count", [400, 6000])
+def test_a_box_that_is_laid_out_late_is_laid_out_as_if_it_had_been_early(count):
+    model = build_model(sample.dag(count))
+    early, late = Layouts(model), Layouts(model)
+    backwards = [late[box] for box in reversed(range(len(late)))]
+    assert backwards[::-1] == list(early)
+
+
+@pytest.mark.spec("V-7")
+def test_of_a_large_graph_the_open_boxes_and_those_around_are_laid_out_at_once():
+    model = build_model(sample.dag(6000))
+    layouts = Layouts(model)
+    chosen = layouts.at_once()
+    assert {box for box, found in enumerate(model.tree.boxes) if found.open} <= chosen
+    assert sum(len(model.tree.boxes[box].items) for box in chosen) < 600
+    assert all(model.tree.boxes[box].parent in {-1, *chosen} for box in chosen)
+    small = build_model(sample.dag(400))
+    assert Layouts(small).at_once() == set(range(len(small.tree.boxes)))
+
+
+def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
+    make = sample.Builder()
+    kind = make.type(4)
+    made = [make.leaf("x", kind)]
+    for _ in range(99):
+        made.append(make.node("concatenate", *made, type=kind))
+    make.stage("recorded", "record")
+
+    class Refusing:
+        def place(self, graph):
+            raise AssertionError("too dense for dot")
+
+    (layout,) = Layouts(build_model(make.roots(made[-1])), Refusing())
+    assert len(layout.routes) == 99 * 100 // 2
+
+
+@pytest.mark.spec("V-7")
+def test_many_edges_beside_items_stand_closer_than_items():
+    """Levels that all read the same values, and all levels before: edges are drawn narrow, items keep their room."""
+    levels, values = 9, 4
+    sizes = ((110, 40),) * (levels + values)
+    edges = [(level, reader) for level in range(levels) for reader in range(level + 1, levels)]
+    edges += [(levels + value, level) for value in range(values) for level in range(levels)]
+    graph = Graph(sizes, frozenset(), tuple(edges))
+    assert cost(graph) > 8 * len(sizes)
+    placed = dot().place(graph)
+    rows = {}
+    for (x, y), (wide, _) in zip(placed.centres, sizes, strict=True):
+        rows.setdefault(y, []).append((x - wide // 2, x + wide // 2))
+    for row in rows.values():
+        row.sort()
+        assert all(right + GAP - 2 <= left for (_, right), (left, _) in itertools.pairwise(row))
+    assert placed.size[0] < len(edges) * GAP / 2  # with the room of items, edges take twice this

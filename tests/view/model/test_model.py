@@ -1,0 +1,250 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.view.model.initially_open import USEFUL
+from explorer.view.model.model import build_model
+from explorer.view.tree.topological import levels
+from tests.support.scenes import check, scene_size
+from tests.view import sample
+
+
+def kinds(model):
+    return {box.kind for box in model.tree.boxes}
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+def test_every_node_has_one_place(make):
+    check(build_model(make()))
+
+
+def around_blocks(recording):
+    """The box that holds the blocks of ``sample.transformer``."""
+    model = build_model(recording)
+    return model, next(box for box in model.tree.boxes if box.label == "model")
+
+
+@pytest.mark.spec("V-7")
+def test_a_box_that_holds_equal_blocks_only_is_the_repeat_and_shows_its_first():
+    model, repeat = around_blocks(sample.transformer(12))
+    assert (repeat.count, repeat.open) == (12, True)
+    first, rest = (model.tree.boxes[number] for _, number in repeat.items)
+    assert (first.label, first.kind, first.open) == ("block0", "layer", True)
+    assert (rest.label, rest.kind, rest.count, rest.open) == ("11 more: block1 … block11", "part", 11, False)
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("blocks", [3, 6, 7])
+def test_a_run_is_said_to_repeat_once(blocks):
+    """A repeat of a few equal boxes holds all of them side by side; one of many its first and, unfolded, the rest."""
+    model, repeat = around_blocks(sample.transformer(blocks))
+    check(model)
+    names = [model.box_texts[number][0] for _, number in repeat.items]
+    few = [f"block{number}" for number in range(blocks)]
+    assert names == (few if blocks <= 6 else ["block0", "6 more: block1 … block6"])
+    assert sum("×" in name for name, *_ in model.box_texts) == 1
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize(("blocks", "both"), [(2, True), (12, False)])
+def test_of_equal_blocks_one_is_open_and_others_where_there_is_room(blocks, both):
+    model, repeat = around_blocks(sample.transformer(blocks))
+    assert [model.tree.boxes[number].open for _, number in repeat.items] == [True, both]
+
+
+@pytest.mark.spec("V-7")
+def test_a_block_of_another_type_ends_the_repeat():
+    recording = sample.transformer(6)
+    odd = recording.nodes.label.index("gelu", len(recording.nodes) // 2)
+    recording.operations.append("relu")
+    recording.nodes.operation[odd] = len(recording.operations) - 1
+    model, around = around_blocks(recording)
+    assert [model.tree.boxes[n].label for _, n in around.items] == ["block0 … block2", "block3", "block4 … block5"]
+
+
+@pytest.mark.spec("V-7")
+def test_a_long_chain_is_one_box():
+    model = build_model(sample.chain(1000))
+    outer = [model.tree.boxes[n] for kind, n in model.tree.boxes[0].items if kind == "box"]
+    assert [(box.kind, box.label, box.count) for box in outer] == [("chain", "tanh", 1000)]
+    assert ("tanh ×1,000", "1,000 nodes · 80 K flops") in model.box_texts
+    check(model)
+
+
+@pytest.mark.spec("V-7")
+def test_a_long_sum_and_its_many_leaves_are_two_boxes():
+    make = sample.Builder()
+    kind = make.type(4)
+    leaves = [make.leaf(f"x{number}", kind) for number in range(30)]
+    calls = [make.node("call", leaf, kind="call", label="f", type=kind, callee=1) for leaf in leaves]
+    total = calls[0]
+    for call in calls[1:]:
+        total = make.node("add", total, call, type=kind)
+    make.recording.bodies.append(make.recording.bodies[0])
+    make.stage("recorded", "record")
+    model = build_model(make.roots(total))
+    check(model)
+    outer = [model.tree.boxes[number] for _, number in model.tree.boxes[0].items]
+    assert [(box.kind, box.label, box.count) for box in outer] == [
+        ("stack", "x0 … x29", 30),
+        ("stack", "f", 30),
+        ("chain", "add", 29),
+    ]
+    assert sorted(model.edges[0]) == [(0, 1), (1, 2)]
+
+
+@pytest.mark.spec("V-7")
+def test_a_chain_of_eight_is_folded_and_a_shorter_one_is_not():
+    assert kinds(build_model(sample.chain(7))) == {"top"}
+    assert kinds(build_model(sample.chain(8))) == {"top", "chain"}
+
+
+def calls(count):
+    make = sample.Builder()
+    kind = make.type(4)
+    make.recording.bodies.append(make.recording.bodies[0])
+    x = make.leaf("x", kind)
+    found = [make.node("call", x, kind="call", label="mlp", type=kind, callee=1) for _ in range(count)]
+    make.stage("recorded", "record")
+    return make.roots(make.node("sum", *found, type=kind))
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_equal_calls_are_one_stack():
+    model = build_model(calls(30))
+    (stack,) = [box for box in model.tree.boxes if box.kind == "stack"]
+    assert (stack.label, stack.count) == ("mlp", 30)
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_a_thousand_calls_are_one_stack_of_parts():
+    model = build_model(calls(1000))
+    check(model)
+    (stack,) = [box for box in model.tree.boxes if box.kind == "stack"]
+    assert stack.count == 1000
+    assert all(kind == "box" for kind, _ in stack.items)
+
+
+@pytest.mark.spec("V-7")
+def test_a_graph_without_scopes_is_cut_into_parts_that_read_earlier_parts_only():
+    model = build_model(sample.dag(3000))
+    check(model)
+    top = model.tree.boxes[0]
+    assert 10 <= len(top.items) <= USEFUL
+    assert min(levels(len(top.items), model.edges[0])) >= 0
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual])
+def test_it_opens_on_a_useful_number_of_boxes(make):
+    assert 8 <= scene_size(build_model(make())) <= USEFUL
+
+
+def test_scopes_around_one_node_are_no_boxes():
+    make = sample.Builder()
+    kind = make.type(4)
+    outer = make.scope("outer", "layer")
+    inner = make.scope("inner", "layer", outer)
+    x = make.leaf("x", kind)
+    make.stage("recorded", "record")
+    model = build_model(make.roots(make.node("tanh", x, type=kind, scope=inner)))
+    assert len(model.tree.boxes) == 1
+
+
+def test_a_scope_around_one_box_gives_it_its_name():
+    make = sample.Builder()
+    kind = make.type(4)
+    outer = make.scope("outer", "layer")
+    inner = make.scope("inner", "layer", outer)
+    x = make.leaf("x", kind)
+    hidden = make.node("tanh", x, type=kind, scope=inner)
+    make.stage("recorded", "record")
+    model = build_model(make.roots(make.node("tanh", hidden, type=kind, scope=inner)))
+    assert [box.label for box in model.tree.boxes[1:]] == ["outer / inner"]
+
+
+def test_ten_thousand_nested_scopes():
+    make = sample.Builder()
+    kind = make.type(4)
+    last, scope = make.leaf("x", kind), 0
+    for depth in range(10_000):
+        scope = make.scope(f"s{depth}", "scope", scope)
+    make.stage("recorded", "record")
+    for _ in range(3):
+        last = make.node("tanh", last, type=kind, scope=scope)
+    model = build_model(make.roots(last))
+    assert len(model.tree.boxes) == 2
+
+
+@pytest.mark.spec("V-7")
+def test_a_function_body_is_a_canvas_of_its_own():
+    make = sample.Builder()
+    kind = make.type(4)
+    x = make.leaf("x", kind)
+    inside = make.node("input", kind="input", label="a", type=kind, body=1)
+    out = make.node("tanh", inside, type=kind, body=1)
+    make.recording.bodies.append(sample.Body("f", (inside,), (out,)))
+    call = make.node("call", x, kind="call", label="f", type=kind, callee=1)
+    make.stage("recorded", "record")
+    model = build_model(make.roots(call))
+    body = model.tree.boxes[model.tree.bodies[1]]
+    assert (body.kind, body.label, body.parent, len(body.items)) == ("body", "f", -1, 2)
+    check(model)
+
+
+def test_fused_nodes_are_one_group():
+    model = build_model(sample.mlp())
+    names = [[model.texts[model.slot_texts[n][-1]][0] for n in group] for _, group in model.groups[0]]
+    assert sorted(names) == [["add", "log-softmax", "nll"], ["add", "tanh"]]
+
+
+@st.composite
+def recordings(draw):
+    make = sample.Builder()
+    kind = make.type(4)
+    scopes = [0]
+    for number in range(draw(st.integers(0, 6))):
+        scopes.append(make.scope(f"s{number}", "layer", draw(st.sampled_from(scopes))))
+    made = [make.leaf("x", kind)]
+    for _ in range(draw(st.integers(1, 60))):
+        operands = draw(st.lists(st.sampled_from(made[-12:]), min_size=1, max_size=2))
+        name, scope = draw(st.sampled_from(["add", "tanh"])), draw(st.sampled_from(scopes))
+        made.append(make.node(name, *operands, type=kind, scope=scope))
+    make.stage("recorded", "record")
+    make.stage("simplify", "rewrite")
+    for old in draw(st.lists(st.sampled_from(made[1:]), unique=True, max_size=4)):
+        new = make.node("scale", *make.recording.nodes.operands[old], type=kind, born=make.next_decision())
+        make.decide("Link", "done", "it is better", (old,), (new,), replace=[(old, new)])
+    return make.roots(made[-1])
+
+
+@given(recordings())
+def test_any_graph_has_every_node_once_and_every_edge_whole(recording):
+    check(build_model(recording))
+
+
+@pytest.mark.spec("V-7")
+def test_operators_of_a_file_are_closed_boxes_where_there_are_many():
+    few, many = build_model(sample.network(2)), build_model(sample.network(6))
+    assert all(box.open for box in few.tree.boxes)
+    operators = [index for index, box in enumerate(many.tree.boxes) if box.is_operator]
+    assert [many.tree.boxes[index].open for index in operators] == [False] * 6
+    assert [many.box_texts[index] for index in operators] == [
+        (f"conv{number}", "nn.Conv2d · 1×8×8×8 f32") for number in range(6, 0, -1)
+    ]
+    assert [kind for kind, _ in many.tree.boxes[0].items] == ["slot", *["box", "slot"] * 6]
+    # A closed operator stands in the kernel of what is inside.
+    assert [members for _, members in many.groups[0]] == [[11, 12], [9, 10], [7, 8], [5, 6], [3, 4], [1, 2]]
+
+
+@pytest.mark.spec("V-7")
+def test_boxes_that_read_each_other_through_boxes_of_one_node_are_no_stack():
+    make = sample.Builder()
+    x = make.leaf("x", make.type(4))
+    for number in range(4):
+        inside = make.scope(f"block{number}", "file")
+        x = make.node("relu", make.node("conv", x, scope=inside), scope=inside)
+        x = make.node("pool", x, scope=make.scope(f"pool{number}", "file"))
+    model = build_model(make.roots(x))
+    assert [box.kind for box in model.tree.boxes] == ["top", *["file"] * 4]

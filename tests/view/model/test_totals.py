@@ -1,0 +1,82 @@
+"""Sums over scopes and boxes: nodes, parameters, flops, bytes."""
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.view.model.model import build_model
+from explorer.view.model.totals import Totals, of_boxes, of_scopes
+from tests.view import sample
+
+
+@pytest.mark.spec("V-19")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.network, sample.hostile])
+def test_every_recorded_node_is_counted_once(make):
+    recording = make()
+    nodes = recording.nodes
+    recorded = [n for n in range(len(nodes)) if nodes.born[n] < 0 and nodes.kind[n] not in ("constant", "item")]
+    whole = of_scopes(recording)[0]
+    assert (whole.nodes, whole.flops) == (len(recorded), sum(nodes.flops[n] for n in recorded))
+    assert whole.bytes == sum(nodes.bytes[n] for n in recorded)
+
+
+@pytest.mark.spec("V-19")
+def test_weights_of_a_scope_are_parameters_and_those_outside_are_not():
+    recording = sample.network(2)
+    totals = dict(zip([scope.name for scope in recording.scopes], of_scopes(recording), strict=True))
+    assert totals["conv1"].parameters == 8 * 8 * 3 * 3 + 8
+    assert totals["relu1"].parameters == 0
+    assert of_scopes(recording)[0].parameters == 2 * totals["conv1"].parameters
+    assert of_scopes(sample.chain(9))[0].parameters == 0
+
+
+@pytest.mark.spec("V-19")
+def test_boxes_that_folding_made_add_up_too():
+    model = build_model(sample.transformer(12))
+    totals = of_boxes(model.recording, model.slots, model.tree)
+    whole = of_scopes(model.recording)[0]
+    assert totals[0][1:] == whole[1:]
+    rest = next(n for n, box in enumerate(model.tree.boxes) if box.kind == "part")
+    assert totals[rest].parameters * 12 == whole.parameters * 11
+
+
+@pytest.mark.spec("V-19")
+def test_the_work_of_a_call_that_was_opened_counts_once():
+    """A box of a call that was opened, or of a batch of calls, holds the work of its body, not that of the call too."""
+    weight = ex.tensor(np.ones((64, 64)))
+    layer = ex.function(lambda x: ex.tanh(x @ weight) + 1)
+    body = 2 * 64 * 64 + 10 * 64 + 64  # the product, tanh, the sum
+    for count in (1, 100):
+        plan = ex.EvalPlan()
+        for _ in range(count):
+            plan.register(layer(ex.tensor(np.ones(64))))
+        model = build_model(plan.prepare().recording)
+        totals = of_boxes(model.recording, model.slots, model.tree)
+        assert max(one.flops for one in totals) == totals[0].flops == count * body
+
+
+@pytest.mark.spec("V-19")
+@pytest.mark.parametrize(
+    ("totals", "said"),
+    [
+        (Totals(9, 147_968, 462_000_000, 0), "147,968 parameters · 462 M flops"),
+        (Totals(9, 11_684_712, 0, 0), "11.7 M parameters"),
+        (Totals(1200, 0, 5000, 0), "1,200 nodes · 5 K flops"),
+        (Totals(3), "3 nodes"),
+    ],
+)
+def test_totals_are_said_in_few_words(totals, said):
+    assert totals.text == said
+
+
+@pytest.mark.spec("V-19")
+def test_a_scope_that_stands_before_its_parent_is_summed():
+    recording = sample.transformer(1)
+    recording.scopes[:] = [recording.scopes[0], *reversed(recording.scopes[1:])]
+    last = len(recording.scopes)
+    for row, scope in enumerate(recording.scopes):
+        if scope.parent > 0:
+            recording.scopes[row] = type(scope)(scope.name, scope.kind, last - scope.parent, scope.type)
+    recording.nodes.scope[:] = [last - row if row else 0 for row in recording.nodes.scope]
+    totals = of_scopes(recording)
+    assert totals[0].parameters == totals[last - 1].parameters == 20_480

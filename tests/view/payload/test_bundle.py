@@ -1,0 +1,77 @@
+import shutil
+import subprocess
+
+import pytest
+
+from explorer.view.payload.bundle import STATIC, join, script, stylesheet
+
+
+def write(folder, **modules):
+    for name, code in modules.items():
+        (folder / f"{name}.js").write_text(code)
+
+
+def test_imports_come_first_and_names_do_not_meet(tmp_path):
+    write(
+        tmp_path,
+        low="const PAD = 1;\nexport function low() {\n  return PAD;\n}\n",
+        middle='import { low } from "./low.js";\nconst PAD = 2;\nexport const middle = low() + PAD;\n',
+        main='import { low } from "./low.js";\nimport { middle } from "./middle.js";\nexport default middle;\n',
+    )
+    joined = join(tmp_path, "main.js")
+    assert joined.index("const $low =") < joined.index("const $middle =") < joined.index("export default")
+    assert "const { low } = $low;" in joined
+    assert "return { middle };" in joined
+    assert "import" not in joined
+    assert joined == join(tmp_path, "main.js")
+
+
+def test_a_circle_is_refused(tmp_path):
+    write(
+        tmp_path,
+        a='import { b } from "./b.js";\nexport const a = 1;\n',
+        b='import { a } from "./a.js";\nexport const b = 1;\n',
+    )
+    with pytest.raises(ValueError, match=r"b\.js imports a\.js, which imports it"):
+        join(tmp_path, "a.js")
+
+
+@pytest.mark.parametrize(
+    "line", ['import * as b from "./b.js";', 'import b from "https://example.org/b.js";', "export * from './b.js';"]
+)
+def test_other_forms_are_refused(tmp_path, line):
+    write(tmp_path, a='import { b } from "./b.js";\n', b=f"{line}\nexport const b = 1;\n")
+    with pytest.raises(ValueError, match="none of the forms that can be joined"):
+        join(tmp_path, "a.js")
+
+
+@pytest.mark.spec("V-14")
+def test_the_front_end_is_one_module_that_can_stand_in_a_page():
+    code = script()
+    assert {"_".join(path.relative_to(STATIC).with_suffix("").parts) for path in STATIC.rglob("*.js")} - {
+        "explorer"
+    } == {line.removeprefix("const $").split(" ")[0] for line in code.splitlines() if line.startswith("const $")}
+    assert "</script" not in code
+    assert "</style" not in stylesheet()
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "http",
+    ):
+        assert forbidden not in code.replace("http://www.w3.org/2000/svg", ""), forbidden
+        assert forbidden not in stylesheet(), forbidden
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node checks the syntax; the browser tests run the module")
+def test_the_module_parses(tmp_path):
+    (tmp_path / "bundle.mjs").write_text(script())
+    subprocess.run(["node", "--check", tmp_path / "bundle.mjs"], check=True)
+
+
+def test_no_file_is_long():
+    lengths = {str(path): len(path.read_text().splitlines()) for path in STATIC.rglob("*.*")}
+    assert {name: length for name, length in lengths.items() if length > 350} == {}

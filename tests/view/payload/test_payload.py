@@ -1,0 +1,95 @@
+import json
+
+import pytest
+
+from explorer.record import from_json
+from explorer.view.payload.payload import layout_json, payload
+from tests.view import sample
+
+
+def size(recording):
+    return len(json.dumps(payload(recording), separators=(",", ":")).encode())
+
+
+@pytest.mark.spec("V-1")
+def test_it_is_json_and_holds_the_recording():
+    recording = sample.mlp()
+    whole = payload(recording, theme="dark", position=3, height=400)
+    assert json.loads(json.dumps(whole)) == json.loads(json.dumps(whole))
+    assert from_json(json.loads(json.dumps(whole["recording"]))) == recording
+    assert whole["options"] == {"theme": "dark", "position": 3, "height": 400}
+
+
+@pytest.mark.spec("V-1", "V-7")
+@pytest.mark.parametrize("make", [sample.mlp, sample.transformer, sample.residual, sample.hostile])
+def test_the_layout_keeps_its_contract(make):
+    layout = layout_json(make())
+    boxes, slots = layout["boxes"], layout["slots"]
+    assert layout["bodies"][0] == 0
+    for number, box in enumerate(boxes):
+        assert box["parent"] < number
+        assert set(box) == {
+            "kind", "label", "text", "type", "count", "parent", "open", "layer", "batches", "closed",
+            "placed", "size", "ports", "items", "edges",
+        }  # fmt: skip
+        wide, high = box["size"]
+        for item in box["items"]:
+            x, y, w, h = item["at"]
+            assert 0 <= x <= x + w <= wide
+            assert 0 <= y <= y + h <= high
+            assert item["rank"] >= 0
+            if "box" in item:
+                assert [w, h] == boxes[item["box"]]["closed"]
+                assert boxes[item["box"]]["parent"] == number
+        for start, end, route, out, into, *names in box["edges"]:
+            assert len(names) in (0, 2)
+            assert 0 <= out < len(_ports(boxes, number, start, True))
+            assert 0 <= into < len(_ports(boxes, number, end, False))
+            assert -1 <= min(start, end) <= max(start, end) < len(box["items"])
+            assert len(route) % 6 == 2
+            assert all(type(value) is int for value in route)
+    for slot in slots:
+        assert len(slot["nodes"]) == len(slot["text"]) == len(slot["at"])
+        assert all(row < len(layout["texts"]) for row in slot["text"])
+
+
+def test_a_slot_is_as_large_as_its_largest_node():
+    layout = layout_json(sample.mlp())
+    where = {item["slot"]: item["at"] for item in layout["boxes"][0]["items"]}
+    (shared,) = [number for number, slot in enumerate(layout["slots"]) if len(slot["nodes"]) > 1]
+    rects = layout["slots"][shared]["at"]
+    assert where[shared][2:] == [max(w for _, _, w, _ in rects), max(h for _, _, _, h in rects)]
+    assert all(x + w <= where[shared][2] and y + h <= where[shared][3] for x, y, w, h in rects)
+
+
+def test_a_resnet_with_its_plan_is_small():
+    assert size(sample.residual()) <= 150_000
+
+
+@pytest.mark.spec("V-7")
+def test_a_chain_of_a_hundred_thousand_nodes():
+    layout = layout_json(sample.chain(100_000))
+    assert len(layout["slots"]) == 100_001
+    assert len(layout["boxes"][0]["items"]) == 2
+    assert max(len(box["items"]) for box in layout["boxes"]) <= 60
+
+
+@pytest.mark.spec("V-7")
+def test_ten_thousand_nodes_without_scopes():
+    layout = layout_json(sample.dag(10_000))
+    assert 10 <= len(layout["boxes"][0]["items"]) <= 40
+    assert max(len(box["items"]) for box in layout["boxes"]) <= 150
+
+
+@pytest.mark.parametrize(("option", "message"), [({"theme": "blue"}, "not one of"), ({"position": 9}, "0 to 8")])
+def test_wrong_options_are_refused(option, message):
+    with pytest.raises(ValueError, match=message):
+        payload(sample.mlp(), **option)
+
+
+def _ports(boxes, number, item, is_start):
+    """The ports at an end of an edge: of the box's own border, of an inner box, or the only one of a slot."""
+    if item < 0:
+        return boxes[number]["ports"][0 if is_start else 1]
+    inner = boxes[number]["items"][item].get("box")
+    return [0] if inner is None else boxes[inner]["ports"][1 if is_start else 0]

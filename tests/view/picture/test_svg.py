@@ -1,0 +1,226 @@
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from explorer.record.escape import visible
+from explorer.view.picture.svg import svg
+from tests.view import sample
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+WRITE = (
+    "from explorer.view.picture.svg import svg; from tests.view import sample; print(svg(sample.transformer()), end='')"
+)
+
+
+def texts(picture):
+    return [text.text for text in ElementTree.fromstring(picture).iter(NAMESPACE + "text")]
+
+
+def classes(picture):
+    return [g.get("class", "") for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")]
+
+
+@pytest.mark.spec("V-14", "V-15")
+def test_the_same_bytes_in_every_process():
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", WRITE],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+        ).stdout.decode()
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1] == svg(sample.transformer())
+
+
+@pytest.mark.spec("V-15")
+def test_it_shows_the_story_at_the_end():
+    picture = svg(sample.mlp())
+    assert {"x", "W", "b", "t", "log-softmax", "multiply 2", "×2", "same as line 1"} <= set(texts(picture))
+    assert {"kernel 2 · 2 operations · −6 KB", "kernel 4 · log-softmax + nll · −12 KB"} <= set(texts(picture))
+    assert {"1", "2", "3", "4"} <= set(texts(picture))
+    assert sum(name.startswith("ghost") for name in classes(picture)) == 1
+    assert sum(name.startswith("leaf") for name in classes(picture)) == 4
+    assert sum("member" in name for name in classes(picture)) == 5
+
+
+@pytest.mark.spec("V-1")
+def test_nodes_keep_their_places_from_position_to_position():
+    recording = sample.mlp()
+
+    def places(position):
+        found = {}
+        for group in ElementTree.fromstring(svg(recording, position)).iter(NAMESPACE + "g"):
+            rect, label = group.find(NAMESPACE + "rect"), group.find(NAMESPACE + "text")
+            if label is not None and not group.get("class", "").startswith("ghost"):
+                centre = float(rect.get("x")) + float(rect.get("width")) / 2, float(rect.get("y"))
+                found.setdefault(label.text, set()).add(centre)
+        return found
+
+    start, end = places(0), places(recording.end)
+    for name in ("x", "W", "b", "t", "tanh", "multiply 2", "nll"):
+        assert start[name] == end[name]
+    assert start["log"] == end["log-softmax"]
+    assert end["matmul"] < start["matmul"]
+
+
+@pytest.mark.spec("V-1")
+def test_a_ghost_stays_for_its_stage_and_is_gone_in_the_next():
+    recording = sample.mlp()
+    merged = next(stage for stage in recording.stages if stage.name == "dedup")
+    assert sum(name == "ghost" for name in classes(svg(recording, merged.last))) == 1
+    assert sum(name == "ghost" for name in classes(svg(recording, merged.last + 1))) == 0
+
+
+@pytest.mark.spec("V-14")
+def test_hostile_names_are_text():
+    picture = svg(sample.hostile())
+    root = ElementTree.fromstring(picture)
+    tags = {element.tag.removeprefix(NAMESPACE) for element in root.iter()}
+    assert tags <= {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text"}
+    assert not any(name.startswith("on") for element in root.iter() for name in element.attrib)
+    assert {sample.HOSTILE[0], sample.HOSTILE[1], visible(sample.HOSTILE[3])} <= set(texts(picture))
+
+
+@pytest.mark.spec("V-13")
+def test_it_has_a_name_for_screen_readers():
+    root = ElementTree.fromstring(svg(sample.mlp()))
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == root.find(NAMESPACE + "title").text == "loss: 11 nodes, 2 fused kernels"
+
+
+@pytest.mark.spec("V-13")
+def test_themes():
+    auto, light, dark = (svg(sample.mlp(), theme=theme) for theme in ("auto", "light", "dark"))
+    assert "prefers-color-scheme:dark" in auto
+    assert "prefers-color-scheme" not in light + dark
+    assert "--bg:#ffffff" in light
+    assert "--bg:#11151d" in dark
+    assert "--bg:#ffffff" not in dark
+
+
+def test_ids_differ_between_pictures_that_stand_on_one_page():
+    ids = {ElementTree.fromstring(svg(sample.mlp(), position)).get("id") for position in (0, 3, None)}
+    assert len(ids) == 3
+
+
+@pytest.mark.spec("V-7")
+def test_open_boxes_have_titles_and_closed_ones_counts():
+    shown = texts(svg(sample.transformer()))
+    assert "model ×12 · 245,760 parameters · 11.3 M flops" in shown
+    assert {"block0 · 20,480 parameters · 938 K flops", "feed · 8,192 parameters · 271 K flops"} <= set(shown)
+    assert {"11 more: block1 … block11", "attention → add → feed → add", "225,280 parameters · 10.3 M flops"} <= set(
+        shown
+    )
+
+
+@pytest.mark.parametrize("position", [-1, 9])
+def test_a_position_outside_the_story_is_refused(position):
+    with pytest.raises(ValueError, match="it has positions 0 to 8"):
+        svg(sample.mlp(), position)
+
+
+def test_an_unknown_theme_is_refused():
+    with pytest.raises(ValueError, match="not one of auto, light, dark"):
+        svg(sample.mlp(), theme="blue")
+
+
+def marked(picture):
+    """The names of the nodes and closed boxes that carry the mark of an output."""
+    groups = [
+        [text.text for text in g.iter(NAMESPACE + "text")]
+        for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")
+    ]
+    return [names[0] for names in groups if "output" in names]
+
+
+@pytest.mark.spec("V-4", "V-14")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_outputs_are_marked_by_word_and_outline(theme):
+    """Values that are asked for carry the word output and a strong outline, through all steps, light and dark."""
+    recording = sample.mlp()
+    log = recording.nodes.label.index("log")
+    recording.bodies[0] = sample.Body("", (), (*recording.bodies[0].outputs, log))
+    steps = [marked(svg(recording, position, theme=theme)) for position in (0, 2, recording.end)]
+    assert [sorted(names) for names in steps] == [["log", "nll"], ["log", "nll"], ["log-softmax", "nll"]]
+    assert sum("output" in each.split() for each in classes(svg(recording, theme=theme))) == 2
+    assert ".output rect{stroke:var(--ink)" in svg(recording, theme=theme)
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_a_closed_box_around_an_output_is_marked():
+    recording = sample.chain(20)
+    recording.bodies[0] = sample.Body("", (), (20,))
+    assert marked(svg(recording)) == ["tanh ×20"]
+
+
+def test_a_function_body_is_drawn_alone():
+    recording = sample.mlp()
+    kind = recording.nodes.type[0]
+    make = sample.Builder()
+    make.recording = recording
+    inside = make.node("input", kind="input", label="a", type=kind, body=1)
+    out = make.node("tanh", inside, type=kind, body=1)
+    recording.bodies.append(sample.Body("f", (inside,), (out,)))
+    assert set(texts(svg(recording, body=1))) == {"a", "tanh", "32×64 f32", "output"}
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_a_closed_box_that_one_node_is_left_of_is_drawn_as_this_node():
+    recording = sample.chain(20)
+    make = sample.Builder()
+    make.recording = recording
+    make.stage("simplify", "rewrite")
+    short = make.node("tanh20", 0, type=recording.nodes.type[0], born=0)
+    make.decide("Chain", "short", "at once", (20,), (short,), replace=[(20, short)], gone=range(1, 20))
+    recording.bodies[0] = sample.Body("", (), (20,))
+    assert "tanh ×20" in texts(svg(recording, 0))
+    assert set(texts(svg(recording))) == {"x", "8 f32", "tanh20", "output"}
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_a_closed_box_that_nothing_is_left_of_is_a_ghost():
+    recording = sample.chain(20)
+    make = sample.Builder()
+    make.recording = recording
+    make.stage("simplify", "rewrite")
+    make.decide("Chain", "nothing", "it is x", (20,), replace=[(20, 0)], gone=range(1, 20))
+    assert "closed ghost" in classes(svg(recording))
+    assert {"tanh ×20", "removed"} <= set(texts(svg(recording)))
+
+
+def kernels(picture):
+    """For each outlined kernel, the rectangles of its outline."""
+    groups = [list(g) for g in ElementTree.fromstring(picture).iter(NAMESPACE + "g")]
+    found = [[rect for rect in group if rect.get("class") == "kernel"] for group in groups]
+    return [[tuple(int(rect.get(name)) for name in ("x", "y", "width", "height")) for rect in f] for f in found if f]
+
+
+@pytest.mark.spec("V-1", "V-4")
+def test_a_kernel_that_would_hold_others_is_outlined_node_by_node():
+    picture = svg(sample.network())
+    assert [len(shapes) for shapes in kernels(picture)] == [3, 3]
+    assert texts(picture).count("conv2d · add · relu") == 2
+    shapes = [shape for kernel in kernels(picture) for shape in kernel]
+    for group in ElementTree.fromstring(picture).iter(NAMESPACE + "g"):
+        if group.get("class") in ("operation", "leaf"):
+            x, y = (int(group.find(NAMESPACE + "rect").get(name)) for name in ("x", "y"))
+            assert not any(left <= x < left + wide and top <= y < top + high for left, top, wide, high in shapes)
+
+
+@pytest.mark.spec("V-1", "V-4")
+def test_a_kernel_that_holds_its_members_only_is_one_rectangle():
+    assert [len(shapes) for shapes in kernels(svg(sample.mlp()))] == [1, 1]
+
+
+@pytest.mark.spec("V-4", "V-7")
+def test_closed_operators_carry_the_outline_of_their_kernel():
+    picture = svg(sample.network(6))
+    assert [len(shapes) for shapes in kernels(picture)] == [1] * 6
+    assert texts(picture).count("conv2d · add · relu") == 6
+    assert classes(picture).count("closed member") == 6
+    assert "conv3.weight" not in texts(picture)

@@ -1,0 +1,169 @@
+import dataclasses
+import json
+
+import pytest
+import traitlets
+
+from explorer.record import Recording, Stage
+from explorer.view.drawing import draw
+from explorer.view.export.text import text
+from explorer.view.payload.columns import unpack
+from explorer.view.payload.payload import answer, layout_json, payload
+from explorer.view.picture.svg import svg
+from explorer.view.widget.widget import GraphView
+from tests.view import sample
+
+
+@pytest.mark.spec("V-1")
+def test_steps_are_decisions_then_picks_then_runs():
+    view = GraphView(sample.mlp())
+    assert (view.step, view.stage, view.last_step) == (0, "recorded", 8 + 4 + 4)
+    seen = []
+    for step in range(view.last_step + 1):
+        view.step = step
+        seen.append(view.stage)
+    assert seen == ["recorded", *["simplify"] * 3, "dedup", *["fuse"] * 4, *["order"] * 4, *["run"] * 4]
+
+
+@pytest.mark.spec("V-1")
+@pytest.mark.parametrize(
+    ("stage", "step"),
+    [("recorded", 0), ("simplify", 1), ("dedup", 4), ("fuse", 5), ("order", 9), ("buffers", 12), ("run", 13)],
+)
+def test_setting_the_stage_goes_to_its_first_step(stage, step):
+    view = GraphView(sample.mlp())
+    view.step = 16 if stage != "run" else 3
+    view.stage = stage
+    assert (view.stage, view.step) == (stage, step)
+
+
+@pytest.mark.spec("V-1")
+def test_it_can_stand_anywhere_at_first():
+    recording = sample.mlp()
+    for position in range(recording.end + 1):
+        assert GraphView(recording, position=position).step == position
+    with pytest.raises(ValueError, match=r"position 9 is outside this recording: it has positions 0 to 8"):
+        GraphView(recording, position=9)
+
+
+@pytest.mark.spec("V-1")
+def test_the_run_is_added_in_place():
+    planned = sample.mlp()
+    planned.run = None
+    view = GraphView(planned, theme="dark", height=400)
+    view.stage, view.selected = "fuse", 6
+    assert view.last_step == 12
+    view.update(sample.mlp())
+    assert (view.stage, view.step, view.selected, view.last_step) == ("fuse", 5, 6, 16)
+    assert view.payload == payload(sample.mlp(), theme="dark", position=0, height=400)
+
+
+@pytest.mark.spec("V-1")
+def test_a_shorter_recording_brings_the_reader_back_inside():
+    view = GraphView(sample.mlp())
+    view.step, view.selected = 16, 16
+    short = sample.mlp()
+    short.run = short.schedule = None
+    view.update(short)
+    assert (view.step, view.selected) == (8, 16)
+    assert view.stage in [stage.name for stage in short.stages]
+
+
+@pytest.mark.parametrize(
+    ("trait", "value", "message"),
+    [
+        ("step", 17, "step 17 is outside this recording: it has steps 0 to 16"),
+        ("step", -1, "step -1 is outside"),
+        ("stage", "fusion", "stage 'fusion' is not one of recorded, simplify, dedup, fuse, order, buffers, run"),
+        ("selected", 17, "node 17 is not in this recording: it has 0 to 16, −1 selects none"),
+        ("theme", "blue", "blue"),
+    ],
+)
+def test_what_does_not_exist_is_refused(trait, value, message):
+    view = GraphView(sample.mlp())
+    with pytest.raises(traitlets.TraitError, match=message):
+        setattr(view, trait, value)
+
+
+@pytest.mark.spec("V-1", "V-16")
+def test_two_stages_of_one_name_are_told_apart_by_the_step():
+    recording = sample.mlp()
+    recording.stages[2] = dataclasses.replace(recording.stages[2], name="simplify")
+    view = GraphView(recording)
+    view.step = 4
+    assert (view.step, view.stage) == (4, "simplify")
+
+
+@pytest.mark.spec("V-15")
+def test_the_output_is_static_too_and_always_the_same():
+    first, second = (GraphView(sample.mlp())._repr_mimebundle_() for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert first[0]["image/svg+xml"] == second[0]["image/svg+xml"] == svg(sample.mlp())
+    assert first[0]["text/plain"] == text(sample.mlp())
+    assert "application/vnd.jupyter.widget-view+json" in first[0]
+
+
+def test_the_payload_is_plain():
+    view = GraphView(sample.hostile())
+    assert json.loads(json.dumps(view.payload)) == view.payload
+
+
+@pytest.mark.spec("V-7")
+def test_the_inside_of_a_box_is_sent_when_a_reader_opens_it():
+    view = GraphView(sample.dag(6000))
+    whole = layout_json(view.recording)["boxes"]
+    first = unpack(view.payload["layout"])["boxes"]
+    missing = [number for number, box in enumerate(first) if not box["placed"]]
+    assert missing
+    assert all(box["placed"] for box in first if box["open"])
+    sent = []
+    view.send = sent.append
+    view._handle_custom_msg({"kind": "place", "boxes": missing[:2]}, [])
+    ((one, inside), (other, _)) = unpack(sent[0]["boxes"])
+    assert [one, other] == missing[:2]
+    assert {**first[one], **inside} == whole[one]
+    view.update(view.recording)
+    assert unpack(view.payload["layout"])["boxes"][one] == whole[one]
+
+
+@pytest.mark.parametrize("box", [-1, 10_000, "1", True])
+def test_what_is_no_box_has_no_inside(box):
+    with pytest.raises(ValueError, match="is no box of this layout: it has 0 to"):
+        answer(draw(sample.mlp()), [box])
+
+
+@pytest.mark.spec("V-9")
+def test_a_line_leads_to_its_nodes():
+    view = GraphView(sample.mlp())
+    assert view.from_line("softmax") == [13, 14, 15, 16]
+    assert view.selected == 13
+    assert view.from_line(2, cell="In[3]") == [7, 10, 11, 12]
+    assert view.from_line(2, cell=3) == [7, 10, 11, 12]
+    with pytest.raises(ValueError, match=r"no node was recorded at 9; the first lines with nodes are In\[3\] line 1"):
+        view.from_line(9)
+
+
+@pytest.mark.spec("V-6")
+def test_the_first_nan_is_found_in_the_order_of_the_run():
+    recording = sample.mlp()
+    view = GraphView(recording)
+    assert view.first_nan() is None
+    assert view.selected == -1
+    for node in (15, 10):
+        recording.run.values[node] = dataclasses.replace(recording.run.values[node], nan=3)
+    assert view.first_nan() == 10
+    assert (view.selected, view.stage) == (10, "run")
+    assert recording.run.steps[view.step - view.last_step - 1].kernel == 2
+    recording.run.values[0] = dataclasses.replace(recording.run.values[10], nan=1)
+    assert view.first_nan() == 0
+    recording.run = None
+    with pytest.raises(ValueError, match='record="values"'):
+        view.first_nan()
+
+
+def test_a_recording_without_stages_is_shown():
+    view = GraphView(Recording())
+    assert (view.step, view.stage, view.last_step) == (0, "", 0)
+    lone = Recording(stages=[Stage("recorded", "record", 0, 0, {})])
+    assert GraphView(lone).stage == "recorded"
