@@ -1,16 +1,8 @@
 """All operations; importing this package enters every family into the registry."""
 
-from explorer.ops import accumulation_dtype, adaptive, interpolation, rectifiers
+from explorer.ops import accumulation_dtype
 from explorer.ops.creation import constants
-from explorer.ops.elementwise import (
-    arithmetic,
-    binary,
-    erf,
-    predicates,
-    rounding_and_bits,
-    trigonometric_and_logs,
-    unary,
-)
+from explorer.ops.elementwise import arithmetic, binary, erf, rounding_and_bits, trigonometric_and_logs, unary
 from explorer.ops.linalg import einsum, matmul, tensordot, wide_accumulation
 from explorer.ops.manipulation import concat, device_copy, gather, one_hot, padding, rearrange, reshape, slicing
 from explorer.ops.nn import (
@@ -28,7 +20,6 @@ from explorer.ops.reduction import reduce, sorting, statistics
 __all__ = [
     "accumulation_dtype",
     "activation",
-    "adaptive",
     "arithmetic",
     "attention",
     "binary",
@@ -40,15 +31,12 @@ __all__ = [
     "einsum",
     "erf",
     "gather",
-    "interpolation",
     "matmul",
     "normalization",
     "one_hot",
     "padding",
     "pooling",
-    "predicates",
     "rearrange",
-    "rectifiers",
     "reduce",
     "reshape",
     "resize",

@@ -11,12 +11,12 @@ from typing import Any
 import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of links
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.ir.expr import Expr
-from explorer.core.ir.function import Body, Call
+from explorer.core.ir.expr import Expr, surrounded
+from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.policy_operations import under
+from explorer.core.ir.traversal import rebuild
 from explorer.core.progress import Progress, follower
 from explorer.core.recursion_limit import one_deeper
-from explorer.plan.closed import alone
 from explorer.plan.graph.cost_model import REFERENCE, Prices
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import Graph
@@ -25,6 +25,24 @@ from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, p
 from explorer.plan.rewrite.rule import Link
 from explorer.plan.schedule.order import RULES
 from explorer.plan.schedule.schedule import Schedule
+
+
+def alone(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The inputs, in the order of a call's operands, and outputs of a body that reads nothing else.
+
+    Hidden operands are replaced by parameters, since what computes them stands outside.
+    """
+    if not body.captured:
+        return body.parameters, body.outputs
+    stand_ins = {}
+    for node in body.captured:
+        with surrounded(body.scope, node.code, node.instruction):
+            stand_ins[node.uid] = Parameter(node.type, node.operation.label)()
+    given = {**stand_ins, **{node.uid: node for node in body.parameters}}
+    made = rebuild([node for node in body.nodes if node.uid not in given], given, lambda node: node.scope)
+    inputs = (*body.parameters, *[stand_ins[node.uid] for node in body.captured])
+    return inputs, tuple([made[node.uid] for node in body.outputs])
+
 
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 """names of the passes that can be left out or set"""

@@ -6,8 +6,8 @@ from explorer.record.compare.comparison import Comparison
 from explorer.view.base.markup import Markup
 from explorer.view.compare.comparison_html import html as pictures
 from explorer.view.compare.pair_payload import paired
-from explorer.view.drawing import draw
 from explorer.view.export.html_page import page
+from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import payload
 
 _START = """

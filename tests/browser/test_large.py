@@ -6,7 +6,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from explorer.view.drawing import draw
+from explorer.view.layout.box_layout import draw
 from explorer.view.payload.bundle import script
 from explorer.view.payload.payload import answer, payload
 from tests.browser.player import press

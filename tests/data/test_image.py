@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import explorer as ex
-from explorer.data.decoding import PIXELS, decode
+from explorer.data.image import PIXELS, decode
 
 Array = np.ndarray[Any, Any]
 ASSETS = Path(__file__).parents[2] / "assets"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.view.drawing import draw
+from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import payload
 from explorer.view.picture.svg import svg
 from explorer.view.tree.box_tree import Box, Item, Tree

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import explorer as ex
-from explorer.view.drawing import draw
 from explorer.view.export.text import text
+from explorer.view.layout.box_layout import draw
 from explorer.view.model.initially_open import USEFUL
 from explorer.view.payload.payload import payload
 from explorer.view.picture.svg import svg

@@ -9,8 +9,7 @@ from typing import Any
 
 from explorer.core.errors import OperandError
 from explorer.core.types.tensor_type import Array
-from explorer.data.decoding import ENDINGS
-from explorer.data.image import CROP, LAYOUTS, PRESETS, RESAMPLES, load_image
+from explorer.data.image import CROP, ENDINGS, LAYOUTS, PRESETS, RESAMPLES, load_image
 from explorer.net import Net
 from explorer.net.definition.shape_notes import noted_dtype, shape_text
 

@@ -1,6 +1,8 @@
-"""Operands and weights whose axes an operator counts on: checked before a length is read from a shape."""
+"""Checks of operators that all formats share: ranks and shapes of operands, lengths of ranges."""
 
 from __future__ import annotations
+
+import math
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
@@ -22,3 +24,23 @@ def with_shape(op: OperatorContext, name: str, value: Expr, shape: Shape) -> Exp
     if value.shape != shape:
         raise OperandError(f"{name} is {value.type}", rule=f"{op.definition.type}: {name} must have the shape {shape}")
     return value
+
+
+def range_length(start: float, end: float, step: float, operator: str) -> int:
+    """How many numbers there are from ``start`` to before ``end`` by ``step``; raises OperandError where none tells.
+
+    Whole numbers are counted exactly.
+    """
+    numbers = (start, end, step)
+    if not step or not all(isinstance(number, (int, float)) and math.isfinite(number) for number in numbers):
+        raise OperandError(
+            f"{operator} from {start} to {end} by {step}",
+            rule="a range must begin and end at finite numbers, and go on by a step that is not 0",
+        )
+    if not all(-(2**63) <= number < 2**63 for number in numbers if isinstance(number, int)):
+        raise OperandError(
+            f"{operator} from {start} to {end} by {step}", rule="the whole numbers of a range must be of 64 bits, int64"
+        )
+    if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+        return max(0, -((start - end) // step))
+    return math.ceil(min(max(0.0, (float(end) - float(start)) / float(step)), 2.0**80))

@@ -10,7 +10,7 @@ from explorer.core.ir.expr import Expr
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.policy_classes import DimensionPolicy, InputPolicy
 from explorer.ops.base import reshape
-from explorer.ops.interpolation import interpolate
+from explorer.ops.elementwise.arithmetic import interpolate
 from explorer.ops.linalg.tensordot import tensordot
 from explorer.ops.manipulation.reshape import transpose
 from explorer.ops.nn.softmax_and_loss import nll_loss, softmax

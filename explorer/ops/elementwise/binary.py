@@ -8,7 +8,7 @@ from explorer.core.ir.examples import Example, integers, real
 from explorer.core.ir.expr import Expr
 from explorer.ops.base import Ufunc
 from explorer.ops.elementwise.arithmetic import APART, logical_or, where
-from explorer.ops.elementwise.predicates import isnan, signbit
+from explorer.ops.elementwise.unary import isnan, signbit
 
 _AWAY = (
     Example(real(2, 3, low=0.2, high=2.0), real(3, low=-2.0, high=-0.2)),

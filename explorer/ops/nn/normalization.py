@@ -1,14 +1,115 @@
-"""Normalization with stored statistics."""
+"""Normalization: of batches by stored statistics, of layers, groups, instances and vectors by those of the operand."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
+
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import as_operands
+from explorer.core.ir.policy_operations import composition
+from explorer.core.memory_budget import claim_steps
+from explorer.core.policy import Items
 from explorer.core.registry import public
+from explorer.core.types.tensor_type import normalize_axes, whole
 from explorer.ops.base import reshape
-from explorer.ops.elementwise.unary import sqrt
+from explorer.ops.elementwise.arithmetic import add, add_n, multiply
+from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
+from explorer.ops.elementwise.unary import sqrt, square
+from explorer.ops.manipulation.padding import padded
+from explorer.ops.manipulation.slicing import part_of
+from explorer.ops.nn.activation import clip
+from explorer.ops.reduction.reduce import mean, sum
+from explorer.ops.reduction.statistics import vector_norm
+
+
+@public
+@composition
+def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
+    """``x`` divided by its norm along an axis, which counts as ε at least."""
+    (x,) = as_operands((x,))
+    if order == 2:  # the root of what is ε² at least has a gradient for zeros too
+        axes = normalize_axes(axis, x.ndim, "normalize")
+        length = sqrt(clip(sum(square(x), axes, True), epsilon**2, None))
+    else:
+        length = clip(vector_norm(x, order, axis, keepdims=True), epsilon, None)
+    y: Expr = x / length
+    return y
+
+
+def _last(x: Expr, count: int) -> tuple[int, ...]:
+    """The last axes, as many as are asked for."""
+    return tuple(range(x.ndim - whole(count, "axes: how many of the last ones"), x.ndim))
+
+
+@public
+@composition
+def layer_norm(
+    x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
+) -> Expr:
+    """(x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their shape."""
+    (x,) = as_operands((x,))
+    last = _last(x, axes)
+    centred = x - mean(x, last, keepdims=True)
+    y: Expr = centred * rsqrt(mean(square(centred), last, keepdims=True) + epsilon)
+    y = y if scale is None else y * scale
+    return y if shift is None else y + shift
+
+
+@public
+@composition
+def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
+    """x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's own (that of 1) for None."""
+    (x,) = as_operands((x,))
+    last = _last(x, axes)
+    epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
+    y: Expr = x * rsqrt(mean(square(x), last, keepdims=True) + epsilon)
+    return y if scale is None else y * scale
+
+
+@public
+@composition
+def group_norm(
+    x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()
+) -> Expr:
+    """(x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,)."""
+    (x,) = as_operands((x,))
+    count = whole(groups, "group_norm: groups")
+    if x.ndim < 2 or count < 1 or x.shape[1] % count:
+        raise OperandError(f"group_norm: {count} groups of {x.type}", rule="the channels, axis 1, divide among them")
+    split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
+    y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
+    for value, combine in ((scale, multiply), (shift, add)):
+        if value is not None:
+            (value,) = as_operands((value,))
+            y = combine(y, reshape(value, (value.size, *[1] * (x.ndim - 2))))
+    return y
+
+
+@public
+@composition
+def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()) -> Expr:
+    """(x − mean) / √(variance + ε) over each channel of each member of (N, C, …); scale and shift are (C,)."""
+    (x,) = as_operands((x,))
+    return group_norm(x, x.shape[1] if x.ndim > 1 else 1, scale, shift, epsilon=epsilon)
+
+
+@public
+def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
+    """x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), zeros beyond the channels."""
+    (x,) = as_operands((x,))
+    count = whole(size, "local_response_norm: size")
+    if x.ndim < 2 or count < 1:
+        raise OperandError(f"local_response_norm: {count} channels of {x.type}", rule="one or more of (N, C, …)")
+    claim_steps("local_response_norm", count)
+    sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))
+    squares, channels = padded(square(x), sides), x.shape[1]
+    total = add_n(*[part_of(squares, (slice(None), slice(i, i + channels))) for i in range(count)])
+    y: Expr = x / (bias + total * (alpha / count)) ** beta
+    return y
 
 
 @public

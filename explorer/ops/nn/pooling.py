@@ -6,15 +6,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.tiles import Index
+from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.base import broadcast_to, float_dtype, reshape
+from explorer.ops.manipulation.concat import concatenate
+from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Gathering, Pooling, Scattering
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
+from explorer.ops.reduction.reduce import max
 
 
 class MaxPool2d(Gathering):
@@ -263,3 +268,26 @@ def avg_pool2d(
 def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
     """The means of output[0] × output[1] windows that cover each image evenly."""
     return AdaptiveAvgPool2d(pair(output, "output size"))(x)
+
+
+@public
+def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
+    """The largest elements of ``output`` windows along the last axes; window i reaches from ⌊i·L/l⌋ to ⌈(i+1)·L/l⌉."""
+    (x,) = as_operands((x,))
+    sizes = output if isinstance(output, (tuple, list)) else (output,)
+    counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]
+    if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
+        raise OperandError(
+            f"adaptive_max_pool: {counts} windows of {x.type}",
+            rule="there is one window at least along each of the last axes, and an element in each",
+        )
+    y: Expr = x
+    for axis, count in enumerate(counts, x.ndim - len(counts)):
+        length = y.shape[axis]
+        if count == length:
+            continue
+        claim_steps("adaptive_max_pool", 2 * count)
+        front = [slice(None)] * axis
+        windows = [slice(i * length // count, -(-(i + 1) * length // count)) for i in range(count)]
+        y = concatenate([max(part_of(y, (*front, window)), axis, keepdims=True) for window in windows], axis)
+    return y

@@ -12,10 +12,9 @@ from explorer.core.types.device import cpu
 from explorer.plan.fusion.blocked_kernel import cut_for, made_in_result
 from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph.cost_model import split_cost
-from explorer.plan.graph.decisions import Cluster
+from explorer.plan.graph.decisions import Cluster, Facts
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Facts
 
 
 class _Group:

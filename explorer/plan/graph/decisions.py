@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from explorer.core.ir.expr import Expr
-from explorer.plan.rewrite.rule import Facts
+
+if TYPE_CHECKING:
+    pass
+
+
+Facts: TypeAlias = dict[str, Any]
+"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+
+
+_locations: dict[type, str] = {}
+
+
+def location(kind: type) -> str:
+    """Where a link or pass is written: "plan/rewrite/rules/stability.py:12", or the cell; remembered."""
+    if kind not in _locations:
+        _locations[kind] = _find(kind)
+    return _locations[kind]
+
+
+def _find(kind: type) -> str:
+    try:
+        path, line = inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError):
+        return kind.__qualname__
+    package = os.sep + "explorer" + os.sep
+    short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
+    return f"{short}:{line}"
+
 
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 

@@ -14,8 +14,7 @@ from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.data.dynamic_data import Dynamic
-from explorer.plan.graph.decisions import Chapter, Choice, Cluster, StageKind
-from explorer.plan.rewrite.rule import Facts, location
+from explorer.plan.graph.decisions import Chapter, Choice, Cluster, Facts, StageKind, location
 from explorer.plan.schedule.schedule import Schedule
 
 

@@ -16,10 +16,11 @@ from explorer.core.ir.kernel_registry import runs_on
 from explorer.core.ir.traversal import reachable
 from explorer.data.dynamic_data import Dynamic
 from explorer.ops.creation.constants import Zero
+from explorer.plan.graph.decisions import location
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import Graph
 from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
-from explorer.plan.rewrite.rule import Applied, Declined, Link, location
+from explorer.plan.rewrite.rule import Applied, Declined, Link
 from explorer.record.reasons import FIELD
 
 _ENDLESS = 10_000

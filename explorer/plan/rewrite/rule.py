@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -11,12 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
+from explorer.plan.graph.decisions import Facts
 
 if TYPE_CHECKING:
     from explorer.plan.graph.plan_graph import Graph
-
-Facts: TypeAlias = dict[str, Any]
-"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +131,3 @@ def _check_roots(kind: type[Link]) -> None:
                 rule="roots is a tuple of classes of operations",
                 fix=f'roots = (ex.operation("{name}"),)',
             )
-
-
-_locations: dict[type, str] = {}
-
-
-def location(kind: type) -> str:
-    """Where a link or pass is written: "plan/rewrite/rules/stability.py:12", or the cell; remembered."""
-    if kind not in _locations:
-        _locations[kind] = _find(kind)
-    return _locations[kind]
-
-
-def _find(kind: type) -> str:
-    try:
-        path, line = inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
-    except (OSError, TypeError):
-        return kind.__qualname__
-    package = os.sep + "explorer" + os.sep
-    short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
-    return f"{short}:{line}"

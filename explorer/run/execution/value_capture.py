@@ -1,12 +1,75 @@
-"""Watching a run: every value is summarised as it is made, those too that fusion removed or a batch holds."""
+"""Values captured during a run: each is summarised as it is made, by statistics, a histogram and a picture."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from explorer.core.types.custom_dtypes import dtype_name, numbers_of
+from explorer.core.types.tensor_type import Array
 from explorer.record import Summary
 from explorer.run.execution.program import Program
-from explorer.run.execution.value_summary import summarize
+
+BINS = 32
+SIDE = 24
+"""the longest side of a thumbnail, in cells"""
+SHOWN = 16
+"""values with at most so many elements are given as text too"""
+
+
+def summarize(value: Array) -> Summary:
+    """Statistics over the finite elements, counts of NaN and inf, a histogram, a thumbnail of the last two axes."""
+    with np.errstate(all="ignore"):
+        return _summary(numbers_of(value), dtype_name(value.dtype))
+
+
+def _summary(value: Array, dtype: str) -> Summary:
+    numbers = np.abs(value) if value.dtype.kind == "c" else value
+    flat = np.asarray(numbers, np.float64).ravel()
+    fine = flat[np.isfinite(flat)]
+    mean, deviation = _moments(fine)
+    nan = int(np.isnan(flat).sum())
+    least, most = (float(fine.min()), float(fine.max())) if fine.size else (None, None)
+    histogram: tuple[int, ...] = ()
+    if least is not None and most is not None and least < most and np.isfinite(most - least):
+        places = ((fine - least) / (most - least) * BINS).astype(np.intp)  # np.histogram refuses the narrowest ranges
+        histogram = tuple(np.bincount(np.minimum(places, BINS - 1), minlength=BINS).tolist())
+    return Summary(
+        value.shape,
+        dtype,
+        least,
+        most,
+        mean,
+        deviation,
+        nan,
+        flat.size - fine.size - nan,
+        histogram,
+        _thumbnail(numbers, least, most),
+        np.array2string(value, precision=4, separator=", ", threshold=SHOWN, floatmode="maxprec")
+        if value.size <= SHOWN
+        else "",
+    )
+
+
+def _moments(fine: Array) -> tuple[float | None, float | None]:
+    """Mean and standard deviation, both finite: squares of very large or small numbers are taken of scaled ones."""
+    if not fine.size:
+        return None, None
+    largest = float(np.abs(fine).max())
+    scale = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
+    scaled = fine / scale
+    return float(scaled.mean()) * scale, float(scaled.std()) * scale
+
+
+def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[tuple[int, ...], ...]:
+    if least is None or most is None or value.ndim < 2 or min(value.shape) == 0:
+        return ()
+    picture: Any = value.reshape(-1, *value.shape[-2:])[0]
+    rows, columns = (-(-size // SIDE) for size in picture.shape)
+    cells = np.asarray(picture[::rows, ::columns], np.float64)
+    shades = (np.nan_to_num(cells, nan=least, posinf=most, neginf=least) - least) / ((most - least) or 1.0)
+    return tuple(tuple(row) for row in np.clip(np.rint(shades * 255), 0, 255).astype(int).tolist())
 
 
 class Watch:

@@ -11,12 +11,33 @@ from typing import Any
 from explorer.record import Recording
 from explorer.record.gc_pause import uncollected
 from explorer.view.base.markup import Markup, element
-from explorer.view.base.palette import page_style
-from explorer.view.drawing import draw
+from explorer.view.base.palette import LIGHT, page_style
+from explorer.view.layout.box_layout import draw
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import payload
-from explorer.view.picture.style_free import plain
 from explorer.view.picture.svg import svg
+
+_SHAPE = f' fill="{LIGHT["node"]}" stroke="{LIGHT["edge"]}"'
+_LINE = f' fill="none" stroke="{LIGHT["edge"]}"'
+_TEXT = f' fill="{LIGHT["ink"]}" font-family="sans-serif" font-size="11"'
+
+_ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart"), "middle"), "number": "end"}
+"""class of a text → the place at which it stands, as the style sheet has it"""
+
+
+def plain(picture: Markup) -> Markup:
+    """Give the shapes and texts of a picture the attributes with which it can be read without styles."""
+    return Markup(re.sub(r"<(rect|path|circle|polygon|text)(?=[ >/])([^>]*)", _with_attributes, picture))
+
+
+def _with_attributes(found: re.Match[str]) -> str:
+    tag, rest = found[1], found[2]
+    if tag == "text":
+        where = re.search(r'class="(\w+)"', rest)
+        anchor = _ANCHORS.get(where[1] if where else "", "start")
+        return f'<text{_TEXT} text-anchor="{anchor}"{rest}'
+    return f"<{tag}{_LINE if tag == 'path' else _SHAPE}{rest}"
+
 
 _START = """
 const data = JSON.parse(document.getElementById("explorer-data").textContent);

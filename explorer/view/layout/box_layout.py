@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import overload
 
+from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
+from explorer.record.gc_pause import uncollected
 from explorer.view.base import font
 from explorer.view.layout.graphviz_engine import Graph, LayoutEngine, Placed, cost, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.model.labels import TITLE as TITLE_SIZE
-from explorer.view.model.model import Model
+from explorer.view.model.model import Model, build_model
 from explorer.view.tree.box_tree import Item
 
 TITLE, PADDING = 26, 14
@@ -201,3 +203,18 @@ def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
     rows = {y: rank for rank, y in enumerate(sorted({y for _, y in placed.centres}))}
     top, bottom = (tuple(x + dx for x in side) for side in placed.ports)
     return BoxLayout(size, (top, bottom), places, [rows[y] for _, y in placed.centres], routes)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What there is to draw, and where."""
+
+    model: Model
+    layouts: Layouts
+
+
+def draw(recording: Recording) -> Drawing:
+    """Find what there is to draw in a recording; its boxes are placed when they are looked at."""
+    with uncollected():
+        model = build_model(recording)
+        return Drawing(model, Layouts(model))

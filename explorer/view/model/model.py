@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from explorer.record import Recording
 from explorer.view.base import font
-from explorer.view.batch_lines import batch_lines
 from explorer.view.folding.fold import fold
-from explorer.view.model.box_summary import contents
-from explorer.view.model.edge_ports import Ports, find_ports
+from explorer.view.model.box_summary import batch_lines, contents
+from explorer.view.model.edge_ports import PortNames, Ports, find_ports, port_names
 from explorer.view.model.initially_open import choose_open
 from explorer.view.model.labels import (
     NAME,
@@ -24,7 +23,6 @@ from explorer.view.model.labels import (
     short_type,
 )
 from explorer.view.model.totals import Totals, of_boxes
-from explorer.view.port_names import PortNames, port_names
 from explorer.view.tree.box_tree import Box, Item, Tree, lift, scope_tree
 from explorer.view.tree.slots import Slots, build_slots
 

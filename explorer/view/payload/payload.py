@@ -87,8 +87,7 @@ from typing import Any
 
 from explorer.record import SCHEMA, Recording
 from explorer.record.gc_pause import uncollected
-from explorer.view.drawing import Drawing, draw
-from explorer.view.layout.box_layout import BoxLayout
+from explorer.view.layout.box_layout import BoxLayout, Drawing, draw
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
 

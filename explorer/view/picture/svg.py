@@ -10,7 +10,7 @@ from explorer.record.gc_pause import uncollected
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
-from explorer.view.drawing import Drawing, draw
+from explorer.view.layout.box_layout import Drawing, draw
 from explorer.view.layout.compose import Rect, Scene, Segment, compose
 from explorer.view.model.labels import LINE, TITLE, group_title, now_text
 from explorer.view.model.model import Model

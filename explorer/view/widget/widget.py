@@ -11,8 +11,8 @@ import traitlets
 
 from explorer.record import Recording, Stage
 from explorer.view.base.steps import stage_ends
-from explorer.view.drawing import draw
 from explorer.view.export.text import text
+from explorer.view.layout.box_layout import draw
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.picture.svg import svg

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.formats.common.range_length import range_length
+from explorer.formats.common.operator_checks import range_length
 
 WHOLE = st.integers(-(2**63), 2**63 - 1) | st.integers(-50, 50)
 

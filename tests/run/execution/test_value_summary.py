@@ -10,7 +10,7 @@ import pytest
 import explorer as ex
 from explorer.core.ir.expr import Expr
 from explorer.record import Summary
-from explorer.run.execution.value_summary import summarize
+from explorer.run.execution.value_capture import summarize
 from explorer.run.recording.recorder import expressions
 
 BROKEN = np.array([[1.0, np.nan, -np.inf], [4.0, np.inf, -2.0]])

@@ -79,7 +79,7 @@ def test_the_same_bytes_each_time():
 def test_plain_attributes_place_texts_as_the_styles_do() -> None:
     """Without styles every class of text is anchored as its rule says."""
     from explorer.view.base import palette
-    from explorer.view.picture import style_free
+    from explorer.view.export import html_page
 
     rules = dict(re.findall(r"\.(\w+)\{[^}]*text-anchor:(\w+)", Path(palette.__file__).read_text(encoding="utf-8")))
-    assert rules == style_free._ANCHORS
+    assert rules == html_page._ANCHORS

@@ -5,8 +5,8 @@ import pytest
 import traitlets
 
 from explorer.record import Recording, Stage
-from explorer.view.drawing import draw
 from explorer.view.export.text import text
+from explorer.view.layout.box_layout import draw
 from explorer.view.payload.columns import unpack
 from explorer.view.payload.payload import answer, layout_json, payload
 from explorer.view.picture.svg import svg

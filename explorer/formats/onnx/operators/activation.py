@@ -26,9 +26,20 @@ from explorer.ops.base import cast, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.unary import sigmoid
 from explorer.ops.manipulation.reshape import expand_dims
-from explorer.ops.nn.activation import clip, gelu, hardsigmoid, hardswish, leaky_relu
+from explorer.ops.nn.activation import (
+    celu,
+    clip,
+    elu,
+    gelu,
+    hardsigmoid,
+    hardswish,
+    leaky_relu,
+    mish,
+    selu,
+    softsign,
+    threshold,
+)
 from explorer.ops.nn.softmax_and_loss import log_softmax, softmax
-from explorer.ops.rectifiers import celu, elu, mish, selu, softsign, threshold
 from explorer.ops.reduction.sorting import argmax
 
 

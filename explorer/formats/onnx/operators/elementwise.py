@@ -11,15 +11,14 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.registry import function
-from explorer.formats.onnx.operators.dtypes import dtype_of
-from explorer.formats.onnx.operators.operator_inputs import first, given, members, word
+from explorer.formats.onnx.operators.operator_inputs import dtype_of, first, given, members, word
 from explorer.formats.onnx.operators.table import operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops import base
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import add_n, maximum, minimum, where
-from explorer.ops.elementwise.predicates import isinf, isnan
 from explorer.ops.elementwise.rounding_and_bits import floor_divide, fmod, left_shift, remainder, right_shift
+from explorer.ops.elementwise.unary import isinf, isnan
 
 _UNARY = {
     "Abs": "absolute", "Acos": "arccos", "Acosh": "arccosh", "Asin": "arcsin", "Asinh": "arcsinh", "Atan": "arctan",

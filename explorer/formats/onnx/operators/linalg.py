@@ -31,3 +31,9 @@ def gemm(op: OperatorContext) -> Expr:
 def einstein_sum(op: OperatorContext) -> Expr:
     """Einstein's sum of the operands."""
     return einsum(str(op.argument("equation")), *members(op, "Inputs"))
+
+
+@operator("Einsum")
+def einsum_(op: OperatorContext) -> Expr:
+    """The sum that ``equation`` writes; pairs of operands become matrix products."""
+    return einsum(str(op.argument("equation")), *members(op, "Inputs"))

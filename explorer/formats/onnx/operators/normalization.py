@@ -10,17 +10,16 @@ from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.trigonometric_and_logs import rsqrt
 from explorer.ops.manipulation.rearrange import repeat
-from explorer.ops.nn.normalization import batch_norm
-from explorer.ops.reduction.reduce import mean
-from explorer.ops.reduction.statistics import (
+from explorer.ops.nn.normalization import (
+    batch_norm,
     group_norm,
     instance_norm,
     layer_norm,
     local_response_norm,
     rms_norm,
-    var,
-    vector_norm,
 )
+from explorer.ops.reduction.reduce import mean
+from explorer.ops.reduction.statistics import var, vector_norm
 
 
 @operator("BatchNormalization")

@@ -11,9 +11,9 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Shape, broadcast_shapes, normalize_axis
-from explorer.formats.common.range_length import range_length
-from explorer.formats.onnx.operators.dtypes import dtype_of
+from explorer.formats.common.operator_checks import range_length
 from explorer.formats.onnx.operators.operator_inputs import (
+    dtype_of,
     first,
     given,
     integers,

@@ -11,22 +11,27 @@ from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import relu, sigmoid, softplus, tanh
-from explorer.ops.nn.activation import gelu, hardsigmoid, hardswish, leaky_relu, relu6, silu
-from explorer.ops.nn.softmax_and_loss import log_softmax, softmax
-from explorer.ops.rectifiers import (
+from explorer.ops.nn.activation import (
     celu,
     elu,
+    gelu,
     glu,
     hardshrink,
+    hardsigmoid,
+    hardswish,
+    leaky_relu,
     log_sigmoid,
     mish,
     prelu,
+    relu6,
     selu,
+    silu,
     softshrink,
     softsign,
     tanhshrink,
     threshold,
 )
+from explorer.ops.nn.softmax_and_loss import log_softmax, softmax
 
 
 def _enter(function: Callable[[Any], Expr], *types: str) -> None:

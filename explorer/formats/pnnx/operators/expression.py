@@ -1,17 +1,116 @@
-"""``pnnx.Expression``: a text of calls, expanded to single operations inside the operator's box."""
+"""``pnnx.Expression``: a text of calls, expanded to single operations inside the operator's box, and its functions."""
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import scope
-from explorer.core.memory_budget import listed
+from explorer.core.ir.expr import Expr, scope
+from explorer.core.memory_budget import listed, whole_number
+from explorer.core.registry import function
+from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.expression_parser import parse
 from explorer.formats.pnnx.expression_tree import Call, ListOf, Literal, Operand, members, postorder
-from explorer.formats.pnnx.operators.expression_functions import apply
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
+from explorer.ops.base import cast
+
+_WORDS: Mapping[str, str] = {
+    "abs": "absolute", "neg": "negative", "round": "round_half_even", "sub": "subtract", "mul": "multiply",
+    "div": "divide", "pow": "power", "max": "maximum", "min": "minimum", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "atan2": "arctan2", "acos": "arccos",
+    "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atanh": "arctanh",
+}  # fmt: skip
+"""where explorer's word is another"""
+_FLOATING = frozenset((
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cos", "cosh", "div", "erf", "exp", "expm1", "log",
+    "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
+))  # fmt: skip
+"""functions whose result is a real number whatever they are given"""
+_CASTS: Mapping[str, str] = {"torch.bool": "bool", "torch.float": "float32", "torch.long": "int64", "int": "int64"}
+_PLAIN: Mapping[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "neg": operator.neg, "abs": abs, "max": max,
+    "min": min, "maximum": max, "minimum": min, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+    "lshift": operator.lshift, "rshift": operator.rshift, "int": int, "torch.bool": bool, "torch.float": float,
+    "torch.long": int, "round": round, "reciprocal": lambda x: 1 / x, "rsqrt": lambda x: 1 / math.sqrt(x),
+    "square": lambda x: x * x, "sign": lambda x: (x > 0) - (x < 0),
+    "logaddexp": lambda a, b: max(a, b) + math.log1p(math.exp(-abs(a - b))),
+}  # fmt: skip
+"""functions of plain numbers that Python's math lacks, or names otherwise"""
+
+
+def apply(name: str, values: list[Any]) -> Any:
+    """The value of a function: an expression where a tensor takes part, else a plain value.
+
+    Dtypes are torch's: an integer tensor with a floating one or number becomes floating, of 32 bits where only the
+    number says so.
+    """
+    if name == "size":
+        return _size(*values)
+    if not any(isinstance(value, Expr) for value in values):
+        return _plain(name, values)
+    for value in values:
+        if not isinstance(value, (Expr, bool, int, float, complex)):
+            raise OperandError(f"{name} of {value!r}", rule="a function is applied to tensors and numbers")
+    if name in _CASTS:
+        return cast(values[0], np.dtype(_CASTS[name]))
+    recorded: Expr = function(_WORDS.get(name, name))(*_promoted(name, values))
+    return recorded
+
+
+def _promoted(name: str, values: list[Any]) -> list[Any]:
+    tensors = [value for value in values if isinstance(value, Expr)]
+    floating = [value.dtype for value in tensors if value.dtype.kind in "fc"]
+    has_float = any(isinstance(value, (float, complex)) for value in values)
+    if len(floating) == len(tensors) or not (floating or has_float or name in _FLOATING):
+        return values
+    target = np.result_type(*floating) if floating else np.dtype(np.float32)
+    return [
+        cast(value, target) if isinstance(value, Expr) and value.dtype.kind not in "fc" else value for value in values
+    ]
+
+
+def _size(x: Any, axis: Any = None) -> Any:
+    if not isinstance(x, Expr):
+        raise OperandError(f"size of {x!r}", rule="a tensor has sizes")
+    if axis is None:
+        return x.shape
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise OperandError(f"size along {axis!r}", rule="an axis is a whole number")
+    return x.shape[normalize_axis(axis, x.ndim, "size")]
+
+
+def _plain(name: str, values: list[Any]) -> Any:
+    if not all(isinstance(value, (bool, int, float, complex)) for value in values):
+        raise OperandError(
+            f"{name} of {', '.join(map(repr, values))}", rule="a function is applied to tensors and numbers"
+        )
+    _check_growth(name, values)
+    try:
+        found = _PLAIN[name](*values) if name in _PLAIN else getattr(math, name)(*values)
+        return whole_number(found, f"{name} of {', '.join(map(repr, values))}") if isinstance(found, int) else found
+    except OperandError:
+        raise
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise OperandError(
+            f"{name} of {', '.join(map(repr, values))}: {error}", rule="the numbers lie in the function's domain"
+        ) from None
+
+
+def _check_growth(name: str, values: list[Any]) -> None:
+    """Refuse a power or a shift of whole numbers whose result has more than 64 bits, before it is computed."""
+    if name not in ("pow", "lshift") or not all(isinstance(value, int) for value in values):
+        return
+    base, by = values
+    bits = (abs(base).bit_length() - 1) * by + 1 if name == "pow" else base.bit_length() + by
+    if by > 0 and abs(base) > (name == "pow") and bits > 64:
+        raise OperandError(f"{name} of {base}, {by}", rule="a whole number must lie in −2⁶³ … 2⁶⁴ − 1: it has 64 bits")
 
 
 @file_operator("pnnx.Expression")

@@ -7,8 +7,8 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.arguments import tensor_or_none
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.nn.normalization import batch_norm
-from explorer.ops.reduction.statistics import (
+from explorer.ops.nn.normalization import (
+    batch_norm,
     group_norm,
     instance_norm,
     layer_norm,

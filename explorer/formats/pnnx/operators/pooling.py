@@ -9,9 +9,8 @@ from explorer.core.ir.expr import Expr
 from explorer.formats.pnnx.operators.arguments import sizes
 from explorer.formats.pnnx.operators.table import file_operator
 from explorer.net.operators.context import OperatorContext
-from explorer.ops.adaptive import adaptive_max_pool
 from explorer.ops.manipulation.reshape import expand_dims, squeeze
-from explorer.ops.nn.pooling import adaptive_avg_pool2d, avg_pool2d, max_pool2d
+from explorer.ops.nn.pooling import adaptive_avg_pool2d, adaptive_max_pool, avg_pool2d, max_pool2d
 
 
 def _axes(op: OperatorContext) -> int:

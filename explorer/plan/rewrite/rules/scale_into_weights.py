@@ -16,8 +16,9 @@ from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import REFERENCE
+from explorer.plan.graph.decisions import Facts
 from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Facts, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
 
 _SUMS = (Add, Subtract)
 

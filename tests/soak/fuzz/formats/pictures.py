@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 import explorer as ex
-from explorer.data.decoding import FORMATS
+from explorer.data.image import FORMATS
 from tests.soak.fuzz.formats.corpus import ASSETS
 from tests.soak.fuzz.values import damaged_bytes
 

@@ -17,8 +17,7 @@ from explorer.ops.nn.softmax_and_loss import NllLossGradient, Softmax, SoftmaxGr
 from explorer.ops.reduction.reduce import Mean, Sum
 from explorer.plan.rewrite.matchers import constant
 from explorer.plan.rewrite.rules.algebra.axis_places import groups
-from explorer.plan.rewrite.rules.algebra.mantissas import Mantissa
-from explorer.plan.rewrite.rules.algebra.powers import Atom, Leaf, added, axes_of, moved_all, one_plus
+from explorer.plan.rewrite.rules.algebra.powers import Atom, Leaf, Mantissa, added, axes_of, moved_all, one_plus
 from explorer.plan.rewrite.rules.algebra.powers import scaled as times_exponent
 from explorer.plan.rewrite.rules.algebra.scaled_sums import LOG_LIMIT, Rule, Scaled, Term, Terms
 

@@ -6,9 +6,12 @@ logarithms of softmaxes and sigmoids, so a power that cannot overflow is told fr
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import NamedTuple, TypeAlias
 
+from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Shape, broadcast_shapes
+from explorer.ops.elementwise.unary import reciprocal
 from explorer.plan.rewrite.rules.algebra.axis_places import Places
 
 Exponent: TypeAlias = "dict[Atom, float]"
@@ -121,3 +124,49 @@ def one_plus(exponent: Exponent, offset: float = 0.0) -> tuple[bool, Exponent]:
         opposite = tuple([(atom, -times) for atom, times in frozen])
         return True, added(exponent, {OnePlus(opposite, -offset): 1})
     return False, {OnePlus(frozen, offset): 1.0}
+
+
+class Mantissa:
+    """A value of a shape that is recorded once, when it is asked for."""
+
+    __slots__ = ("_record", "_value", "factors", "shape")
+
+    def __init__(self, shape: Shape, record: Callable[[], Expr], factors: tuple[Mantissa, ...] = ()) -> None:
+        self.shape, self.factors = shape, factors
+        """the factors of a product; none of another value"""
+        self._record = record
+        self._value: Expr | None = None
+
+    @classmethod
+    def of(cls, value: Expr) -> Mantissa:
+        """A value that is recorded already."""
+        return cls(value.shape, lambda: value)
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes, counted from the end, along which it varies."""
+        return {axis - len(self.shape) for axis, size in enumerate(self.shape) if size != 1}
+
+    def value(self) -> Expr:
+        """The recorded value."""
+        if self._value is None:
+            self._value = self._record()
+        return self._value
+
+
+def times(a: Mantissa | None, b: Mantissa | None) -> Mantissa | None:
+    """a · b, where None is 1."""
+    if a is None or b is None:
+        return b if a is None else a
+    shape = broadcast_shapes(a.shape, b.shape)
+    assert shape is not None
+    return Mantissa(shape, lambda: a.value() * b.value(), (*(a.factors or (a,)), *(b.factors or (b,))))
+
+
+def over(a: Mantissa | None, b: Mantissa) -> Mantissa:
+    """a / b, where no a is 1."""
+    if a is None:
+        return Mantissa(b.shape, lambda: reciprocal(b.value()))
+    shape = broadcast_shapes(a.shape, b.shape)
+    assert shape is not None
+    return Mantissa(shape, lambda: a.value() / b.value())

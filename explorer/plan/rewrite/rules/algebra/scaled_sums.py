@@ -14,9 +14,8 @@ from explorer.ops.elementwise.unary import Negative
 from explorer.ops.nn.activation import clip
 from explorer.plan.graph.plan_graph import Graph
 from explorer.plan.rewrite.matchers import constant
-from explorer.plan.rewrite.rules.algebra.mantissas import Mantissa
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES, TERMS, Risks
-from explorer.plan.rewrite.rules.algebra.powers import Leaf, nesting
+from explorer.plan.rewrite.rules.algebra.powers import Leaf, Mantissa, nesting
 from explorer.plan.rewrite.rules.algebra.terms import LOG_LIMIT, NOTHING, Algebra, Term, Terms, is_within
 
 __all__ = ["LOG_LIMIT", "Rule", "Scaled", "Term", "Terms"]

@@ -16,9 +16,8 @@ from explorer.ops.nn.softmax_and_loss import Softmax
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import Graph
 from explorer.plan.rewrite.rules.algebra.graph_exponents import Powers, Share
-from explorer.plan.rewrite.rules.algebra.mantissas import Mantissa, over, times
 from explorer.plan.rewrite.rules.algebra.overflow_risks import TERMS
-from explorer.plan.rewrite.rules.algebra.powers import Exponent, Leaf, added, axes_of, one_plus
+from explorer.plan.rewrite.rules.algebra.powers import Exponent, Leaf, Mantissa, added, axes_of, one_plus, over, times
 from explorer.plan.rewrite.rules.algebra.powers import scaled as times_exponent
 
 _LIMITS = np.finfo(np.float64)
