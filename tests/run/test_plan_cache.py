@@ -104,8 +104,14 @@ def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
     def program() -> ex.Expr:
         return ex.log1p(ex.square(ex.tensor(array(3))))
 
+    def reused(plan: ex.EvalPlan) -> bool:
+        plan.register(program())
+        return plan.eval().reused
+
     evaluated(program())
     assert evaluated(program())[0].reused
+    lasting = ex.EvalPlan()
+    assert reused(lasting)
     chain = list(ex.Link.chain)
     try:
 
@@ -117,7 +123,8 @@ def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
             def match(self, node: ex.Expr, graph: Any) -> Any:
                 return ex.Applied(node.operands[0] * 0.5, "a test", {}, "halved")
 
-        plan, _ = evaluated(program())
+        assert not reused(lasting)
+        plan, _ = evaluated(ex.log1p(ex.square(ex.tensor(array(5)))))
         assert not plan.reused
         assert "halved" in [decision.code for decision in plan.recording.decisions]
     finally:

@@ -315,7 +315,8 @@ def constants(draw: st.DrawFn) -> ex.Expr:
 def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
     """Random operations on constants of every dtype have the same type, values and signs of zero, folded or not.
 
-    Links take 0.0 and −0.0 for one number, so signs of zero are those of folding alone.
+    Links take 0.0 and −0.0 for one number, so signs of zero are those of folding alone; and where an intermediate
+    result overflows, they may compute past it.
     """
     (expected,) = reference([root])
     with patch.object(Link, "chain", []):
@@ -323,7 +324,8 @@ def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
     for found in (folded, ex.evaluate(root, without=["simplify"]), ex.evaluate(root)):
         assert (found.dtype, found.shape) == (root.dtype, root.shape)
         narrow = root.dtype == np.float16
-        np.testing.assert_allclose(found, expected, rtol=1e-2 if narrow else 1e-5, atol=0, equal_nan=True)
+        there = np.isfinite(expected) if found is not folded else np.ones(root.shape, bool)
+        np.testing.assert_allclose(found[there], expected[there], rtol=1e-2 if narrow else 1e-5, atol=0, equal_nan=True)
         if root.dtype.kind == "f" and found is folded:
             assert np.array_equal(np.signbit(found) & (found == 0), np.signbit(expected) & (expected == 0))
 
