@@ -92,9 +92,10 @@ export class Panel {
 
   /** "all 20 conv2d": finds them. */
   #kind(node) {
-    const { operation, kind } = this.trace.nodes;
+    const { trace, moment } = this;
+    const { operation, kind } = trace.nodes;
     if (kind[node] !== "operation" && kind[node] !== "call") return false;
-    const count = operation.filter((other) => other === operation[node]).length;
+    const count = operation.filter((other, index) => other === operation[node] && trace.exists(index, moment.position)).length;
     if (count < 2) return false;
     return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.actions.kind(node) }, `all ${grouped(count)} ${visible(this.trace.recording.operations[operation[node]])}`));
   }
