@@ -21,9 +21,9 @@ from explorer.plan.graph.cost_model import REFERENCE, Prices
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import Graph
 from explorer.plan.passes import Group, Open, Order, Recall
+from explorer.plan.passes.order import RULES
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rewrite.rule import Link
-from explorer.plan.schedule.order import RULES
 from explorer.plan.schedule.schedule import Schedule
 
 

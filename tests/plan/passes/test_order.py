@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.plan import Options, Planned, plan
-from explorer.plan.schedule.order import RULES
+from explorer.plan.passes.order import RULES
 from explorer.plan.schedule.schedule import Kernel, Schedule
 from tests.support.execution import run
 from tests.support.programs import programs
