@@ -36,7 +36,7 @@ from explorer.core.ir.tensor import Tensor, tensor
 from explorer.core.memory_budget import budget
 from explorer.core.policy import Minor, Policy, PolicyClass
 from explorer.core.progress import Cancelled, Progress, progress
-from explorer.core.progress import late as _late
+from explorer.core.progress import delayed as _late
 from explorer.core.registry import operation
 from explorer.core.tracing.decorator import Function, function
 from explorer.core.types.custom_dtypes import ElementType
@@ -56,7 +56,7 @@ from explorer.grad import grad
 from explorer.ops.accumulation_dtype import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
 from explorer.ops.nn.conv import ConvolutionPolicy
-from explorer.plan import Again, Applied, Declined, Link, Pass, default_passes
+from explorer.plan import Again, Applied, Declined, Pass, Rule, default_passes
 from explorer.plan.batching.vectorize import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
@@ -65,7 +65,7 @@ from explorer.run.calibrate import calibrate
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from explorer.core.progress import Follower
+    from explorer.core.progress import ProgressCallback
     from explorer.formats.types import file_operator, layer_types
     from explorer.net import Net
     from explorer.net.operators.caffe2 import net_operator
@@ -104,7 +104,7 @@ def _compare(before: Any, after: Any) -> Any:
     return api.compare(before, after)
 
 
-def _follower() -> "AbstractContextManager[Follower] | None":
+def _follower() -> "AbstractContextManager[ProgressCallback] | None":
     """In a notebook, a bar for work that takes longer than a second; elsewhere nobody."""
     ipython = sys.modules.get("IPython")
     if ipython is None or threading.current_thread() is not threading.main_thread():
@@ -112,7 +112,7 @@ def _follower() -> "AbstractContextManager[Follower] | None":
     if getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
 
-    def make() -> "AbstractContextManager[Follower]":
+    def make() -> "AbstractContextManager[ProgressCallback]":
         from explorer import api
 
         return api.bar()
@@ -140,7 +140,7 @@ def _save(net: "Net", path: str | os.PathLike[str]) -> None:
 _hooks.open, _hooks.save = open, _save
 _hooks.evaluate, _hooks.register, _hooks.explore, _hooks.explain = evaluate, eval_register, explore, _explain
 _hooks.check_view = _check_view
-_hooks.compare, _hooks.to_graphviz, _hooks.follower = _compare, _to_graphviz, _follower
+_hooks.compare, _hooks.to_graphviz, _hooks.progress_callback = _compare, _to_graphviz, _follower
 _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 
@@ -200,7 +200,6 @@ __all__ = [
     "FileError",
     "Function",
     "Handle",
-    "Link",
     "Matrix",
     "Minor",
     "Net",
@@ -216,6 +215,7 @@ __all__ = [
     "Progress",
     "ReaderError",
     "Recording",
+    "Rule",
     "RunError",
     "ScalableTensor",
     "Scalar",

@@ -11,12 +11,12 @@ import graphviz  # type: ignore[import-untyped]
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
-from explorer.core.progress import Cancelled, Follower, Progress
+from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.core.pytree import flatten
 from explorer.layers import Layer
-from explorer.layers.framework.expand import write_out
+from explorer.layers.framework.expand import expand
 from explorer.net import Net
-from explorer.plan import Planned
+from explorer.plan import Plan
 from explorer.record import Recording
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions
@@ -26,8 +26,8 @@ from explorer.view.export.cost_report import costs, gains
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
 
-_REFUSALS = 3
-"""refusals about an expression for which it is told what would make them fall, at most"""
+_MOST_DECLINED = 3
+"""declined decisions about an expression for which it is told what would make them apply, at most"""
 
 
 _VIEW = ("theme", "position", "height", "selected", "open_boxes", "layout")
@@ -69,7 +69,7 @@ class ExpressionView(GraphView):
 
 
 @contextmanager
-def bar() -> Iterator[Follower]:
+def bar() -> Iterator[ProgressCallback]:
     """A bar in the notebook, told by who works; its button cancels the work."""
     from explorer.view.widget.progress_bar import Bar
 
@@ -86,7 +86,7 @@ def bar() -> Iterator[Follower]:
         shown.close()
 
 
-def node_id(planned: Planned, expr: Expr) -> int:
+def node_id(planned: Plan, expr: Expr) -> int:
     """The id of an expression in a plan's recording; raises OperandError where it is not part of it."""
     for number, node in enumerate(expressions(planned)):
         if node is expr:
@@ -157,7 +157,7 @@ def explore_layer(
     ``inputs`` are types or values by port. A layer for inference whose inputs and parameters have values is run.
     """
     check_options(options, *_PLANNED, "inputs")
-    written = write_out(layer, inputs)
+    written = expand(layer, inputs)
     made = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
     for root in (*written.outputs.values(), *written.gradients.values()):
         made.register(root)
@@ -198,13 +198,13 @@ def explain(plan: EvalPlan, what: Expr | None = None) -> str:
 
 
 def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
-    """What would make the costliest refusals about an expression fall."""
-    choices = plan.planned.graph.choices
-    refused = [
+    """What would make the costliest declined decisions about an expression fall."""
+    choices = plan.planned.graph.decisions
+    declined = [
         decision
         for decision, choice in zip(plan.recording.decisions, choices, strict=True)
         if not choice.applied and any(node is what for node in choice.subjects)
     ]
-    refused.sort(key=lambda decision: -decision.facts["lost_us"])
-    told = [str(plan.what_if(decision)) for decision in refused[:_REFUSALS]]
+    declined.sort(key=lambda decision: -decision.facts["estimated_cost_us"])
+    told = [str(plan.what_if(decision)) for decision in declined[:_MOST_DECLINED]]
     return "".join(["what it would take:\n" * bool(told), *told])

@@ -94,7 +94,7 @@ def test_what_cannot_be_explored_is_named() -> None:
 
 @pytest.mark.spec("P-18")
 def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
-    """Beside the refusals about an expression stands what would make them fall, with both prices."""
+    """Beside the declined decisions about an expression stands what would make them apply, with both prices."""
     shared = ex.tensor(np.ones((3, 4), np.float32)) + 0.5
     first = ex.negative(shared)
     plan = ex.EvalPlan()
@@ -107,7 +107,7 @@ def test_explaining_an_expression_tells_what_its_refusals_would_take() -> None:
 
 @pytest.mark.spec("P-16")
 def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """The text about an expression that a link took in says which kernel computes what it was for."""
+    """The text about an expression that a rule took in says which kernel computes what it was for."""
     inner = ex.softmax(program[1])
     plan = ex.EvalPlan()
     plan.register(ex.log(inner))
@@ -118,7 +118,7 @@ def test_explaining_what_became_part_of_another_kernel_names_that_kernel(program
 
 
 def test_explain_one_expression(program: tuple[ex.Expr, ex.Expr]) -> None:
-    """The text about one expression names its line and every decision about it, refusals first."""
+    """The text about one expression names its line and every decision about it, the declined ones first."""
     product, root = program
     plan = ex.EvalPlan()
     plan.register(root)

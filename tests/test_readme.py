@@ -1,4 +1,4 @@
-"""README.md is true: its lines run, its links lead somewhere, its commands exist."""
+"""README.md is true: its lines run, its rules lead somewhere, its commands exist."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_the_lines_run() -> None:
         exec(compile(block, "README.md", "exec"), namespace)
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r'\]\((?!https?:)([^)]+)\)|(?:src|srcset)="([^"]+)"', TEXT))))
-def test_a_link_leads_somewhere(link: tuple[str, str]) -> None:
-    assert (ROOT / "".join(link)).exists()
+@pytest.mark.parametrize("rule", sorted(set(re.findall(r'\]\((?!https?:)([^)]+)\)|(?:src|srcset)="([^"]+)"', TEXT))))
+def test_a_link_leads_somewhere(rule: tuple[str, str]) -> None:
+    assert (ROOT / "".join(rule)).exists()
 
 
 def test_the_make_targets_exist() -> None:

@@ -27,7 +27,7 @@ class OperandError(ExplorerError, ValueError):
 
 
 class DeclarationError(ExplorerError, TypeError):
-    """An operation, function, layer or link is declared wrongly or incompletely."""
+    """An operation, function, layer or rule is declared wrongly or incompletely."""
 
 
 class StateError(ExplorerError, RuntimeError):

@@ -38,7 +38,7 @@ class Hooks:
     batch_call: Callable[..., Any] = _empty
     """the batched form of a call"""
 
-    follower: Callable[..., Any] = _empty
+    progress_callback: Callable[..., Any] = _empty
     """() → context manager of who follows work where nobody asked to, or None"""
 
     def missing(self) -> list[str]:

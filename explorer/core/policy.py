@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError, UnknownNameError
+from explorer.core.types.bit_keys import exact
 
 Major = TypeVar("Major", bound="PolicyClass")
 
@@ -72,7 +72,7 @@ class Minor:
                 value = self.convert(value)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"the policy {self!r} of {value!r}: {error}", rule=f"it is converted by {said(self.convert)}"
+                    f"the policy {self!r} of {value!r}: {error}", rule=f"it is converted by {policy_text(self.convert)}"
                 ) from None
         if self.among and not any(exact(value) == exact(choice) for choice in self.among):
             allowed = "one of " + ", ".join(map(repr, self.among))
@@ -80,7 +80,7 @@ class Minor:
         if self.kind is not None and (
             not isinstance(value, self.kind) or (value is True or value is False) > (bool in kinds)
         ):
-            allowed = "of type " + " or ".join([kind.__name__ for kind in kinds if kind is not None])
+            allowed = "of type " + " or ".join([cls.__name__ for cls in kinds if cls is not None])
         if allowed:
             raise DeclarationError(
                 f"the policy {self!r} of {value!r}",
@@ -118,7 +118,7 @@ class Minor:
         return getattr, (self.major, self.name)
 
 
-def said(value: Any) -> str:
+def policy_text(value: Any) -> str:
     """A policy's value as text: that of a class, a dtype or a device is its name."""
     return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)
 
@@ -131,7 +131,7 @@ class Policy:
     value: Any
 
     def __repr__(self) -> str:
-        return f"{self.minor!r} = {said(self.value)}"
+        return f"{self.minor!r} = {policy_text(self.value)}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and self.minor == other.minor and exact(self.value) == exact(other.value)
@@ -171,7 +171,7 @@ class PolicyClass:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ResolvedPolicy:
     """A resolved value, and who gave it: an ancestor's path, or a reason."""
 
     value: Any
@@ -208,10 +208,10 @@ class Policies:
     Raises DeclarationError for two values of one minor class, or two ``Sub`` of one name.
     """
 
-    given: dict[Minor, Given] = field(default_factory=dict)
+    given: dict[Minor, ResolvedPolicy] = field(default_factory=dict)
     subs: dict[str, tuple[Policy | Sub, ...]] = field(default_factory=dict)
 
-    def __init__(self, items: Items = (), by: str = "", inherited: dict[Minor, Given] | None = None) -> None:
+    def __init__(self, items: Items = (), by: str = "", inherited: dict[Minor, ResolvedPolicy] | None = None) -> None:
         own: dict[Minor, Policy] = {}
         self.subs = {}
         if not isinstance(items, list | tuple):
@@ -242,7 +242,7 @@ class Policies:
                     fix="drop one of them",
                 )
         self.given = dict(inherited or {})
-        self.given.update({minor: Given(policy.value, by) for minor, policy in own.items()})
+        self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own.items()})
 
     def of(self, name: str, by: str = "") -> Policies:
         """What a sublayer of this name gets: this layer's policies, overridden by those of its Sub."""

@@ -23,23 +23,23 @@ class Progress:
     total: int = 0
 
 
-Follower: TypeAlias = Callable[[Progress], None]
+ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 class Cancelled(KeyboardInterrupt):
     """Work was cancelled by who follows it; like an interrupt it leaves plans, programs and nets ready for more."""
 
 
-_current: ContextVar[Follower | None] = ContextVar("explorer_follower", default=None)
+_current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", default=None)
 
 
-def follower() -> Follower | None:
+def current_callback() -> ProgressCallback | None:
     """Who follows the work of this thread, None for nobody: then nothing need be told."""
     return _current.get()
 
 
 @contextmanager
-def progress(report: Follower) -> Iterator[None]:
+def progress(report: ProgressCallback) -> Iterator[None]:
     """Follow what is read, built, planned and run inside: ``report`` is called with a ``Progress`` before each part.
 
     Parts are a file's operators, passes, and kernels. Whatever ``report`` raises stops the work there; raise
@@ -53,9 +53,9 @@ def progress(report: Follower) -> Iterator[None]:
 
 
 @contextmanager
-def work() -> Iterator[None]:
+def long_running() -> Iterator[None]:
     """One piece of work that may be long: followed by who follows already, else by whom a notebook brings."""
-    made = None if _current.get() is not None else hooks.follower()
+    made = None if _current.get() is not None else hooks.progress_callback()
     if made is None:
         yield
         return
@@ -64,12 +64,12 @@ def work() -> Iterator[None]:
 
 
 @contextmanager
-def late(
-    make: Callable[[], AbstractContextManager[Follower]], after: float = 1.0, every: float = 0.1
-) -> Iterator[Follower]:
+def delayed(
+    make: Callable[[], AbstractContextManager[ProgressCallback]], after: float = 1.0, every: float = 0.1
+) -> Iterator[ProgressCallback]:
     """Who follows work only when it takes longer than ``after`` seconds, and is told every ``every`` seconds."""
     due = monotonic() + after
-    made: Follower | None = None
+    made: ProgressCallback | None = None
     with ExitStack() as stack:
 
         def report(progress: Progress) -> None:

@@ -32,19 +32,19 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
         value = hooks.evaluate(source)
     else:
         value = np.asarray(source)
-    kind = target.tensor_type
-    if value.shape != kind.shape:
+    type_ = target.tensor_type
+    if value.shape != type_.shape:
         raise OperandError(
-            f"copyto of shape {value.shape} into {kind}",
+            f"copyto of shape {value.shape} into {type_}",
             rule="source and target have one shape",
             fix="write to a part of the target instead: target[1:3] = value",
         )
     found = numbers_of(value)
-    fits = is_floating(kind.dtype) and found.dtype.kind != "c"
-    if not fits and not np.can_cast(found.dtype, kind.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
+    fits = is_floating(type_.dtype) and found.dtype.kind != "c"
+    if not fits and not np.can_cast(found.dtype, type_.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
         raise OperandError(
-            f"copyto of {value.dtype} into {kind}",
-            rule=f"{value.dtype} does not convert to {kind.dtype} by NumPy's casting rule {casting!r}",
+            f"copyto of {value.dtype} into {type_}",
+            rule=f"{value.dtype} does not convert to {type_.dtype} by NumPy's casting rule {casting!r}",
             fix="say casting='unsafe' where what is lost may be lost",
         )
-    target[...] = found.astype(kind.dtype) if fits is False and casting == "unsafe" else found
+    target[...] = found.astype(type_.dtype) if fits is False and casting == "unsafe" else found

@@ -10,17 +10,17 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Storage, Tensor, tensor, tensor_of
-from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device, cpu
+from explorer.core.types.shape import Sizes
 from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, as_shape, whole
-from explorer.data.user_data import Expressed
+from explorer.data.user_data import ExprLike
 from explorer.ops.manipulation.concat import stack
 
 _LEAST = 4
 
 
-class ScalableTensor(Expressed):
+class ScalableTensor(ExprLike):
     """A growing list of values of one shape (MetaNN: ScalableTensor): as an operand, the tensor of those in it now.
 
     Values that are there lie side by side in memory that doubles when it is full, so an operand is no copy of them;

@@ -2,7 +2,7 @@
 
 Two ways lead into expressions. Whatever has a method ``__expr__()`` is, as an operand, the expression that this gives.
 A subclass of ``Data`` names its ``type`` (shape, dtype, device) and evaluates to an array by ``evaluate()``: it is then
-a node of its own, drawn by the name of its class, on which links can be written (``roots = (Diagonal.Operation,)``).
+a node of its own, drawn by the name of its class, on which rules can be written (``roots = (Diagonal.Operation,)``).
 
     class Diagonal(ex.Data):
         "A square matrix that stores its diagonal."
@@ -34,13 +34,13 @@ from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.operation import Operation
-from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device
+from explorer.core.types.shape import Sizes
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
-class Expressed(NumpyProtocol, Operators):
+class ExprLike(NumpyProtocol, Operators):
     """What is an expression when it is used as an operand: it has an expression's operators, and can be evaluated."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Expressed(NumpyProtocol, Operators):
         return int(self.__expr__())
 
 
-class Described(Operation, abstract=True):
+class UserData(Operation, abstract=True):
     """The operation of a node that stands for data of a user's type."""
 
     data: Data
@@ -111,11 +111,11 @@ class Described(Operation, abstract=True):
         return type(self), (self.data,)
 
 
-class Data(Expressed):
+class Data(ExprLike):
     """The base of a user's data type: a subclass gives ``type`` and ``evaluate()``, and does not change once used."""
 
-    Operation: ClassVar[type[Described]]
-    """the operation of the type's nodes, for links"""
+    Operation: ClassVar[type[UserData]]
+    """the operation of the type's nodes, for rules"""
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -129,7 +129,7 @@ class Data(Expressed):
                 fix="def type(self), a property that gives ex.TensorType(shape, dtype); def evaluate(self)",
             )
         body = {"__doc__": cls.__doc__, "__module__": cls.__module__, "name": cls.__name__}
-        cls.Operation = type(cls.__name__, (Described,), body, abstract=True)
+        cls.Operation = type(cls.__name__, (UserData,), body, abstract=True)
 
     @property
     def type(self) -> TensorType:
@@ -168,10 +168,10 @@ class Data(Expressed):
     def __expr__(self) -> Expr:
         held: Expr | None = self.__dict__.get("_node")
         if held is None:
-            kind = self.type
-            if not isinstance(kind, TensorType):
+            type_ = self.type
+            if not isinstance(type_, TensorType):
                 raise DeclarationError(
-                    f"{type(self).__name__}.type gave {kind!r}",
+                    f"{type(self).__name__}.type gave {type_!r}",
                     rule="a data type names its shape, dtype and device",
                     fix="return ex.TensorType(shape, dtype)",
                 )

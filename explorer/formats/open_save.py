@@ -9,7 +9,7 @@ from pathlib import Path
 
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import printable
-from explorer.core.progress import Progress, follower, work
+from explorer.core.progress import Progress, current_callback, long_running
 from explorer.formats import explorer_json, onnx, pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.formats.registry import table_of
@@ -21,7 +21,7 @@ ENDINGS = (".pnnx.param", ".param", ".onnx", ".json")
 """the endings of files that can be opened"""
 
 
-@work()
+@long_running()
 def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> Net:
     """The net in a model's file, chosen by its ending: ``x.onnx``, ``x.param`` with ``x.bin``, ``x.json``.
 
@@ -44,7 +44,7 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
             rule=f"a model is a file: {', '.join(ENDINGS)}",
             fix="name a file in it",
         )
-    follow = follower()
+    follow = current_callback()
     if follow is not None:
         follow(Progress("reading", given.name))
     if given.name.endswith(".onnx"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.hooks import hooks
-from explorer.core.ir.expr import Expr, Scope, one_line, scope
+from explorer.core.ir.expr import Expr, Scope, scope, single_source_line
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.tensor import tensor
 from explorer.core.ir.traversal import reachable
@@ -21,7 +21,7 @@ from explorer.grad.gradient_scopes import twins
 from explorer.ops.base import cast, sum_to
 from explorer.ops.creation.constants import Zero, full
 from explorer.ops.elementwise.arithmetic import add_n
-from explorer.record.gc_pause import uncollected
+from explorer.record.gc_pause import gc_paused
 
 
 def backward(
@@ -155,7 +155,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     for node in inputs:
         if not is_floating(node.dtype):
             raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for real floating values")
-    with uncollected(), one_line(), scope("gradient", "gradient"):
+    with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
         found = backward([loss], [start], inputs)
         return unflatten(
@@ -167,14 +167,14 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
         )
 
 
-def _seed(seed: Any, kind: TensorType) -> Expr:
+def _seed(seed: Any, type_: TensorType) -> Expr:
     node = (
         seed
         if isinstance(seed, Expr)
-        else full((), seed, kind.dtype, kind.device)
+        else full((), seed, type_.dtype, type_.device)
         if np.ndim(seed) == 0
-        else cast(tensor(seed), kind.dtype)
+        else cast(tensor(seed), type_.dtype)
     )
-    if node.shape != kind.shape:
-        raise OperandError(f"a seed of shape {node.shape} for {kind}", rule="the seed has the loss's shape")
+    if node.shape != type_.shape:
+        raise OperandError(f"a seed of shape {node.shape} for {type_}", rule="the seed has the loss's shape")
     return node

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr, record, record_typed, scope, state, surrounded
+from explorer.core.ir.expr import Expr, record, record_typed, recording_at, scope, state
 from explorer.core.ir.function import Body, Call, Item, Parameter, item, make_body
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.traversal import reachable, rebuild, rescope
@@ -53,7 +53,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     asked = [node for node, yes in zip(inputs, wanted, strict=True) if yes]
     first = body.outputs[0]
     kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
-    with surrounded(None, first.code, first.instruction), scope(f"{body.name} gradient", kind) as inside:
+    with recording_at(None, first.code, first.instruction), scope(f"{body.name} gradient", kind) as inside:
         seeds = [
             Parameter(output.type, f"g{index}")() if yes else None
             for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
@@ -91,7 +91,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
         structure = flatten(tuple(outputs))[1]
         augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
         augmented.derived["structure"] = body.structure
-    with surrounded(inside, first.code, first.instruction):  # not where the first gradient happened to be taken
+    with recording_at(inside, first.code, first.instruction):  # not where the first gradient happened to be taken
         stand_ins = {inputs[i].uid: _stand_in(inputs[i]) for i in used}
         parameters = [*stand_ins.values()]
         for same in residuals.values():
@@ -159,5 +159,5 @@ def _recorded_beside(result: Expr, operation: Call, operands: tuple[Expr, ...]) 
 
 def _output(value: Expr, index: int) -> Expr:
     """One output of a call."""
-    kind = value.type
-    return record_typed(item(index), kind.parts[index], (value,)) if isinstance(kind, TupleType) else value
+    type_ = value.type
+    return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value

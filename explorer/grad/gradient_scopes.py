@@ -30,7 +30,7 @@ def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
         found = inside if scope is None or scope is within else known[id(scope)]
         for outer in reversed(path):
             if outer.kind == "layer":
-                found = Scope(outer.name, outer.kind, found, outer.type, outer.about)
+                found = Scope(outer.name, outer.kind, found, outer.type, outer.payload)
             known[id(outer)] = found
         state.scope = Scope("", "twin", found, "", node.uid)
 
@@ -45,6 +45,6 @@ def twin_path(scope: Scope | None) -> tuple[int, ...]:
     found = []
     while scope is not None:
         if scope.kind == "twin":
-            found.append(scope.about)
+            found.append(scope.payload)
         scope = scope.parent
     return tuple(reversed(found))

@@ -12,11 +12,11 @@ import numpy as np
 
 from explorer.core.errors import OperandError, StateError
 from explorer.core.hooks import hooks
-from explorer.core.ir.expr import Expr, surrounded
+from explorer.core.ir.expr import Expr, recording_at
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.ir.tensor import tensor
-from explorer.core.progress import work
+from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.diagnostics import UnknownType, unknown_types
@@ -151,7 +151,7 @@ class BuildableNet(EditableNet):
         self.definition.blob(name)
         return self._build(self._expressions(inputs, named)).output(name)
 
-    @work()
+    @long_running()
     def _build(self, inputs: dict[str, Expr]) -> Build:
         if not self.definition.operators and not self.definition.outputs:
             raise graph_error(
@@ -201,19 +201,19 @@ class BuildableNet(EditableNet):
         if is_shape(value):
             return self._parameter(name, self._noted(name, value))
         array = as_array(self.definition.input(name), value)
-        with surrounded(None, None):
+        with recording_at(None, None):
             return tensor(array, name=name)
 
     def _noted(self, name: str, shape: tuple[int, ...]) -> TensorType:
         dtype = noted_dtype(self.definition.input(name))
         return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
 
-    def _parameter(self, name: str, kind: TensorType) -> Expr:
+    def _parameter(self, name: str, type_: TensorType) -> Expr:
         """The parameter of an input and type: one node, however often it is asked for."""
-        key = name, kind
+        key = name, type_
         if key not in self._parameters:
-            with surrounded(None, None):
-                self._parameters[key] = Parameter(kind, name)()
+            with recording_at(None, None):
+                self._parameters[key] = Parameter(type_, name)()
         return self._parameters[key]
 
     def _shaped(self, shapes: Shapes) -> dict[str, Expr]:
@@ -236,7 +236,7 @@ class BuildableNet(EditableNet):
             self._fitting = fitting(self.definition, self.table, build)
         return dict(self._fitting)
 
-    @work()
+    @long_running()
     def _look(self, unknown: int | None = None) -> Build:
         self._refresh()
         shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown)

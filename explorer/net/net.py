@@ -12,11 +12,11 @@ from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import in_force
 from explorer.core.memory_budget import claim_memory
-from explorer.core.progress import work
+from explorer.core.progress import long_running
 from explorer.core.types.tensor_type import TensorType
 from explorer.net.buildable import BuildableNet, keep
 from explorer.net.building.builder import Build
-from explorer.net.building.diagnostics import ends, find, nodes_of
+from explorer.net.building.diagnostics import ends, find_problems, nodes_of
 from explorer.net.building.example_shapes import assumptions, whole_shapes
 from explorer.net.building.inputs import as_array, is_shape, named_inputs
 from explorer.net.definition.definition import BlobDefinition, NetDefinition
@@ -25,12 +25,12 @@ from explorer.net.definition.subgraph import cut
 from explorer.net.operator_handle import NetOperator
 from explorer.net.operators.table import OperatorTable
 from explorer.net.run_log import run_log
-from explorer.plan.planner import Options, Planned, plan
-from explorer.plan.rewrite.rule import Link
+from explorer.plan.planner import Options, Plan, plan
+from explorer.plan.rewrite.rule import Rule
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.fork_locks import renew_in_children
-from explorer.record.gc_pause import uncollected
+from explorer.record.gc_pause import gc_paused
 from explorer.run.evalplan import EvalPlan
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
@@ -55,7 +55,7 @@ class Net(BuildableNet):
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
         super().__init__(definition, table)
-        self._plans: dict[Any, Planned] = {}
+        self._plans: dict[Any, Plan] = {}
         self._programs: dict[Any, tuple[Program, Build]] = {}
         self._lock = threading.Lock()
         renew_in_children(self)
@@ -100,7 +100,7 @@ class Net(BuildableNet):
 
     def check(self) -> list[str]:
         """Everything that keeps the net from running, and types that the file notes otherwise; verifies all weights."""
-        return find(self._look(), self.table)
+        return find_problems(self._look(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
         """The expressions in ``look()`` of an operator, operand or weight; UnknownNameError lists near names."""
@@ -108,7 +108,7 @@ class Net(BuildableNet):
 
     # -- running ---------------------------------------------------------------------------------------------------
 
-    @work()
+    @long_running()
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
         """The outputs for arrays given in order or by name (keywords, or one dict): one alone, else a dict by name.
 
@@ -135,9 +135,9 @@ class Net(BuildableNet):
 
     def _program(self, types: Mapping[str, TensorType], options: Options) -> tuple[Program, Build]:
         self._refresh()
-        key = tuple(types.values()), options, tuple(Link.chain), in_force()
+        key = tuple(types.values()), options, tuple(Rule.rules), in_force()
         if key not in self._programs:
-            build = self._build({name: self._parameter(name, kind) for name, kind in types.items()})
+            build = self._build({name: self._parameter(name, type_) for name, type_ in types.items()})
             self._grant(build)
             keep(self._programs, key, (Program(self._plan(list(build.outputs.values()), options)), build))
         return self._programs[key]
@@ -147,11 +147,11 @@ class Net(BuildableNet):
         size = sum([node.type.nbytes for node in build.outputs.values()])
         claim_memory(f"net {self.name!r}, whose outputs are {', '.join(map(repr, self.definition.outputs[:8]))},", size)
 
-    def _plan(self, outputs: list[Expr], options: Options) -> Planned:
+    def _plan(self, outputs: list[Expr], options: Options) -> Plan:
         """The one plan of these outputs: of what runs, and of what is shown."""
-        key = tuple([node.uid for node in outputs]), options, tuple(Link.chain)
+        key = tuple([node.uid for node in outputs]), options, tuple(Rule.rules)
         if key not in self._plans:
-            with uncollected():
+            with gc_paused():
                 keep(self._plans, key, plan(outputs, options))
         return self._plans[key]
 
@@ -160,7 +160,7 @@ class Net(BuildableNet):
         self._plans.clear()
         self._programs.clear()
 
-    @work()
+    @long_running()
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
         """A prepared plan of all outputs, the one that ``run`` takes; ``options`` are those of EvalPlan.
 
@@ -212,7 +212,7 @@ class Net(BuildableNet):
             made.register(node)
         return made.prepare()
 
-    @work()
+    @long_running()
     def explore(self, x: Any = None, **options: Any) -> Any:
         """A view of the net's graph and its plan; with inputs (an array, a dict, or a tuple) also of all values.
 
@@ -227,7 +227,7 @@ class Net(BuildableNet):
         values = given[0].values() if len(given) == 1 and isinstance(given[0], Mapping) else given
         return hooks.explore(made if any(is_shape(value) for value in values) else made.eval(), **options)
 
-    @work()
+    @long_running()
     def compare(self, other: Net | EvalPlan | Recording) -> Any:
         """This net and another one, with their plans, side by side: text, pictures, and views; no weight is read."""
         return hooks.compare(self.look(), other.look() if isinstance(other, Net) else other)

@@ -23,11 +23,11 @@ class RunLog:
         self._operators = {id(builder.scope(operator)): operator.name for operator in operators}
         self._began = [0] * len(self._kernels)
 
-    def before(self, index: int) -> None:
+    def before_kernel(self, index: int) -> None:
         """Note when a kernel begins."""
         self._began[index] = perf_counter_ns()
 
-    def after(self, index: int) -> None:
+    def after_kernel(self, index: int) -> None:
         """Log a kernel that has run."""
         micros = (perf_counter_ns() - self._began[index]) / 1000
         kernel = self._kernels[index]
@@ -43,10 +43,10 @@ class RunLog:
         return repr(self._operators[id(scope)]) if scope is not None else node.operation.label
 
 
-def _text(kind: AnyType) -> str:
-    if isinstance(kind, TupleType):
-        return f"({', '.join(map(_text, kind.parts))})"
-    return f"{dtype_name(kind.dtype)} {kind.shape}"
+def _text(type_: AnyType) -> str:
+    if isinstance(type_, TupleType):
+        return f"({', '.join(map(_text, type_.parts))})"
+    return f"{dtype_name(type_.dtype)} {type_.shape}"
 
 
 def run_log(program: Program, builder: NetBuilder) -> RunLog | None:

@@ -27,7 +27,7 @@ class Elementwise(Operation, abstract=True):
     """flops per element"""
 
     def infer(self, *types: TensorType) -> TensorType:
-        shapes = [kind.shape for kind in types]
+        shapes = [type_.shape for type_ in types]
         shape = broadcast_shapes(*shapes)
         if shape is None:
             raise self.refuse(
@@ -35,7 +35,7 @@ class Elementwise(Operation, abstract=True):
                 "shapes are aligned at their last axes; sizes must be equal, or one of them 1",
                 "insert axes of size 1 with .reshape(…) so that equal sizes meet",
             )
-        return TensorType(shape, self.result_dtype(*[kind.dtype for kind in types]), types[0].device)
+        return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype of the result: NumPy's promotion of the operands' dtypes unless a subclass says otherwise."""

@@ -2,8 +2,8 @@
 
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.pipeline import default_passes
-from explorer.plan.planner import PASSES, Options, Planned, plan
-from explorer.plan.rewrite.rule import Applied, Declined, Link
+from explorer.plan.planner import PASSES, Options, Plan, plan
+from explorer.plan.rewrite.rule import Applied, Declined, Rule
 from explorer.plan.schedule.schedule import Kernel, Schedule
 
 __all__ = [
@@ -12,10 +12,10 @@ __all__ = [
     "Applied",
     "Declined",
     "Kernel",
-    "Link",
     "Options",
     "Pass",
-    "Planned",
+    "Plan",
+    "Rule",
     "Schedule",
     "default_passes",
     "plan",

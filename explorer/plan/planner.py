@@ -8,26 +8,26 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of links
+import explorer.plan.rewrite.rules  # noqa: F401  # makes the chain of rules
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
-from explorer.core.ir.expr import Expr, surrounded
+from explorer.core.ir.expr import Expr, recording_at
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.core.ir.policy_operations import under
 from explorer.core.ir.traversal import rebuild
-from explorer.core.progress import Progress, follower
+from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
-from explorer.plan.graph.cost_model import REFERENCE, Prices
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Again, Pass
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.passes import Group, Open, Order, Recall
-from explorer.plan.passes.order import RULES
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.passes import Batch, Inline, Order, Recall
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
-from explorer.plan.rewrite.rule import Link
+from explorer.plan.rewrite.rule import Rule
+from explorer.plan.schedule.order import HEURISTICS
 from explorer.plan.schedule.schedule import Schedule
 
 
-def alone(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+def close_over_parameters(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
     """The inputs, in the order of a call's operands, and outputs of a body that reads nothing else.
 
     Hidden operands are replaced by parameters, since what computes them stands outside.
@@ -36,7 +36,7 @@ def alone(body: Body) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
         return body.parameters, body.outputs
     stand_ins = {}
     for node in body.captured:
-        with surrounded(body.scope, node.code, node.instruction):
+        with recording_at(body.scope, node.code, node.instruction):
             stand_ins[node.uid] = Parameter(node.type, node.operation.label)()
     given = {**stand_ins, **{node.uid: node for node in body.parameters}}
     made = rebuild([node for node in body.nodes if node.uid not in given], given, lambda node: node.scope)
@@ -59,26 +59,30 @@ class Options:
     order: str = "earliest"
     """which of the ready kernels is picked: "earliest", the one recorded first, or "depth_first", InferFramework's
     order, in which of two branches the one that comes last by name runs to its end before the other"""
-    prices: Prices = REFERENCE
+    cost_model: CostModel = REFERENCE_COST_MODEL
     """what groups and the order are priced with"""
-    group: Group | None = None
+    batch: Batch | None = None
     """instead of the one among the passes"""
-    open: Open | None = None
+    inline: Inline | None = None
     """instead of the one among the passes"""
     passes: tuple[Step, ...] = PIPELINE
 
     def __post_init__(self) -> None:
-        check_name(self.order, "order", RULES)
+        check_name(self.order, "order", HEURISTICS)
         if type(self.lanes) is not int or self.lanes < 1:
             raise OperandError(f"lanes={self.lanes!r}", rule="one kernel or more runs at a time", fix="lanes=1")
-        check_type(self.prices, "prices", Prices, "a table of prices", 'costs="measured", or prices=ex.calibrate()')
+        check_type(
+            self.cost_model, "cost_model", CostModel, "a cost model", 'costs="measured", or cost_model=ex.calibrate()'
+        )
         if self.passes is not PIPELINE:
             check_pipeline(self.passes)
         known = PASSES if self.passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(self.passes)]))
-        if self.group is not None:
-            check_type(self.group, "group", Group, "the pass that groups", "group=Group(), of explorer.plan.passes")
-        if self.open is not None:
-            check_type(self.open, "open", Open, "the pass that opens calls", "open=Open(), of explorer.plan.passes")
+        if self.batch is not None:
+            check_type(self.batch, "batch", Batch, "the pass that batches", "batch=Batch(), of explorer.plan.passes")
+        if self.inline is not None:
+            check_type(
+                self.inline, "inline", Inline, "the pass that inlines calls", "inline=Inline(), of explorer.plan.passes"
+            )
         names = f"the names of passes to leave out ({', '.join(known)})"
         check_type(self.without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
         for name in self.without:
@@ -100,7 +104,7 @@ class Options:
         """The hash, made once: options are looked up at each evaluation."""
         return hash(tuple([getattr(self, item.name) for item in fields(self)]))
 
-    def with_(self, *further: str, **changes: Any) -> Options:
+    def with_changes(self, *further: str, **changes: Any) -> Options:
         """The options with some of them changed; ``further`` are options that stand beside them, to be told of."""
         known = [item.name for item in fields(self)]
         for name in changes:
@@ -110,22 +114,22 @@ class Options:
 
 
 @dataclass(slots=True)
-class Planned:
+class Plan:
     """A finished plan: the graph with its story, and the schedule."""
 
-    graph: Graph
+    graph: PlanGraph
     schedule: Schedule
     options: Options
     micros: float
 
 
 @under({})
-def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall | None = None) -> Planned:
+def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall | None = None) -> Plan:
     """Plan the evaluation of expressions; ``recall`` takes values that are known already."""
     options = options or Options()
     started = time.perf_counter()
-    graph = Graph(roots)
-    graph.chapter("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
+    graph = PlanGraph(roots)
+    graph.close_stage("recorded", "record", "What the program wrote down, in order; nothing is computed.", 0, started)
     names: set[str] = set()
     changed: set[str] = set()
     for step in options.passes:
@@ -140,34 +144,34 @@ def plan(roots: Sequence[Expr], options: Options | None = None, recall: Recall |
             changed.add(name)
         if each.kind == "order":
             _plan_bodies(graph.scheduled, options)
-    return Planned(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
+    return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
 def _configured(step: Pass, options: Options, recall: Recall | None) -> Pass:
     """A pass with what the options, and values that are held, say of it."""
     match step:
-        case Group():
-            return replace(options.group or step, prices=options.prices)
-        case Open():
-            return options.open or step
+        case Batch():
+            return replace(options.batch or step, cost_model=options.cost_model)
+        case Inline():
+            return options.inline or step
         case Order():
-            return Order(options.prices, options.lanes, options.order)
+            return Order(options.cost_model, options.lanes, options.order)
         case Recall() if recall is not None:
             return replace(recall, simplified=step.simplified)
         case _:
             return step
 
 
-def plan_closed(body: Body, options: Options) -> tuple[Planned, tuple[Expr, ...]]:
+def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     """The plan of a body, and the parameters that stand for a call's operands, in their order; made once.
 
     A call is one kernel: those of its body run one at a time.
     """
     options = replace(options, lanes=1) if options.lanes > 1 else options
-    key = ("closed", options, tuple(Link.chain))
-    held: tuple[Planned, tuple[Expr, ...]] | None = body.derived.get(key)
+    key = ("closed", options, tuple(Rule.rules))
+    held: tuple[Plan, tuple[Expr, ...]] | None = body.derived.get(key)
     if held is None:
-        inputs, outputs = alone(body)
+        inputs, outputs = close_over_parameters(body)
         with one_deeper(f"a plan of {body.name}"):
             held = body.derived.setdefault(key, (plan(outputs, options), inputs))
     return held
@@ -182,17 +186,17 @@ def _plan_bodies(schedule: Schedule, options: Options) -> None:
             kernel.workspace, kernel.scratch = max(0, inner.peak - kernel.bytes), inner.arena
 
 
-def _tell(name: str, graph: Graph) -> None:
-    follow = follower()
+def _report_progress(name: str, graph: PlanGraph) -> None:
+    follow = current_callback()
     if follow is not None:
         follow(Progress("planning", f"{name} ({len(graph.live):,} nodes)"))
 
 
-def _run(each: Pass, name: str, graph: Graph) -> bool:
+def _run(each: Pass, name: str, graph: PlanGraph) -> bool:
     """Run a pass, close its stage, and say whether nodes were put in the place of others."""
-    _tell(each.name, graph)
-    began, first, substituted = time.perf_counter(), len(graph.choices), len(graph.substitutions)
+    _report_progress(each.name, graph)
+    began, first, substituted = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     each.run(graph)
     graph.refresh()
-    graph.chapter(name, each.kind, each.purpose, first, began, dict(each.counts(graph)))
+    graph.close_stage(name, each.kind, each.purpose, first, began, dict(each.counts(graph)))
     return len(graph.substitutions) > substituted

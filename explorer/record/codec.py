@@ -33,24 +33,24 @@ def stands(name: str, rows: Any) -> bool:
     return bool(rows) or name not in OPTIONAL
 
 
-def row_names(kind: type) -> tuple[str, ...]:
+def row_names(cls: type) -> tuple[str, ...]:
     """The field names of a class of rows, in order; none for a class that is none."""
-    names = _NAMES.get(kind)
+    names = _NAMES.get(cls)
     if names is None:
-        names = _NAMES[kind] = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+        names = _NAMES[cls] = tuple(field.name for field in fields(cls)) if is_dataclass(cls) else ()
     return names
 
 
 def _encode(value: Any) -> Any:
-    kind = type(value)
-    if kind in _SCALARS:
+    cls = type(value)
+    if cls in _SCALARS:
         return value
-    if kind is tuple or kind is list:
+    if cls is tuple or cls is list:
         # Long tables hold one type each.
         if value and type(value[0]) in _SCALARS:
             return list(value)
         return [_encode(item) for item in value]
-    names = row_names(kind)
+    names = row_names(cls)
     if names:
         return {name: _encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):

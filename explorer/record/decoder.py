@@ -23,9 +23,9 @@ def decode(value: Any, row: Any, name: str, kind: str = "recording") -> Any:
 
 
 @cache
-def hints(kind: type) -> dict[str, Any]:
+def hints(cls: type) -> dict[str, Any]:
     """The types of a row's fields."""
-    return get_type_hints(kind)
+    return get_type_hints(cls)
 
 
 def spoken(value: Any) -> str:
@@ -139,10 +139,10 @@ def _dict_decoder(key: type, member: Any) -> _Decoder:
     return decode_dict
 
 
-def _row_decoder(kind: type) -> _Decoder:
-    known = {field.name: field for field in fields(kind)}
+def _row_decoder(cls: type) -> _Decoder:
+    known = {field.name: field for field in fields(cls)}
     required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
-    decoders = {name: _decoder(hints(kind)[name]) for name in known}
+    decoders = {name: _decoder(hints(cls)[name]) for name in known}
 
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -159,6 +159,6 @@ def _row_decoder(kind: type) -> _Decoder:
             except _MismatchError as wrong:
                 wrong.path.append(f".{name}")
                 raise
-        return kind(**decoded)
+        return cls(**decoded)
 
     return decode_row

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Hold the collector of cycles off: it would look at every object again and again, and find nothing."""
     enabled = gc.isenabled()
     gc.disable()

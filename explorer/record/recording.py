@@ -117,10 +117,10 @@ class Recording:
                 yield final.get(operand, operand), node, index
 
     @property
-    def refusals(self) -> list[Decision]:
-        """Every refusal, the costliest first; the fact ``lost_us`` is an estimate of what it costs."""
+    def declined(self) -> list[Decision]:
+        """Every refusal, the costliest first; the fact ``estimated_cost_us`` is an estimate of what it costs."""
         found = [decision for decision in self.decisions if decision.verdict == "declined"]
-        return sorted(found, key=lambda decision: -decision.facts.get("lost_us", 0.0))
+        return sorted(found, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
 
     def decisions_of(self, node: int) -> list[Decision]:
         """The decisions whose subject or product is a node, in order."""

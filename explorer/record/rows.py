@@ -121,21 +121,21 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One thing that a link did, or refused to do, and why.
+    """One thing that a rule did, or declined to do, and why.
 
-    ``reason`` is a template over ``facts``; equal refusals are one decision with many ``subjects``.
-    ``chain`` is the link's place in its chain; ``location`` its class as "file:line".
+    ``reason`` is a template over ``facts``; equal declined ones are one decision with many ``subjects``.
+    ``chain`` is the rule's place in its chain; ``location`` its class as "file:line".
     """
 
     stage: int
-    link: str
+    rule: str
     verdict: Verdict
     code: str
     reason: str
     facts: dict[str, Fact]
     subjects: tuple[int, ...]
     produced: tuple[int, ...] = ()
-    chain: int = 0
+    rule_index: int = 0
     location: str = ""
 
 
@@ -174,9 +174,9 @@ class Kernel:
     """µs, from the reference price table"""
     buffer: int
     in_place: bool
-    ready: tuple[int, ...]
+    ready_candidates: tuple[int, ...]
     ready_count: int
-    why: str
+    pick_reason: str
     frees: tuple[int, ...] = ()
     """the nodes whose values are dead after this kernel"""
     live: int = 0

@@ -158,7 +158,7 @@ def _check_run(recording: Recording) -> None:
     kernels = schedule.kernels if schedule else ()
     for kernel in kernels:
         _rows("schedule.kernels.nodes", kernel.nodes, "nodes", nodes)
-        _rows("schedule.kernels.ready", kernel.ready, "nodes", nodes)
+        _rows("schedule.kernels.ready", kernel.ready_candidates, "nodes", nodes)
         _rows("schedule.kernels.waiting", kernel.waiting, "nodes", nodes)
         _rows("schedule.kernels.frees", kernel.frees, "nodes", nodes)
         _rows("schedule.kernels.buffer", (kernel.buffer,), "buffers", len(schedule.buffers) if schedule else 0, -1)

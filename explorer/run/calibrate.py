@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from explorer.plan.graph.cost_model import Prices
+from explorer.plan.graph.cost_model import CostModel
 
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
@@ -15,10 +15,10 @@ _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
 _CALLS, _SHARE = 1000, 2
 """calls in a row where one is too short to measure; a kernel reads its operands and is told of: twice NumPy's call"""
 
-_measured: Prices | None = None
+_measured: CostModel | None = None
 
 
-def calibrate() -> Prices:
+def calibrate() -> CostModel:
     """Measure what kernels cost here, in a tenth of a second; later plans with ``costs="measured"`` use it.
 
     In µs: NumPy's call of a kernel, a view, elementwise operations, products, and memory, in float32.
@@ -37,18 +37,18 @@ def calibrate() -> Prices:
         for _ in range(_CALLS):
             small[1:]
 
-    prices = Prices(
+    cost_model = CostModel(
         call=round(_SHARE * _best(call) / _CALLS, 3),
         view=round(_SHARE * _best(view) / _CALLS, 3),
         flops=round(cached.size / _best(lambda: np.add(cached, cached, out=added)), 1),
         product_flops=round(2 * _PRODUCT**3 / _best(lambda: np.matmul(square, square, out=product)), 1),
         bandwidth=round(2 * large.nbytes / _best(lambda: np.copyto(target, large)), 1),
     )
-    _measured = prices
-    return prices
+    _measured = cost_model
+    return cost_model
 
 
-def measured() -> Prices:
+def measured_cost_model() -> CostModel:
     """What was measured last in this process; measured now where nothing was."""
     return calibrate() if _measured is None else _measured
 

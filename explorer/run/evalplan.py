@@ -10,22 +10,22 @@ from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, RunError, StateError
 from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr
-from explorer.core.progress import work
+from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.passes import Recall
 from explorer.plan.pipeline import PIPELINE, pass_names
-from explorer.plan.planner import Options, Planned, plan
+from explorer.plan.planner import Options, Plan, plan
 from explorer.record import Decision, Recording, Summary
-from explorer.record.gc_pause import uncollected
-from explorer.run.calibrate import measured
+from explorer.record.gc_pause import gc_paused
+from explorer.run.calibrate import measured_cost_model
 from explorer.run.diagnosis.reproducer import reproducer
 from explorer.run.diagnosis.what_if import WhatIf, what_if
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.execution.program import Program
-from explorer.run.execution.value_capture import Watch
+from explorer.run.execution.value_capture import ValueCapture
 from explorer.run.handle import Handle
-from explorer.run.plan_cache import Held, Structure, cache, structure
+from explorer.run.plan_cache import CachedProgram, Structure, cache, structure
 from explorer.run.recording import recorder, stage_rows
 from explorer.run.result_cache import recall, remember
 from explorer.run.runtime.sealed_arrays import sealed
@@ -66,10 +66,10 @@ class EvalPlan:
         if device is not None:
             check_device(device)
         if costs == "measured":
-            options = {"prices": measured(), **options}
+            options = {"cost_model": measured_cost_model(), **options}
         if isinstance(options.get("passes"), list):
             options["passes"] = tuple(options["passes"])
-        self.options = Options().with_(
+        self.options = Options().with_changes(
             "record",
             "executor",
             "title",
@@ -81,7 +81,7 @@ class EvalPlan:
         self.record, self.executor, self.title, self.device = record, executor, title, device
         self.recall, self.costs = recall, costs
         self._handles: list[Handle] = []
-        self._planned: Planned | None = None
+        self._planned: Plan | None = None
         self._fresh = False
         self._bound: dict[Expr, Array] = {}
         self._roots: list[Expr] = []
@@ -114,14 +114,14 @@ class EvalPlan:
                 rule=f"what a plan of a device evaluates lives there, this on {expr.type.device.name}",
                 fix="register a copy: x.to_device(…), or use a plan without a device",
             )
-        expr.use()
+        expr.mark_used()
         handle = Handle(expr)
         self._handles.append(handle)
         self._fresh = False
         return handle
 
-    @work()
-    def prepare(self, planned: Planned | None = None) -> EvalPlan:
+    @long_running()
+    def prepare(self, planned: Plan | None = None) -> EvalPlan:
         """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan.
 
         ``planned`` is a plan that was made before of just these expressions with these options.
@@ -138,11 +138,11 @@ class EvalPlan:
         self._fresh = True
         return self
 
-    def _plan(self, roots: list[Expr]) -> Planned:
+    def _plan(self, roots: list[Expr]) -> Plan:
         """A plan of expressions, of which those are recalled whose values are there."""
         before, self.running = self.running, True
         try:
-            with uncollected():
+            with gc_paused():
                 known = structure(roots, self.options) if self.recall else None
                 found = recall(known)
                 return plan(roots, self.options, found.as_pass() if found is not None else None)
@@ -155,7 +155,7 @@ class EvalPlan:
         self._bound.update(inputs)
         return self
 
-    @work()
+    @long_running()
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
         """Run the plan and give the handles their values; registrations are emptied, also on failure.
 
@@ -230,15 +230,15 @@ class EvalPlan:
                 return results, timing
         if not self._fresh:
             self.prepare()
-        program = Program(self.planned, lent=known is not None)
+        program = Program(self.planned, reusable=known is not None)
         program.bind(inputs)
-        watch = Watch(program) if self.record == "values" else None
+        watch = ValueCapture(program) if self.record == "values" else None
         timing = EXECUTORS[self.executor].run(program, watch)
         if watch is not None:
-            self._values = watch.found
+            self._values = watch.summaries
         results = program.take()
         if known is not None:
-            cache.put(known.key, Held(program, known))
+            cache.put(known.key, CachedProgram(program, known))
         return results, timing
 
     @property
@@ -247,7 +247,7 @@ class EvalPlan:
         return bool(self._roots) and self._taken is None
 
     @property
-    def planned(self) -> Planned:
+    def planned(self) -> Plan:
         """The plan itself: schedule and story; raises StateError before prepare() or eval()."""
         if self._planned is None and self._roots:
             self._planned = plan(self._roots, self.options, self._taken)
@@ -277,7 +277,7 @@ class EvalPlan:
                 options["lanes"] = self.options.lanes
             if CHOSEN is not None:
                 options["blas"] = str(CHOSEN)
-            with uncollected():
+            with gc_paused():
                 self._recording = recorder.build(planned, self.title, options, run, self._values, self.reused)
         return self._recording
 
@@ -298,9 +298,10 @@ class EvalPlan:
         return hooks.compare(self, other)
 
     def what_if(self, what: Decision | Expr) -> WhatIf:
-        """What it would take: the smallest change that makes a refusal fall, tried, with prices before and after.
+        """What it would take: the smallest change that makes a declined rule apply, tried, with prices before and
+        after.
 
-        ``what`` is one of ``recording.refusals``, or an expression: then its costliest refusal.
+        ``what`` is one of ``recording.declined``, or an expression: then its costliest declined decision.
         """
         return what_if(self.planned, self.recording, what)
 

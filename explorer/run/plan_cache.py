@@ -21,7 +21,7 @@ from explorer.core.ir.kernel_registry import kernels
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import Tensor
 from explorer.plan.planner import Options
-from explorer.plan.rewrite.rule import Link
+from explorer.plan.rewrite.rule import Rule
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program
 
@@ -103,22 +103,22 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
 
 
 _contexts: dict[Hashable, int] = {}
-_latest: tuple[Options | None, tuple[Link, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
+_latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
 """what a number was asked for last, and the number: options take long to hash"""
 
 
 def _context(options: Options) -> int:
-    """A number for options, the links that there are, and the kernels; equal for equal ones."""
+    """A number for options, the rules that there are, and the kernels; equal for equal ones."""
     global _latest
-    links, functions = tuple(Link.chain), tuple(kernels.values())
+    rules, functions = tuple(Rule.rules), tuple(kernels.values())
     before, links_before, functions_before, number = _latest
-    if options is not before or links != links_before or functions != functions_before:
-        number = _contexts.setdefault((options, links, functions), len(_contexts))
-        _latest = options, links, functions, number
+    if options is not before or rules != links_before or functions != functions_before:
+        number = _contexts.setdefault((options, rules, functions), len(_contexts))
+        _latest = options, rules, functions, number
     return number
 
 
-class Held:
+class CachedProgram:
     """A program that is kept, for graphs of the structure that it was planned for."""
 
     def __init__(self, program: Program, known: Structure) -> None:
@@ -129,20 +129,20 @@ class Held:
         """bytes of its memory, and of the tensors that it was planned for"""
         self._places = [program.slots.get(tensor.uid) for tensor in tensors]
 
-    def lend(self, tensors: Sequence[Tensor]) -> None:
+    def bind_leaves(self, tensors: Sequence[Tensor]) -> None:
         """The values of a graph's tensors for those that it was planned for, until they are given back."""
-        self.program.lend(zip(self._places, tensors, strict=True))
+        self.program.bind_leaves(zip(self._places, tensors, strict=True))
 
-    def give_back(self) -> None:
+    def release_leaves(self) -> None:
         """Hold no graph's values."""
-        self.program.give_back(self._places)
+        self.program.release_leaves(self._places)
 
 
 class PlanCache:
     """Programs by structure; who takes one out has it alone until it is put back."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Hashable, Held] = OrderedDict()
+        self._held: OrderedDict[Hashable, CachedProgram] = OrderedDict()
         self._nbytes = 0
         self._lock = threading.Lock()
         renew_in_children(self)
@@ -152,19 +152,19 @@ class PlanCache:
         self._held, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
-    def take(self, wanted: Structure) -> Held | None:
+    def take(self, wanted: Structure) -> CachedProgram | None:
         """The program of a structure, with the tensors' values lent to it; None where there is none."""
         with self._lock:
             held = self._held.pop(wanted.key, None)
             self._nbytes -= held.nbytes if held is not None else 0
         if held is not None:
-            held.lend(wanted.tensors)
+            held.bind_leaves(wanted.tensors)
             wanted.known_operations = held.operations
         return held
 
-    def put(self, key: Hashable, held: Held) -> None:
+    def put(self, key: Hashable, held: CachedProgram) -> None:
         """Keep a program; those that were not used for longest go."""
-        held.give_back()
+        held.release_leaves()
         if held.nbytes > _BYTES // 2:
             return
         with self._lock:

@@ -20,7 +20,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import Storage, Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
-from explorer.data.user_data import Described
+from explorer.data.user_data import UserData
 from explorer.plan.passes import Recall
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.plan_cache import Structure
@@ -93,7 +93,7 @@ class _Evaluation:
         found = numbers(self.told, self.count, self.leaves)
         below = newest_below(self.told, self.count, self.leaves)
         operations = frozenset(
-            [operation for operation in self.operations if not isinstance(operation, (Call, Described))]
+            [operation for operation in self.operations if not isinstance(operation, (Call, UserData))]
         )
         for end, array in held:
             key = self.context, found[end]

@@ -69,7 +69,7 @@ def test_times(make: Callable[[], list[ex.Expr]]) -> None:
     """A prepared program, run again and again: ms, what dag takes of simple's time, and the planned peak of both."""
     roots = make()
     programs = {
-        name: Program(plan(roots, Options(lanes=executor.lanes, without=("group",))))
+        name: Program(plan(roots, Options(lanes=executor.lanes, without=("batch",))))
         for name, executor in EXECUTORS.items()
     }
 

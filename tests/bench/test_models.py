@@ -191,12 +191,12 @@ def memory(model: Model) -> str:
         "no reuse, each recorded operation by itself": sum(result_bytes(node) for node in recorded if node.operands),
         "no reuse, each kernel's result": schedule.peak_without_reuse,
         "no reuse, each kernel's result and workspace": sum(k.bytes + k.workspace for k in schedule.kernels),
-        "bound: alive at the worst moment": schedule.bound,
+        "bound: alive at the worst moment": schedule.peak_lower_bound,
         "largest workspace": workspace,
         "planned peak": schedule.peak,
         "arena": schedule.arena,
         "allocated in a second run": allocated,
         "of that results": results,
     }
-    rows = [[name, f"{size / 1e6:.3f}", f"{size / schedule.bound:.3f}"] for name, size in figures.items()]
+    rows = [[name, f"{size / 1e6:.3f}", f"{size / schedule.peak_lower_bound:.3f}"] for name, size in figures.items()]
     return table("memory of intermediates", ["", "MB", "× bound"], rows, ["numpy"])

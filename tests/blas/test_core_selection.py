@@ -127,9 +127,9 @@ def test_another_blas_is_not_asked_for_cores(monkeypatch: pytest.MonkeyPatch, tm
     remember([own])
     monkeypatch.delitem(sys.modules, "numpy")
     with pytest.warns(RuntimeWarning, match="NumPy multiplies with mkl 2026, and only OpenBLAS has cores"):
-        choice = choose("auto")
-    assert choice is not None
-    assert choice.core == ""
+        decision = choose("auto")
+    assert decision is not None
+    assert decision.core == ""
 
 
 def test_a_choice_that_comes_too_late_is_declined(monkeypatch: pytest.MonkeyPatch) -> None:

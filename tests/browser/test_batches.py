@@ -37,7 +37,7 @@ def test_plain_samples_are_a_stack_that_becomes_a_batch(show):
     press(view, "End")
     expect(titles(view)).to_have_count(1)
     expect(titles(view)).to_contain_text(re.compile("^matmul … tanh ×1000 · .* instead of .*, estimated$"))
-    expect(closed(view, "matmul … tanh ×1,000")).to_contain_text("now 1,000 × member")
+    expect(closed(view, "matmul … tanh ×1,000")).to_contain_text("now 1,000 × index0")
     expect(view.locator(".ex-frame-title")).to_have_count(3)
 
 

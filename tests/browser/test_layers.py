@@ -19,8 +19,8 @@ def perceptron():
         layers.Sub("linear", layers.Sub("weight", layers.PNoUpdate)),
         layers.PerceptronPolicy.activation(layers.Sigmoid),
     ]
-    kind = ex.TensorType((4, 2), np.dtype(np.float32))
-    return layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs={"input": kind}).explore().recording
+    type_ = ex.TensorType((4, 2), np.dtype(np.float32))
+    return layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs={"input": type_}).explore().recording
 
 
 @pytest.mark.spec("M-L10", "M-L12", "M-L13")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 def test_the_alternatives_of_a_pick_never_hold_the_picked_kernel(show, executor):
     """Alternatives stand in the panel exactly where the sentence counts others that were ready, or that wait."""
     x = ex.tensor(np.ones((40, 40)))
-    plan = ex.EvalPlan(executor=executor, without=["group"], lanes=2 if executor == "dag" else 1)
+    plan = ex.EvalPlan(executor=executor, without=["batch"], lanes=2 if executor == "dag" else 1)
     plan.register(ex.add_n(*[ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]))
     recording = plan.prepare().recording
     view = show(recording)
@@ -30,7 +30,7 @@ def test_the_alternatives_of_a_pick_never_hold_the_picked_kernel(show, executor)
         if others.count():
             assert f"({kernel.ready_count - 1})" in others.inner_text()
             listed = others.locator("xpath=following-sibling::*[1]").locator("li")
-            assert listed.count() == len(kernel.ready) - 1
+            assert listed.count() == len(kernel.ready_candidates) - 1
         waiting = heading(view, "waiting for kernels that still run")
         assert waiting.count() == (kernel.waiting_count > 0)
         waited += waiting.count()

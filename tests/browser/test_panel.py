@@ -95,10 +95,10 @@ def test_a_model_says_at_once_what_it_is(show, digits):
 
 @pytest.mark.spec("V-2")
 def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
-    """A node says what was refused for it and why, in full: at the end, and from the beginning of the stage."""
-    refused = next(d for d in digits.decisions if (d.link, d.verdict) == ("Epilogue", "declined"))
-    reason = render(refused.reason, refused.facts, digits.nodes.label.__getitem__)
-    stage = digits.stages[refused.stage]
+    """A node says what was declined for it and why, in full: at the end, and from the beginning of the stage."""
+    declined = next(d for d in digits.decisions if (d.rule, d.verdict) == ("Epilogue", "declined"))
+    reason = render(declined.reason, declined.facts, digits.nodes.label.__getitem__)
+    stage = digits.stages[declined.stage]
     for position in (stage.first + 1, digits.end):
         view = show(digits, position=position)
         press(view, "f")

@@ -238,9 +238,9 @@ def test_a_users_data_type_takes_part() -> None:
 
 @pytest.mark.spec("M-D4")
 def test_rules_can_be_written_for_a_users_data_type() -> None:
-    """A link that has a user's data type among its operands uses its structure."""
+    """A rule that has a user's data type among its operands uses its structure."""
 
-    class ScaledRows(ex.Link):
+    class ScaledRows(ex.Rule):
         """A diagonal times a matrix scales its rows."""
 
         roots = (ex.core.registry.operation("matmul"),)
@@ -370,11 +370,11 @@ def test_rules_say_that_a_type_is_hidden() -> None:
     (value,), taken = decisions(x + zero)
     np.testing.assert_array_equal(value, x.array)
     hidden = [decision for decision in taken if decision.code == "hidden_type"]
-    assert "SumWithZero" in {decision.link for decision in hidden}
+    assert "SumWithZero" in {decision.rule for decision in hidden}
     softmax = ex.make_dynamic(ex.softmax(x))
     _, taken = decisions(np.log(softmax), np.log(ex.try_cast(softmax, ex.core.registry.operation("softmax"))))
-    assert ("LogOfSoftmax", "hidden_type") in {(decision.link, decision.code) for decision in taken}
-    assert "LogOfSoftmax" in {decision.link for decision in taken if decision.verdict == "applied"}
+    assert ("LogOfSoftmax", "hidden_type") in {(decision.rule, decision.code) for decision in taken}
+    assert "LogOfSoftmax" in {decision.rule for decision in taken if decision.verdict == "applied"}
     (_,), taken = decisions(x + ex.try_cast(zero, ex.ZeroTensor))
     assert "zero_term" in codes(taken)
 
@@ -730,12 +730,12 @@ def test_copies_between_devices_are_seen() -> None:
     assert {"2 float64 on conformance", "2 float64"} <= told
     (value,), taken = decisions(here.to_device(there).to_device(ex.cpu) + 1)
     assert value.tolist() == [2.0, 3.0]
-    assert "CopiedBack" in {decision.link for decision in taken}
+    assert "RoundTripCopy" in {decision.rule for decision in taken}
     for described in (ex.ZeroTensor((2,)), ex.TrivialTensor(3.0, (2,)), ex.BiasVector(2, 1)):
         copied = described.to_device(there)
         (value,), taken = decisions(copied + copied)
         assert value.tolist() == (2 * ex.evaluate(described)).tolist()
-        assert "DescribedThere" in {decision.link for decision in taken}
+        assert "RecreateConstantOnDevice" in {decision.rule for decision in taken}
 
 
 @pytest.mark.spec("M-E10")

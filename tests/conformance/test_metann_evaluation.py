@@ -23,11 +23,11 @@ LARGE = (1e4, -1e4, 0.0, 3.0)
 
 @pytest.fixture(autouse=True)
 def _tables() -> Iterator[None]:
-    """The chain of links and the registry as they were."""
-    chain, tables = list(ex.Link.chain), (registry.operations, registry.functions, registry.extensions)
+    """The chain of rules and the registry as they were."""
+    chain, tables = list(ex.Rule.rules), (registry.operations, registry.functions, registry.extensions)
     held = [dict(table) for table in tables]
     yield
-    ex.Link.chain[:] = chain
+    ex.Rule.rules[:] = chain
     for table, before in zip(tables, held, strict=True):
         table.clear()
         table.update(before)  # type: ignore[arg-type]
@@ -47,11 +47,11 @@ def codes(decisions: list[Any], verdict: str = "applied") -> list[str]:
 
 @pytest.mark.spec("M-E5")
 def test_log_of_exp_is_computed_by_the_first_link_that_knows_it() -> None:
-    """log(exp(x)) is x: 1000 comes back where exp overflows, the decision names the link, and nothing is computed."""
+    """log(exp(x)) is x: 1000 comes back where exp overflows, the decision names the rule, and nothing is computed."""
     given = np.array([1000.0, -1000.0, 0.5])
     (value,), decisions = planned(ex.log(ex.exp(ex.tensor(given))))
     np.testing.assert_array_equal(value, given)
-    assert [(d.link, d.verdict) for d in decisions if d.code == "log_exp"] == [("LogOfExp", "applied")]
+    assert [(d.rule, d.verdict) for d in decisions if d.code == "log_exp"] == [("LogOfExp", "applied")]
     with np.errstate(over="ignore", divide="ignore"):
         (general,), _ = planned(ex.log(ex.exp(ex.tensor(given))), without=["simplify"])
     np.testing.assert_array_equal(general, [np.inf, -np.inf, 0.5])
@@ -59,23 +59,23 @@ def test_log_of_exp_is_computed_by_the_first_link_that_knows_it() -> None:
 
 @pytest.mark.spec("M-E5")
 def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
-    """Of two links that know a structure the first takes it; each refusal before it is kept, with reason and facts."""
+    """Of two rules that know a structure the first takes it; each refusal before it is kept, with reason and facts."""
 
     def declare(name: str, answer: Callable[[ex.Expr, ex.Expr], Any]) -> None:
         def match(self: Any, node: ex.Expr, graph: Any) -> Any:
             (y,) = graph.operands(node)
             return answer(node, graph.operands(y)[0]) if isinstance(y.operation, Exp) else None
 
-        type(name, (ex.Link,), {"__doc__": "A test's link.", "roots": (Log,), "match": match})
+        type(name, (ex.Rule,), {"__doc__": "A test's rule.", "roots": (Log,), "match": match})
 
-    ex.Link.chain[:] = [link for link in ex.Link.chain if link.name != "LogOfExp"]
+    ex.Rule.rules[:] = [rule for rule in ex.Rule.rules if rule.name != "LogOfExp"]
     declare("Wary", lambda node, x: ex.Declined("wary", "{x} has {size} elements", {"x": x, "size": x.size}))
     declare("Taking", lambda node, x: ex.Applied(x, "it is {x}", {"x": x}, "taken"))
     declare("Late", lambda node, x: ex.Applied(x * 1.0, "too late", {}, "late"))
     x = ex.tensor(X)
     (value,), decisions = planned(ex.log(ex.exp(x)))
     np.testing.assert_array_equal(value, X)
-    asked = [(d.link, d.code, d.verdict) for d in decisions if d.link in ("Wary", "Taking", "Late")]
+    asked = [(d.rule, d.code, d.verdict) for d in decisions if d.rule in ("Wary", "Taking", "Late")]
     assert asked == [("Wary", "wary", "declined"), ("Taking", "taken", "applied")]
     (wary,) = [d for d in decisions if d.code == "wary"]
     assert wary.facts["size"] == 6
@@ -83,7 +83,7 @@ def test_links_are_asked_in_order_and_the_first_match_wins() -> None:
 
 @pytest.mark.spec("M-E5")
 def test_the_tail_of_the_chain_is_the_general_method() -> None:
-    """Where every link declines or does not know the structure, the operation is computed as it is written."""
+    """Where every rule declines or does not know the structure, the operation is computed as it is written."""
     x = ex.tensor(X)
     (value,), decisions = planned(ex.exp(ex.log(x)))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -252,7 +252,7 @@ class Complement(ex.Elementwise):
 
 class Bell(ex.Elementwise):
     "e to the power −x²."
-    even = True
+    is_even = True
     range = "positive"
     examples = (ex.Example(ex.real(2, 3)),)
     nondifferentiable = "the cell asks for no gradient"
@@ -263,7 +263,7 @@ class Step(ex.Elementwise):
     "x in steps of one half."
     idempotent = True
     monotone = True
-    total = True
+    defined_everywhere = True
     examples = (ex.Example(ex.real(2, 3)),)
     nondifferentiable = "a step is constant wherever it has a derivative"
     def kernel(self, out, x):
@@ -303,8 +303,8 @@ def cell(without: str = "") -> dict[str, Any]:
 
 USES: list[tuple[str, str, Callable[..., Any]]] = [
     ("involution", "involution", lambda f, a, b: f["complement"](f["complement"](a))),
-    ("even", "even", lambda f, a, b: f["bell"](-a)),
-    ("even", "even", lambda f, a, b: f["bell"](np.abs(a))),
+    ("is_even", "even", lambda f, a, b: f["bell"](-a)),
+    ("is_even", "even", lambda f, a, b: f["bell"](np.abs(a))),
     ("range", "exp_log", lambda f, a, b: ex.exp(ex.log(f["bell"](a)))),
     ("range", "sqrt_square", lambda f, a, b: np.sqrt(np.square(f["bell"](a)))),
     ("idempotent", "idempotent", lambda f, a, b: f["step"](f["step"](a))),
@@ -322,7 +322,7 @@ USES: list[tuple[str, str, Callable[..., Any]]] = [
 def test_characteristics_that_a_users_operation_declares_are_used(
     characteristic: str, code: str, write: Callable[..., Any]
 ) -> None:
-    """What an operation of a cell declares of itself links and passes use: each use is a decision, values stay."""
+    """What an operation of a cell declares of itself rules and passes use: each use is a decision, values stay."""
     space = cell()
 
     def fresh() -> ex.Expr:
@@ -346,9 +346,9 @@ def test_characteristics_that_a_users_operation_declares_are_used(
 @pytest.mark.spec("M-E9")
 def test_a_characteristic_that_is_not_enough_is_told_as_a_refusal() -> None:
     """A monotone operation that is not declared total stays before the maximum, and the plan says why."""
-    space = cell(without="total")
+    space = cell(without="defined_everywhere")
     (value,), decisions = planned(space["step"](ex.tensor(X)).max(axis=1))
     np.testing.assert_array_equal(value, [2.0, 3.0])
-    (refusal,) = [d for d in decisions if d.link == "ExtremeBeforeMonotone"]
+    (refusal,) = [d for d in decisions if d.rule == "ExtremeBeforeMonotone"]
     assert (refusal.verdict, refusal.code) == ("declined", "domain")
     assert refusal.facts["f"] == "step"

@@ -111,7 +111,7 @@ def test_combinations_are_asked_in_their_order_and_replaced_by_name(cell: dict[s
     """The first declared combination that takes the operands is recorded; running its cell again replaces it."""
     with pytest.warns(ex.OperationRedefined, match="matmul_of_scalar"):
         exec(compile(CELL.replace("np.multiply(", "np.add("), "<cell 8>", "exec"), cell)
-    assert [kind.name for kind in registry.extensions["matmul"]] == ["matmul_of_scalar"]
+    assert [operation_class.name for operation_class in registry.extensions["matmul"]] == ["matmul_of_scalar"]
     np.testing.assert_array_equal(ex.evaluate(2.0 @ ex.tensor(MATRIX)), 2 + MATRIX)
 
     class Never(ex.Elementwise, extends=ex.matmul):

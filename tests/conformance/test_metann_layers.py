@@ -200,8 +200,8 @@ def test_an_init_that_fails_changes_nothing() -> None:
 @pytest.mark.spec("M-L5", "M-L7")
 def test_types_of_inputs_make_a_training_layer() -> None:
     """Given the types of its inputs, or train=True, a layer trains; else it only infers, and cannot be fed backward."""
-    kind = ex.TensorType((2,), np.dtype(np.float32))
-    typed = layers.Tanh("t", inputs={"input": kind}, policies=[FEEDBACK])
+    type_ = ex.TensorType((2,), np.dtype(np.float32))
+    typed = layers.Tanh("t", inputs={"input": type_}, policies=[FEEDBACK])
     assert typed.train
     assert isinstance(typed(np.ones(2, np.float32)), ex.Expr)
     assert isinstance(typed.feed_backward(np.ones(2)), ex.Expr)
@@ -209,7 +209,7 @@ def test_types_of_inputs_make_a_training_layer() -> None:
         with pytest.raises(ex.OperandError, match="made for 2 float32"):
             typed(other)
     with pytest.raises(ex.OperandError, match=r"port 'right' .* has no value"):
-        layers.Add("a", inputs={"left": kind})
+        layers.Add("a", inputs={"left": type_})
     with refused(ex.DeclarationError, "TensorType"):
         layers.Tanh("t", inputs={"input": (2,)})  # type: ignore[dict-item]
     infer = layers.Tanh("t")

@@ -41,7 +41,7 @@ def planned_codes(*roots: ex.Expr, **options: Any) -> list[tuple[str, str]]:
     for root in roots:
         plan.register(root)
     plan.eval()
-    return [(decision.link, decision.code) for decision in plan.recording.decisions]
+    return [(decision.rule, decision.code) for decision in plan.recording.decisions]
 
 
 @pytest.mark.spec("M-E9")
@@ -210,8 +210,8 @@ def test_operations_under_other_policies_are_other_operations() -> None:
 @pytest.mark.spec("M-E9", "P-1")
 def test_rules_do_not_see_an_operation_under_policies() -> None:
     """No rule that knows the plain operation alone fires on one under policies, at any depth of its structure."""
-    chain = [link for link in ex.Link.chain if link.takes(Adjusted)]
-    assert [link.name for link in chain] == ["UnderPolicies"]
+    chain = [rule for rule in ex.Rule.rules if rule.applies_to(Adjusted)]
+    assert [rule.name for rule in chain] == ["UnderPolicies"]
     x = ex.tensor(RANDOM.normal(size=(3, 4)).astype(np.float32))
     y = ex.log(ex.sum(ex.exp(x), axis=1, policies=[BY_PRODUCT]))
     assert ("LogSumExponentials", "logsumexp") in planned_codes(ex.log(ex.sum(ex.exp(x), axis=1)))
@@ -251,7 +251,7 @@ def test_policies_are_told_with_the_node_and_reproduced() -> None:
     assert told["AccumulationPolicy.by"] == "product"
     assert told["AccumulationPolicy.dtype"] == "float64"
     for decision in plan.recording.decisions:
-        if decision.link == "UnderPolicies":
+        if decision.rule == "UnderPolicies":
             source = plan.reproducer(decision)
             assert "AccumulationPolicy.by('product')" in source
             exec(source, {})
@@ -352,8 +352,8 @@ def test_a_convolution_stays_direct_where_a_policy_says_so() -> None:
     x = Parameter(ex.TensorType((2, 32, 15, 14), np.dtype(np.float32)), "x")()
     w = ex.tensor(RANDOM.normal(size=(32, 32, 3, 3)).astype(np.float32))
     for chosen, expected in (([], ["tiles"]), ([ex.ConvolutionPolicy.algorithm("direct")], [])):
-        found = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.choices
-        assert [choice.code for choice in found if choice.link == "Winograd"] == expected
+        found = planned([ex.conv2d(x, w, padding=1, policies=chosen)]).graph.decisions
+        assert [decision.code for decision in found if decision.rule == "Winograd"] == expected
 
 
 class Centred(ex.Operation):
@@ -450,7 +450,7 @@ def test_a_net_is_run_under_the_policies_of_each_call(tmp_path: Path) -> None:
         with ex.policies(WIDE):
             assert held.run(x) == wide
             assert under(held.build()) == ["mean"]
-            assert ("UnderPolicies", "policies") in {(d.link, d.code) for d in held.look().recording.decisions}
+            assert ("UnderPolicies", "policies") in {(d.rule, d.code) for d in held.look().recording.decisions}
         assert held.run(x) == plain
         assert under(held.build()) == []
-        assert ("UnderPolicies", "policies") not in {(d.link, d.code) for d in held.look().recording.decisions}
+        assert ("UnderPolicies", "policies") not in {(d.rule, d.code) for d in held.look().recording.decisions}

@@ -320,7 +320,7 @@ def test_an_operation_with_nothing_to_do_returns_its_operand_and_says_so() -> No
         plan.eval()
         np.testing.assert_array_equal(handle.data(), np.arange(6.0).reshape(2, 3))
         (told,) = [decision for decision in plan.recording.decisions if decision.verdict == "applied"]
-        assert (told.link, told.code) == ("NothingToDo", "nothing_to_do")
+        assert (told.rule, told.code) == ("NoOp", "nothing_to_do")
 
 
 @pytest.mark.spec("M-O6")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.progress import Follower, follower, late
+from explorer.core.progress import ProgressCallback, current_callback, delayed
 from explorer.net import Net
 
 MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
@@ -40,7 +40,7 @@ def test_reading_building_planning_and_running_are_told() -> None:
         assert {step.total for step in steps} == {count}
     assert {step.what for step in found if step.phase == "building"} == set(net.operators)
     assert any(step.what.startswith("fuse (") for step in found if step.phase == "planning")
-    assert follower() is None
+    assert current_callback() is None
 
 
 @pytest.mark.spec("V-20", "P-11")
@@ -67,7 +67,7 @@ def test_a_cancelled_plan_is_used_again() -> None:
     x = ex.tensor(np.arange(6.0))
     y = ex.exp(x @ ex.tensor(np.ones((6, 6)))).sum()
 
-    def cancel(phase: str) -> Follower:
+    def cancel(phase: str) -> ProgressCallback:
         def report(step: ex.Progress) -> None:
             if step.phase == phase:
                 raise ex.Cancelled
@@ -100,17 +100,17 @@ def test_who_follows_late_is_told_of_long_work_only(monkeypatch: pytest.MonkeyPa
     happened: list[str] = []
 
     @contextmanager
-    def bar() -> Iterator[Follower]:
+    def bar() -> Iterator[ProgressCallback]:
         happened.append("shown")
         yield lambda step: happened.append(step.what)
         happened.append("gone")
 
-    with late(bar) as report:
+    with delayed(bar) as report:
         for number in range(8):
             report(ex.Progress("running", str(number)))
             clock[0] += 0.1
     assert happened == []
-    with late(bar) as report:
+    with delayed(bar) as report:
         for number in range(24):
             clock[0] += 0.06
             report(ex.Progress("running", str(number)))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 
 
 def nested(depth: int) -> Callable[[ex.Expr], ex.Expr]:
@@ -45,7 +45,7 @@ def test_functions_nest_two_thousand_deep() -> None:
     (gradient,) = ex.grad(y.sum(), [x])
     assert ex.evaluate([y, gradient])[1] == pytest.approx(np.e)
     assert ex.evaluate(y, executor="dag") == pytest.approx(np.e)
-    assert ex.evaluate(y, open=Open(0)) == pytest.approx(np.e)
+    assert ex.evaluate(y, inline=Inline(0)) == pytest.approx(np.e)
     assert ex.evaluate([f(ex.tensor(np.full(3, float(number)))) for number in range(3)])[2] == pytest.approx(np.e**2)
     assert len(ex.default_plan().recording.bodies) > 2_000
     assert sys.getrecursionlimit() == limit

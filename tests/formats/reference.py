@@ -77,7 +77,7 @@ def assert_reads(net: Net, given: dict[str, Array], wanted: Array) -> None:
             assert_close(program.values[program.slots[read.uid]], truth[read.uid])
             compared += 1
 
-    run_simple(program, SimpleNamespace(before=compare, after=lambda index: None))  # type: ignore[arg-type]  # a watch
+    run_simple(program, SimpleNamespace(before_kernel=compare, after_kernel=lambda index: None))  # type: ignore[arg-type]  # a watch
     assert compared >= len(schedule.kernels)
     (result,) = program.take()
     assert_close(result, wanted)

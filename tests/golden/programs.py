@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.core.ir.expr import surrounded
+from explorer.core.ir.expr import recording_at
 from explorer.core.ir.source_location import Place
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 
 
 def ramp(*shape: int) -> Any:
@@ -29,7 +29,7 @@ def losses(x: Any, w: Any) -> Any:
 
 
 def inverse_pair() -> list[Any]:
-    """MetaNN's example: log(exp(x)), with a refusal beside it."""
+    """MetaNN's example: log(exp(x)), with a declined decision beside it."""
     x = ex.tensor(ramp(2, 3), name="x")
     return [ex.log(ex.exp(x)) + 0, ex.exp(ex.log(x))]
 
@@ -54,7 +54,7 @@ def batch() -> list[Any]:
     return [loss, ex.grad(loss, w)]
 
 
-def refusals() -> list[Any]:
+def declined() -> list[Any]:
     """What cannot be fused, merged or grouped, and why."""
     a, b = ex.tensor(ramp(3, 4), name="a"), ex.tensor(ramp(4), name="b")
     shared = ex.sin(a)
@@ -80,8 +80,8 @@ PROGRAMS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
     "inverse_pair": (inverse_pair, {}),
     "perceptron": (perceptron, {}),
     "batch": (batch, {}),
-    "refusals": (refusals, {}),
-    "closed": (closed, {"open": Open(4)}),
+    "declined": (declined, {}),
+    "closed": (closed, {"inline": Inline(4)}),
     "structured": (structured, {}),
 }
 
@@ -90,7 +90,7 @@ def recorded(name: str) -> ex.Recording:
     """The recording of a program, planned and not run."""
     build, options = PROGRAMS[name]
     plan = ex.EvalPlan(title=name, **options)
-    with surrounded(None, Place("golden", 1, name)):
+    with recording_at(None, Place("golden", 1, name)):
         roots = build()
     for root in roots:
         plan.register(root)

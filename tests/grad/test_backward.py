@@ -1,4 +1,4 @@
-"""The backward pass: shared operands, seeds, unreached inputs, refusals, and graphs that are deep."""
+"""The backward pass: shared operands, seeds, unreached inputs, declined decisions, and graphs that are deep."""
 
 from __future__ import annotations
 

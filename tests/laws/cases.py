@@ -39,7 +39,11 @@ def operations() -> list[type[Operation]]:
 
 
 def every_case() -> list[Case]:
-    return [Case(kind(**example.attributes), example) for kind in operations() for example in kind.examples]
+    return [
+        Case(operation_class(**example.attributes), example)
+        for operation_class in operations()
+        for example in operation_class.examples
+    ]
 
 
 def parameters(cases: Iterable[Case]) -> list[Any]:

@@ -12,8 +12,8 @@ import numpy as np
 import explorer as ex
 from explorer.core.ir.function import Call, Item, Parameter
 from explorer.core.types.tensor_type import TupleType
-from explorer.plan import Planned
-from explorer.plan.graph.decisions import Choice
+from explorer.plan import Plan
+from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.plan_graph import result_bytes
 from explorer.plan.schedule.schedule import Kernel
 from tests.support.interpreter import reference
@@ -22,7 +22,7 @@ from tests.support.interpreter import reference
 class At:
     """The graph at a position, made anew from the recorded roots, the substitutions, and nothing else."""
 
-    def __init__(self, planned: Planned, position: int) -> None:
+    def __init__(self, planned: Plan, position: int) -> None:
         graph = planned.graph
         self._replaced = {old.uid: new for decision, old, new in graph.substitutions if decision < position}
         self.roots = [self.resolve(root) for root in graph.recorded_roots]
@@ -64,12 +64,12 @@ class At:
 class Claim:
     """A decision with all that it can be checked against."""
 
-    planned: Planned
+    planned: Plan
     number: int
 
     @property
-    def choice(self) -> Choice:
-        return self.planned.graph.choices[self.number]
+    def choice(self) -> PlanDecision:
+        return self.planned.graph.decisions[self.number]
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class Claim:
     @cached_property
     def stage(self) -> At:
         """The graph when the stage began."""
-        return At(self.planned, self.planned.graph.chapters[self.choice.stage].first)
+        return At(self.planned, self.planned.graph.stages[self.choice.stage].first)
 
     @cached_property
     def before(self) -> At:
@@ -107,7 +107,7 @@ def changes_nothing(claim: Claim) -> None:
     assert claim.choice.subjects
     for rows in (graph.substitutions, graph.added, graph.removed):
         assert claim.number not in [row[0] for row in rows]
-    assert claim.number not in [cluster.decision for cluster in graph.clusters]
+    assert claim.number not in [group.decision for group in graph.groups]
 
 
 def same_values(claim: Claim) -> None:
@@ -124,7 +124,7 @@ def same_values(claim: Claim) -> None:
 def merged(claim: Claim) -> None:
     """The copies do what the first one does: one operation, read from operands that are one after the stage."""
     first = claim.facts["first"]
-    last = At(claim.planned, claim.planned.graph.chapters[claim.choice.stage].last)
+    last = At(claim.planned, claim.planned.graph.stages[claim.choice.stage].last)
     operands = [last.resolve(operand).uid for operand in first.operands]
     for copy in claim.subjects:
         assert copy.operation is first.operation
@@ -166,14 +166,14 @@ def opened(claim: Claim) -> None:
     for call in claim.subjects:
         assert isinstance(call.operation, Call)
         assert call.operation.body.name == claim.facts["name"]
-    last = At(claim.planned, claim.planned.graph.chapters[claim.choice.stage].last)
+    last = At(claim.planned, claim.planned.graph.stages[claim.choice.stage].last)
     assert not {node.uid for node in claim.subjects} & last.live.keys()
 
 
 def too_large(claim: Claim) -> None:
     changes_nothing(claim)
     assert all(isinstance(node.operation, Call) for node in claim.subjects)
-    limit = claim.planned.options.open.limit
+    limit = claim.planned.options.inline.limit
     assert claim.facts["limit"] == limit
 
 
@@ -207,8 +207,8 @@ def one_kernel(claim: Claim) -> None:
 
 def _apart(claim: Claim) -> None:
     changes_nothing(claim)
-    assert claim.choice.between
-    for operand, reader in claim.choice.between:
+    assert claim.choice.unfused_edges
+    for operand, reader in claim.choice.unfused_edges:
         own = claim.kernels.get(operand.uid)
         assert own is None or own is not claim.kernels[reader.uid]
 
@@ -228,7 +228,7 @@ def other_consumers(claim: Claim) -> None:
 def shape(claim: Claim) -> None:
     _apart(claim)
     assert claim.facts["before"] != claim.facts["after"]
-    said = {"×".join(map(str, node.shape)) or "scalar" for pair in claim.choice.between for node in pair}
+    said = {"×".join(map(str, node.shape)) or "scalar" for pair in claim.choice.unfused_edges for node in pair}
     assert said == {claim.facts["before"], claim.facts["after"]}
 
 
@@ -239,7 +239,7 @@ def second_product(claim: Claim) -> None:
     assert first is not second
     assert not first.operation.elementwise
     assert not second.operation.elementwise
-    for operand, reader in claim.choice.between:
+    for operand, reader in claim.choice.unfused_edges:
         assert claim.kernels[operand.uid] is claim.kernels[second.uid]
         assert claim.kernels[reader.uid] is claim.kernels[first.uid]
 
@@ -257,14 +257,14 @@ def a_view(claim: Claim) -> None:
 
 def producer(claim: Claim) -> None:
     _apart(claim)
-    for operand, _ in claim.choice.between:
+    for operand, _ in claim.choice.unfused_edges:
         assert operand.operation.label == claim.facts["producer"]
         assert operand.operation.view or not operand.operation.elementwise
 
 
 def computed_once(claim: Claim) -> None:
     _apart(claim)
-    for operand, reader in claim.choice.between:
+    for operand, reader in claim.choice.unfused_edges:
         held = claim.stage.below([operand]) | {operand.uid}
         assert not any(isinstance(claim.stage.live[uid].operation, Parameter) for uid in held)
         assert any(isinstance(claim.stage.live[uid].operation, Parameter) for uid in claim.stage.below([reader]))
@@ -290,13 +290,13 @@ def together(claim: Claim) -> None:
     assert claim.facts["chains"] == len({kernel.chain for kernel in kernels})
     assert abs(claim.facts["alone_us"] - sum(kernel.estimate for kernel in kernels)) < 0.01
     assert claim.facts["together_us"] <= claim.facts["alone_us"] + 0.01
-    overlapping = {kernel.result.uid for number, kernel in enumerate(kernels) if kernel.until > number}
+    overlapping = {kernel.result.uid for number, kernel in enumerate(kernels) if kernel.runs_until > number}
     assert {node.uid for node in claim.subjects} == overlapping
 
 
 def nothing_independent(claim: Claim) -> None:
     kernels = claim.planned.schedule.kernels
-    assert all(kernel.until == number for number, kernel in enumerate(kernels))
+    assert all(kernel.runs_until == number for number, kernel in enumerate(kernels))
     assert claim.facts["count"] == len(kernels)
 
 
@@ -331,11 +331,11 @@ def in_place(claim: Claim) -> None:
 
 def block_memory(claim: Claim) -> None:
     schedule = claim.planned.schedule
-    worst = [kernel for kernel in schedule.kernels if kernel.live == schedule.bound]
+    worst = [kernel for kernel in schedule.kernels if kernel.live == schedule.peak_lower_bound]
     assert all(len(kernel.nodes) > 1 and kernel.workspace for kernel in worst)
     assert [node.uid for kernel in worst for node in kernel.nodes] == [node.uid for node in claim.subjects]
     assert claim.facts["working_bytes"] == worst[0].workspace
-    assert claim.facts["apart_bytes"] < claim.facts["alive_bytes"] == schedule.bound
+    assert claim.facts["apart_bytes"] < claim.facts["alive_bytes"] == schedule.peak_lower_bound
 
 
 def items(claim: Claim) -> None:
@@ -353,10 +353,10 @@ CLAIMS: dict[tuple[str, str], Callable[[Claim], None]] = {
     ("dedup", "augmented"): items,
     ("dedup", "order_of_zeros"): changes_nothing,
     ("prune", "unneeded"): unneeded,
-    ("group", "batched"): independent,
-    ("group", "stacking_costs_more"): costs_more,
-    ("open", "opened"): opened,
-    ("open", "too_large"): too_large,
+    ("batch", "batched"): independent,
+    ("batch", "stacking_costs_more"): costs_more,
+    ("inline", "inlined"): opened,
+    ("inline", "too_large"): too_large,
     ("constants", "prepared_once"): prepared_once,
     ("fuse", "chain"): one_kernel,
     ("fuse", "epilogue"): one_kernel,
@@ -384,8 +384,8 @@ CLAIMS: dict[tuple[str, str], Callable[[Claim], None]] = {
 
 ELSEWHERE = {
     ("recall", "recalled"): "rests on what earlier plans have evaluated: tests/run/test_result_cache.py",
-    ("layout", "channels_last"): "the order of a result in memory: tests/run/kernels/test_runners.py",
-    ("layout", "asked_for"): "the same",
+    ("memory_format", "channels_last"): "the order of a result in memory: tests/run/kernels/test_runners.py",
+    ("memory_format", "asked_for"): "the same",
     ("algorithms", "tiles"): "products of transformed tiles: tests/plan/passes/test_algorithms.py",
     ("algorithms", "windows"): "the same",
     ("algorithms", "few_channels"): "the same",
@@ -397,11 +397,11 @@ ELSEWHERE = {
 """codes that are checked elsewhere, with the reason"""
 
 
-def checker(stage: str, choice: Choice) -> Callable[[Claim], None] | None:
-    """What checks a decision of a stage; links have codes of their own, and are checked by what they change."""
+def checker(stage: str, decision: PlanDecision) -> Callable[[Claim], None] | None:
+    """What checks a decision of a stage; rules have codes of their own, and are checked by what they change."""
     stage = stage.removesuffix(" again")
     if stage == "simplify":
-        return same_values if choice.applied else changes_nothing
-    if stage == "group" and not choice.applied and (stage, choice.code) not in CLAIMS:
+        return same_values if decision.applied else changes_nothing
+    if stage == "batch" and not decision.applied and (stage, decision.code) not in CLAIMS:
         return changes_nothing
-    return CLAIMS.get((stage, choice.code))
+    return CLAIMS.get((stage, decision.code))

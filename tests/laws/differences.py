@@ -26,5 +26,5 @@ def differences(case: Case, arrays: list[Array], place: int, weights: Array) -> 
 
 
 def weights_of(case: Case) -> Array:
-    kind = case.operation.type_of(case.types)
-    return np.random.default_rng(1).uniform(0.5, 1.5, kind.shape).astype(kind.dtype)
+    type_ = case.operation.type_of(case.types)
+    return np.random.default_rng(1).uniform(0.5, 1.5, type_.shape).astype(type_.dtype)

@@ -88,10 +88,10 @@ def batched_equals_loop(case: Case, size: int) -> None:
 def inferred_type_is_the_kernels(case: Case, dtype: str) -> None:
     """The type that is known when an expression is written is the type of the value that its kernel computes."""
     arrays = case.arrays(dtype)
-    kind = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
-    assert isinstance(kind, TensorType)
+    type_ = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
+    assert isinstance(type_, TensorType)
     value = case.operation.compute(*arrays)
-    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+    assert (value.shape, value.dtype) == (type_.shape, type_.dtype)
 
 
 def garbage_does_not_matter(case: Case, dtype: str) -> None:

@@ -13,7 +13,7 @@ from explorer.core.types.tensor_type import Array, TensorType
 from tests.laws.cases import Case, every_case, floating, operations, parameters
 
 CASES = [case for case in every_case() if case.example.operands]
-TOGETHER = ("add", "subtract", "add_n", "stack", "concatenate", "gather_members")
+TOGETHER = ("add", "subtract", "add_n", "stack", "concatenate", "gather_stack")
 """linear in all operands together, where products are linear in one while the others are held"""
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -7.25, 1e-300, -1e-300, 700.0, -700.0, 1e4, -1e4, np.inf, -np.inf]
 
@@ -103,7 +103,7 @@ def test_involutions_undo_themselves(case: Case) -> None:
     np.testing.assert_allclose(twice, x.astype(twice.dtype), rtol=1e-15)
 
 
-@pytest.mark.parametrize("case", declared("even"))
+@pytest.mark.parametrize("case", declared("is_even"))
 def test_even_operations_do_not_see_the_sign(case: Case) -> None:
     """f(−x) = f(x), to the last bit, for the special numbers and the largest ones too."""
     for dtype in (np.float64, np.float32):
@@ -126,7 +126,7 @@ def test_monotone_operations_never_decrease(case: Case) -> None:
     assert (np.diff(values) >= 0).all()
 
 
-@pytest.mark.parametrize("case", declared("total"))
+@pytest.mark.parametrize("case", declared("defined_everywhere"))
 def test_total_operations_make_nan_of_nan_alone(case: Case) -> None:
     """Every number, ±∞ and the largest ones included, has a value that is a number; NaN stays NaN."""
     for dtype in (np.float64, np.float32):
@@ -140,7 +140,7 @@ BOUNDS = {"nonnegative": (0.0, np.inf), "positive": (0.0, np.inf), "unit": (0.0,
 
 
 def ranged() -> list[type[Operation]]:
-    return [kind for kind in operations() if kind.range != "real"]
+    return [operation_class for operation_class in operations() if operation_class.range != "real"]
 
 
 @pytest.mark.parametrize("case", parameters(case for case in CASES if case.operation.range != "real"))

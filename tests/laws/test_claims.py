@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.core.ir.function import Parameter
-from explorer.plan import Planned
-from explorer.plan.passes import Open
+from explorer.plan import Plan
+from explorer.plan.passes import Inline
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import CLAIMS, ELSEWHERE, At, Claim, checker
 from tests.support.programs import prepared, programs
@@ -23,20 +23,20 @@ from tests.support.programs import prepared, programs
 PASSES = Path(ex.__file__).parent / "plan"
 
 
-def check(planned: Planned) -> None:
+def check(planned: Plan) -> None:
     """Check each decision of a plan by its code, and the bytes written by what was fused."""
     graph = planned.graph
-    for number, choice in enumerate(graph.choices):
-        stage = graph.chapters[choice.stage].name
-        claims = checker(stage, choice)
+    for number, decision in enumerate(graph.decisions):
+        stage = graph.stages[decision.stage].name
+        claims = checker(stage, decision)
         if claims is None:
-            assert (stage, choice.code) in ELSEWHERE, f"no check for the code {choice.code!r} of {stage}"
+            assert (stage, decision.code) in ELSEWHERE, f"no check for the code {decision.code!r} of {stage}"
             continue
         try:
             claims(Claim(planned, number))
         except AssertionError as error:
-            raise AssertionError(f"{stage} · {choice.code}: {choice.reason} {choice.facts}\n{error}") from error
-    last = At(planned, len(graph.choices))
+            raise AssertionError(f"{stage} · {decision.code}: {decision.reason} {decision.facts}\n{error}") from error
+    last = At(planned, len(graph.decisions))
     assert last.live.keys() == {node.uid for node in graph.live}
 
 
@@ -45,11 +45,11 @@ def check(planned: Planned) -> None:
     roots=programs(),
     limit=st.sampled_from((0, 8, 500_000)),
     lanes=st.sampled_from((1, 4)),
-    without=st.sets(st.sampled_from(("simplify", "dedup", "group", "fuse"))),
+    without=st.sets(st.sampled_from(("simplify", "dedup", "batch", "fuse"))),
 )
 def test_every_decision_about_a_random_program_is_true(roots: Any, limit: int, lanes: int, without: Any) -> None:
     """Random programs and options: each decision's claim holds of the graph, the schedule and the values."""
-    check(prepared(*roots, open=Open(limit), lanes=lanes, without=tuple(without)).planned)
+    check(prepared(*roots, inline=Inline(limit), lanes=lanes, without=tuple(without)).planned)
 
 
 @pytest.mark.spec("P-15", "P-17")
@@ -95,7 +95,7 @@ def residual() -> list[Any]:
 OCCASIONS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
     "commuted": (lambda: [(x + y) * 2.0, ex.tanh(y + x)], {}),
     "order_of_zeros": (lambda: [ex.maximum(x, y) - ex.maximum(y, x)], {}),
-    "augmented": (gradients, {"open": Open(0)}),
+    "augmented": (gradients, {"inline": Inline(0)}),
     "stacking_costs_more": (lambda: [product(x), product(y)], {}),
     "prepared_once": (lambda: [ex.tanh(w * 2.0).sum() + asked], {}),
     "computed_once": (lambda: [asked * (ex.tanh(x) * 2.0)], {}),
@@ -118,7 +118,7 @@ OCCASIONS: dict[str, tuple[Callable[[], list[Any]], dict[str, Any]]] = {
 def test_each_claim_is_true_where_it_is_made(code: str) -> None:
     build, options = OCCASIONS[code]
     planned = prepared(*build(), **options).planned
-    assert code in [choice.code for choice in planned.graph.choices]
+    assert code in [decision.code for decision in planned.graph.decisions]
     check(planned)
 
 
@@ -141,7 +141,7 @@ def codes() -> Iterator[tuple[str, str]]:
     """(file, code) of every decision that the passes write down with its code in place."""
     for path in sorted(PASSES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            is_decision = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("decide", "refuse")
+            is_decision = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("decide", "decline")
             if is_decision and len(node.args) > 1:
                 for code in ast.walk(node.args[1]):
                     if isinstance(code, ast.Constant) and isinstance(code.value, str):

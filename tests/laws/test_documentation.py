@@ -28,16 +28,16 @@ def modules() -> list[ModuleType]:
     return found
 
 
-def undocumented(kind: type) -> list[str]:
+def undocumented(cls: type) -> list[str]:
     """Public methods and properties of a class that have no docstring, and override none that has one."""
     found = []
-    for name, member in vars(kind).items():
+    for name, member in vars(cls).items():
         call: Any = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
         if name.startswith("_") or not inspect.isfunction(call) or call.__doc__:
             continue
-        inherited = [vars(base)[name] for base in kind.__mro__[1:] if name in vars(base)]
+        inherited = [vars(base)[name] for base in cls.__mro__[1:] if name in vars(base)]
         if not any((getattr(member, "__func__", member)).__doc__ for member in inherited):
-            found.append(f"{kind.__qualname__}.{name}")
+            found.append(f"{cls.__qualname__}.{name}")
     return found
 
 

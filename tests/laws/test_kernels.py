@@ -24,17 +24,17 @@ DTYPES = ("float64", "float32")
 
 @pytest.mark.spec("M-O2", "M-O4")
 def test_every_operation_is_documented() -> None:
-    for kind in operations():
-        sentence = (kind.__doc__ or "").strip()
-        assert len(sentence) > 2, kind
-        assert sentence.endswith("."), kind
+    for operation_class in operations():
+        sentence = (operation_class.__doc__ or "").strip()
+        assert len(sentence) > 2, operation_class
+        assert sentence.endswith("."), operation_class
 
 
 def test_examples_cover_every_operation() -> None:
     """Calls and what takes their several outputs have no operands of their own to draw; all others have examples."""
-    without = [kind for kind in operations() if not kind.examples]
-    assert {"call", "item"} <= {kind.name for kind in without}
-    assert all(kind.takes_tuples for kind in without)
+    without = [operation_class for operation_class in operations() if not operation_class.examples]
+    assert {"call", "item"} <= {operation_class.name for operation_class in without}
+    assert all(operation_class.takes_tuples for operation_class in without)
 
 
 @pytest.mark.spec("M-O1", "M-O6", "C-18")
@@ -50,8 +50,8 @@ def test_the_kernel_alone_decides_what_it_returns(case: Case) -> None:
     """Computed without an array to write into, the kernel's own choice of dtype and shape is what was inferred."""
     arrays = case.arrays()
     value = ex.evaluate(case.operation(*arrays)) if arrays else ex.evaluate(case.operation())
-    kind = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
-    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+    type_ = case.operation.type_of(tuple(TensorType(array.shape, array.dtype) for array in arrays))
+    assert (value.shape, value.dtype) == (type_.shape, type_.dtype)
     equal(np.asarray(value), np.asarray(case.operation.compute(*arrays)))
 
 
@@ -88,7 +88,7 @@ def reusing() -> list[Any]:
     found = []
     for case in CASES:
         result = case.operation.type_of(case.types)
-        places = [index for index, kind in enumerate(case.types) if kind is result]
+        places = [index for index, type_ in enumerate(case.types) if type_ is result]
         if case.operation.reuses_operand:
             found += [pytest.param(case, place, id=f"{case.operation.name}-{place}-{len(found)}") for place in places]
     return found

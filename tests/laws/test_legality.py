@@ -49,9 +49,9 @@ def test_illegal_operands_are_refused_when_written(case: Case, data: st.DataObje
 def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> None:
     """Operands near the legal ones: what type inference accepts, the kernel computes, with that very type."""
     operands = list(case.types)
-    for index, kind in enumerate(operands):
-        dtype = data.draw(st.sampled_from((kind.dtype.name, *DTYPES)))
-        shape = list(kind.shape)
+    for index, type_ in enumerate(operands):
+        dtype = data.draw(st.sampled_from((type_.dtype.name, *DTYPES)))
+        shape = list(type_.shape)
         change = data.draw(st.sampled_from(("none", "none", "one", "zero", "drop", "add")))
         if change in ("one", "zero") and shape:
             shape[data.draw(st.integers(0, len(shape) - 1))] = int(change == "one")
@@ -60,17 +60,17 @@ def test_what_is_accepted_can_be_computed(case: Case, data: st.DataObject) -> No
         elif change == "add":
             shape.insert(data.draw(st.integers(0, len(shape))), data.draw(st.integers(0, 3)))
         operands[index] = TensorType(tuple(shape), np.dtype(dtype))
-    kind = outcome(case, operands)
-    if kind is None:
+    type_ = outcome(case, operands)
+    if type_ is None:
         return
-    assert isinstance(kind, TensorType)
+    assert isinstance(type_, TensorType)
     fill = [np.zeros if isinstance(given, Integers) else np.ones for given in case.example.operands]
     arrays = [make(operand.shape, operand.dtype) for make, operand in zip(fill, operands, strict=True)]
     if case.operation.name in NUMBERED and not arrays[0].size:
         return
     with np.errstate(all="ignore"):
         value = case.operation.compute(*arrays)
-    assert (value.shape, value.dtype) == (kind.shape, kind.dtype)
+    assert (value.shape, value.dtype) == (type_.shape, type_.dtype)
 
 
 @pytest.mark.spec("M-O2")

@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core import registry
-from explorer.plan.rewrite.rules.identities import NothingToDo
+from explorer.plan.rewrite.rules.identities import NoOp
 from tests.plan.rewrite.rules.asking import applied, simplified
 
 X = ex.tensor(np.array([[-7.5, 8.0, -0.0], [math.inf, math.nan, 2.5]]))
@@ -105,7 +105,7 @@ def test_a_call_with_nothing_to_do_is_its_operand(name: str, operand: ex.Expr, c
 def test_every_root_of_the_rule_is_tried() -> None:
     """An operation that the rule looks at is reached by a call of the table, where it is found to do nothing."""
     reached = {type(call(operand).operation) for calls in NEUTRAL.values() for operand, call in calls}
-    assert set(NothingToDo.roots) <= reached
+    assert set(NoOp.roots) <= reached
 
 
 MOVED_NOTHING = (

@@ -100,7 +100,7 @@ def compare(call: Callable[..., Any], operands: list[tuple[Any, ...]], told: str
 def ufuncs() -> dict[str, np.ufunc]:
     """The ufuncs of NumPy that record, by the name of the ufunc."""
     found = {value.__name__: value for value in vars(np).values() if isinstance(value, np.ufunc)}
-    own = {name for name, kind in registry.operations.items() if kind.__module__.startswith(OWN)}
+    own = {name for name, operation_class in registry.operations.items() if operation_class.__module__.startswith(OWN)}
     declared = {name for name in own if getattr(registry.operations[name], "ufunc", None) is found.get(name)}
     return {name: found[name] for name in sorted(found) if name in declared or name in UFUNCS}
 

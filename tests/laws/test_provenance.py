@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.programs import programs
 
-LEFT_OUT = ((), ("simplify",), ("dedup", "prune"), ("group",), ("fuse",), ("prune", "fuse", "constants"))
+LEFT_OUT = ((), ("simplify",), ("dedup", "prune"), ("batch",), ("fuse",), ("prune", "fuse", "constants"))
 
 
 def planned(roots: list[ex.Expr], **options: object) -> ex.Recording:
@@ -66,7 +66,7 @@ def test_golden_programs_are_accounted_for(name: str) -> None:
 @given(programs(), st.sampled_from(LEFT_OUT), st.booleans())
 def test_random_programs_are_accounted_for(roots: list[ex.Expr], without: tuple[str, ...], closed: bool) -> None:
     """Whatever the program and the passes left out: no kernel without a line, no recorded node without an account."""
-    check(planned(roots, without=without, open=Open(6 if closed else 500_000)))
+    check(planned(roots, without=without, inline=Inline(6 if closed else 500_000)))
 
 
 @pytest.mark.spec("P-16")

@@ -1,4 +1,5 @@
-"""No refusal is unknown: what was not fused, merged or grouped has a coded reason and an estimate of what it costs."""
+"""No declined decision is unknown: what was not fused, merged or grouped has a coded reason and an estimate of what it
+costs."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.core.ir.function import Call, Item
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from tests.golden.programs import PROGRAMS
 from tests.support.programs import prepared, programs
 
@@ -19,14 +20,14 @@ from tests.support.programs import prepared, programs
 def check(plan: ex.EvalPlan) -> None:
     graph = plan.planned.graph
     told: dict[str, set[int]] = {}
-    refused: set[int] = set()
-    """what fuse refused"""
-    for choice in graph.choices:
-        stage = graph.chapters[choice.stage].name.removesuffix(" again")
+    declined: set[int] = set()
+    """what fuse declined"""
+    for choice in graph.decisions:
+        stage = graph.stages[choice.stage].name.removesuffix(" again")
         subjects = {node.uid for node in choice.subjects}
         told.setdefault(stage, set()).update(subjects)
         if stage == "fuse" and not choice.applied:
-            refused |= subjects
+            declined |= subjects
     kernel_of = {node.uid: kernel for kernel in plan.planned.schedule.kernels for node in kernel.nodes}
     values: set[Any] = set()
     for node in graph.live:
@@ -40,29 +41,29 @@ def check(plan: ex.EvalPlan) -> None:
                 assert turned not in values or node.uid in told.get("dedup", ())
         if operation.elementwise and operands:
             assert node.uid in told["fuse"], f"{node!r} is alone in its kernel, and nothing is said of it"
-        if (operation.elementwise or operation.rows is not None) and operands:
+        if (operation.elementwise or operation.reduced_axes is not None) and operands:
             for operand in operands:
                 apart = operand.uid in kernel_of and kernel_of[operand.uid] is not kernel_of[node.uid]
                 if apart and operand.operation.elementwise:
-                    assert node.uid in refused, f"{operand!r} is written for {node!r}, and nothing is said of it"
+                    assert node.uid in declined, f"{operand!r} is written for {node!r}, and nothing is said of it"
     for decision in plan.recording.decisions:
         assert decision.code
         assert plan.recording.reason(decision)
         if decision.verdict == "declined":
             assert decision.subjects
-            assert decision.facts["lost_us"] >= 0
-    ranked = [decision.facts["lost_us"] for decision in plan.recording.refusals]
+            assert decision.facts["estimated_cost_us"] >= 0
+    ranked = [decision.facts["estimated_cost_us"] for decision in plan.recording.declined]
     assert ranked == sorted(ranked, reverse=True)
 
 
 def check_calls(plan: ex.EvalPlan) -> None:
     """Of the calls that one plan was given, those that have others of their name are all spoken of by group."""
     graph = plan.planned.graph
-    chapter = next((n for n, c in enumerate(graph.chapters) if c.name == "group"), None)
-    if chapter is None:
+    batching = next((n for n, c in enumerate(graph.stages) if c.name == "batch"), None)
+    if batching is None:
         return
-    before = graph.chapters[chapter - 1].live
-    told = {node.uid for choice in graph.choices if choice.stage == chapter for node in choice.subjects}
+    before = graph.stages[batching - 1].live
+    told = {node.uid for decision in graph.decisions if decision.stage == batching for node in decision.subjects}
     calls = [node for node in before if isinstance(node.operation, Call)]
     names = [call.operation.label for call in calls]
     for call, name in zip(calls, names, strict=True):
@@ -85,14 +86,14 @@ def test_nothing_in_golden_programs_is_refused_without_a_reason(name: str) -> No
 @settings(max_examples=80)
 @given(programs(), st.booleans())
 def test_nothing_in_random_programs_is_refused_without_a_reason(roots: list[ex.Expr], closed: bool) -> None:
-    plan = prepared(*roots, open=Open(6 if closed else 500_000))
+    plan = prepared(*roots, inline=Inline(6 if closed else 500_000))
     check(plan)
     check_calls(plan)
 
 
 def codes(plan: ex.EvalPlan, stage: str) -> dict[str, Any]:
     stages = plan.recording.stages
-    found = plan.recording.refusals
+    found = plan.recording.declined
     return {decision.code: decision for decision in found if stages[decision.stage].name == stage}
 
 
@@ -104,12 +105,13 @@ def test_an_operation_that_nothing_could_join_says_so() -> None:
     found = codes(plan, "fuse")
     assert set(found) == {"nothing_to_join", "reader"}
     assert found["reader"].facts["reader"] == "cumsum"
-    assert found["reader"].facts["lost_us"] > found["nothing_to_join"].facts["lost_us"] == 0
+    assert found["reader"].facts["estimated_cost_us"] > found["nothing_to_join"].facts["estimated_cost_us"] == 0
 
 
 @pytest.mark.spec("P-15", "P-2")
 def test_a_maximum_with_turned_operands_is_no_duplicate() -> None:
-    """maximum(a, b) and maximum(b, a) stay two, since of 0.0 and −0.0 each gives another; the refusal says it once."""
+    """maximum(a, b) and maximum(b, a) stay two, since of 0.0 and −0.0 each gives another; the declined decision says
+    it once."""
     a, b = ex.tensor(np.zeros(3)), ex.tensor(np.ones(3))
     plan = prepared(ex.maximum(a, b) - ex.maximum(b, a), a + b - (b + a))
     found = codes(plan, "dedup")
@@ -124,22 +126,22 @@ def test_calls_that_are_alike_and_not_grouped_have_reasons() -> None:
     w, small = ex.tensor(np.eye(4)), ex.tensor(np.eye(4, dtype=np.float32))
     x, y = ex.tensor(np.ones(4)), ex.tensor(np.ones(4, np.float32))
     plan = prepared(step(step(x, w), w), step(y, small))
-    found = codes(plan, "group")
+    found = codes(plan, "batch")
     assert {code: len(decision.subjects) for code, decision in found.items()} == {"depth": 2, "other_body": 1}
     assert found["depth"].facts["depths"] == 2
     same = prepared(step(x, w), step(x, w), without=["dedup"])
-    assert set(codes(same, "group")) == {"same_operands"}
+    assert set(codes(same, "batch")) == {"same_operands"}
 
 
 @pytest.mark.spec("P-15")
 def test_explaining_a_plan_ends_with_what_its_refusals_cost() -> None:
-    """The costliest refusal comes first, with the time that it may cost, whatever its stage."""
+    """The costliest declined decision comes first, with the time that it may cost, whatever its stage."""
     large, small = ex.tensor(np.ones((500, 500))), ex.tensor(np.ones((2, 2)))
     shared, other = large + 0.5, small + 0.5
     plan = prepared(ex.negative(other) @ ex.relu(other), ex.negative(shared) @ ex.relu(shared))
     told = plan.explain().split("what it costs: ")[1].splitlines()
-    assert told[0] == "2 refusals, the costliest first"
-    sizes = [decision.facts["lost_us"] for decision in plan.recording.refusals]
+    assert told[0] == "2 declined, the costliest first"
+    sizes = [decision.facts["estimated_cost_us"] for decision in plan.recording.declined]
     assert sizes[0] > 1000 * sizes[-1] > 0
     assert "other_consumers" in told[1]
     assert prepared(large @ large).explain().find("what it costs") < 0

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from tests.golden.programs import PROGRAMS
 from tests.support.programs import prepared, programs
 from tests.support.refusals import refused
@@ -21,13 +21,13 @@ from tests.support.refusals import refused
 def check(plan: ex.EvalPlan) -> None:
     done = set()
     for decision in plan.recording.decisions:
-        if (decision.link, decision.code) not in done:
-            done.add((decision.link, decision.code))
+        if (decision.rule, decision.code) not in done:
+            done.add((decision.rule, decision.code))
             source = plan.reproducer(decision)
             assert source.count("import") == 2
             names: dict[str, Any] = {}
             exec(source, names)
-            assert (decision.link, decision.code) in names["taken"]
+            assert (decision.rule, decision.code) in names["taken"]
 
 
 @pytest.mark.spec("P-19")
@@ -42,7 +42,7 @@ def test_every_decision_of_golden_programs_has_a_reproducer(name: str) -> None:
 @settings(max_examples=30)
 @given(programs(12), st.booleans())
 def test_every_decision_of_random_programs_has_a_reproducer(roots: list[ex.Expr], closed: bool) -> None:
-    check(prepared(*roots, open=Open(6 if closed else 500_000)))
+    check(prepared(*roots, inline=Inline(6 if closed else 500_000)))
 
 
 @pytest.mark.spec("P-19")
@@ -73,10 +73,10 @@ def test_a_reproducer_keeps_options_parameters_and_functions() -> None:
     given_later = ex.operation("parameter")(kind=ex.TensorType((4,), np.float32), title='x"); import os #')()
     weight = ex.tensor(np.ones(4, np.float32))
     first, second = halves(given_later * ex.exp(weight))
-    plan = prepared(first + second, without=["simplify"], open=Open(2))
+    plan = prepared(first + second, without=["simplify"], inline=Inline(2))
     told = {decision.code: plan.reproducer(decision) for decision in plan.recording.decisions}
     assert {"too_large", "prepared_once"} <= set(told)
-    assert "Open(limit=2)" in told["too_large"]
+    assert "Inline(limit=2)" in told["too_large"]
     assert "without=('simplify',)" in told["too_large"]
     assert "@ex.function\ndef " in told["too_large"]
     assert "title='x\"); import os #'" in told["prepared_once"]

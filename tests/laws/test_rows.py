@@ -11,13 +11,13 @@ import explorer as ex
 from explorer.core.types.tensor_type import Array
 from tests.laws.cases import Case, every_case, parameters
 
-CASES = [case for case in every_case() if case.operation.rows is not None]
+CASES = [case for case in every_case() if case.operation.reduced_axes is not None]
 
 
 def result_of(case: Case, operands: list[Array]) -> Array:
-    kind = case.operation.type_of(tuple([ex.TensorType(array.shape, array.dtype) for array in operands]))
-    assert isinstance(kind, ex.TensorType)
-    out = np.empty(kind.shape, kind.dtype)
+    type_ = case.operation.type_of(tuple([ex.TensorType(array.shape, array.dtype) for array in operands]))
+    assert isinstance(type_, ex.TensorType)
+    out = np.empty(type_.shape, type_.dtype)
     case.operation.kernel(out, *operands)
     return out
 
@@ -34,7 +34,7 @@ def test_all_reductions_say_what_their_rows_are() -> None:
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_rows_are_computed_apart(case: Case) -> None:
     """Each index beside the rows, cut off alone, gives its part of the result: the kernel reads nothing else."""
-    operands, rows = case.arrays(), case.operation.rows
+    operands, rows = case.arrays(), case.operation.reduced_axes
     assert rows is not None
     whole = result_of(case, operands)
     assert len({array.shape for array in operands}) == 1
@@ -49,11 +49,11 @@ def test_rows_are_computed_apart(case: Case) -> None:
 
 
 @pytest.mark.spec("P-6")
-@pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.joins is not None]))
+@pytest.mark.parametrize("case", parameters([case for case in CASES if case.operation.combine_ufunc is not None]))
 def test_parts_of_rows_join_to_their_value(case: Case) -> None:
     """The values of two parts of each row, joined and finished, are the value of the row."""
     (x,), operation = case.arrays(), case.operation
-    whole, rows, joins = result_of(case, [x]), operation.rows, operation.joins
+    whole, rows, joins = result_of(case, [x]), operation.reduced_axes, operation.combine_ufunc
     assert rows is not None
     assert joins is not None
     for axis in rows:
@@ -64,9 +64,9 @@ def test_parts_of_rows_join_to_their_value(case: Case) -> None:
                 continue
             part = x[(*[slice(None)] * axis, slice(start, stop))]
             shape = [1 if place in rows else length for place, length in enumerate(x.shape)]
-            values.append(operation.part(np.empty(shape, operation.part_dtype(whole.dtype)), part, rows))
+            values.append(operation.partial_reduce(np.empty(shape, operation.partial_dtype(whole.dtype)), part, rows))
         joined = values[0] if len(values) == 1 else joins(*values)
         out = np.empty_like(whole)
         count = int(np.prod([x.shape[place] for place in rows]))
-        operation.finish(out, joined.reshape(whole.shape), count)
+        operation.finalize(out, joined.reshape(whole.shape), count)
         np.testing.assert_allclose(out, whole, rtol=1e-12)

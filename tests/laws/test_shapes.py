@@ -148,9 +148,11 @@ def test_elementwise_operations_of_any_shapes(case: Case, data: st.DataObject) -
 def test_every_elementwise_operation_has_a_reference_of_its_own() -> None:
     """The law above compares values with NumPy's, or with a formula; only what moves or converts elements has none."""
     without = {
-        kind.name
-        for kind in operations()
-        if kind.elementwise and not issubclass(kind, Ufunc) and kind.name not in ELEMENTWISE
+        operation_class.name
+        for operation_class in operations()
+        if operation_class.elementwise
+        and not issubclass(operation_class, Ufunc)
+        and operation_class.name not in ELEMENTWISE
     }
     assert without <= {"cast", "stop_gradient", "to_device"}
 
@@ -164,11 +166,11 @@ def test_operations_along_axes_of_any_shapes(
 ) -> None:
     """Every operation along axes, over any axes of ranks 0 to 4 and over none, has float64's values and gradients."""
     axes = tuple(sorted(data.draw(st.sets(st.sampled_from(range(len(shape)))) if shape else st.just(set()))))
-    kind = registry.operation(name)
-    keeps = "keepdims" in kind.attribute_names
+    operation_class = registry.operation(name)
+    keeps = "keepdims" in operation_class.attribute_names
     attributes = {"axes": axes, "keepdims": keepdims} if keeps else {"axes": axes}
     for dtype in ("float64", "float32"):
-        case = Case(kind(**attributes), Example(real(*shape, low=low, high=2.0, dtype=dtype), **attributes))
+        case = Case(operation_class(**attributes), Example(real(*shape, low=low, high=2.0, dtype=dtype), **attributes))
         arrays = case.arrays()
         try:
             case.operation.type_of(case.types)

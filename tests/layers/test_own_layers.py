@@ -154,7 +154,7 @@ def test_a_forward_that_returns_wrong_things_is_told_so(made: Any, outputs: Any,
         ({"inputs": ("self",)}, "the port 'self'"),
         ({"outputs": ("lambda",)}, "the port 'lambda'"),
         ({"__annotations__": {"name": str}}, r"the argument 'name' .*\n.*attribute of this name"),
-        ({"__annotations__": {"stack": int}}, "the argument 'stack'"),
+        ({"__annotations__": {"forward_records": int}}, "the argument 'forward_records'"),
         ({"__annotations__": {"forward": int}}, "the argument 'forward'"),
         ({"__annotations__": {"a": int, "b": int}, "a": 1}, r"'b' .* has no default\n.*after 'a'"),
         ({"__init__": lambda self: None}, "annotate the arguments"),
@@ -412,7 +412,11 @@ def test_a_layer_may_be_dropped_while_others_share_what_it_recorded() -> None:
         layer.init(ONES)
         layer(ONE)
     assert first.function is second.function
-    held = [weakref.ref(first), weakref.ref(first["weight/parameter"]), weakref.ref(first.stack[0].outputs["output"])]
+    held = [
+        weakref.ref(first),
+        weakref.ref(first["weight/parameter"]),
+        weakref.ref(first.forward_records[0].outputs["output"]),
+    ]
     del first, layer
     gc.collect()
     assert [each() for each in held] == [None, None, None]

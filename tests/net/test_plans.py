@@ -18,8 +18,8 @@ MODELS = Path(__file__).parents[2] / "assets" / "models"
 picture = np.random.default_rng(0).normal(size=(1, 3, 64, 64)).astype(np.float32)
 
 
-def links(recording: ex.Recording) -> list[tuple[str, str, str]]:
-    return [(row.link, row.verdict, row.code) for row in recording.decisions]
+def rules(recording: ex.Recording) -> list[tuple[str, str, str]]:
+    return [(row.rule, row.verdict, row.code) for row in recording.decisions]
 
 
 @pytest.mark.spec("I-10", "I-11")
@@ -31,8 +31,8 @@ def test_what_is_explored_is_the_plan_that_runs() -> None:
     ((program, _),) = net._programs.values()
     plan = net.plan(picture)
     assert plan.planned is program.planned is net.plan(picture.shape).planned
-    assert links(view.recording) == links(plan.recording)
-    assert ("Winograd", "applied", "tiles") in links(view.recording)
+    assert rules(view.recording) == rules(plan.recording)
+    assert ("Winograd", "applied", "tiles") in rules(view.recording)
     run = view.recording.run
     assert run is not None
     assert len(run.steps) == len(program.planned.schedule.kernels)
@@ -66,13 +66,13 @@ def test_a_plan_of_arrays_is_run_on_them_and_on_others() -> None:
 
 
 def test_a_plan_has_its_own_options_and_follows_the_links() -> None:
-    """What was run before a link was declared runs by it afterwards, as what is shown does."""
+    """What was run before a rule was declared runs by it afterwards, as what is shown does."""
     net, x = opened("convbn"), np.ones((1, 3, 32, 32), np.float32)
     plain = net.plan(x)
     wanted = net.run(x)
     assert net.plan(x, without="fuse").planned is not plain.planned
 
-    class FirstOfASum(ex.Link):
+    class FirstOfASum(ex.Rule):
         """Takes every sum for its first operand."""
 
         roots = (Add,)
@@ -82,7 +82,7 @@ def test_a_plan_has_its_own_options_and_follows_the_links() -> None:
             return ex.Applied(first, "a test", {}, "wrong") if first.type == node.type else None
 
     try:
-        assert ("FirstOfASum", "applied", "wrong") in links(net.explore(x).recording)
+        assert ("FirstOfASum", "applied", "wrong") in rules(net.explore(x).recording)
         assert not np.allclose(net.run(x), wanted)
     finally:
         FirstOfASum.remove()

@@ -66,7 +66,7 @@ def test_05_stacking_pays_from_some_number_of_small_products_on() -> None:
         for _ in range(calls):
             plan.register(names["product"](names["drawn"](size, size), names["drawn"](size, size)))
         recording = plan.prepare().recording
-        (decision,) = [decision for decision in recording.decisions if decision.link == "Group"]
+        (decision,) = [decision for decision in recording.decisions if decision.rule == "Batch"]
         assert (decision.verdict == "applied") is (decision.facts["together_us"] < decision.facts["separate_us"])
         return bool(decision.verdict == "applied")
 
@@ -85,7 +85,7 @@ def test_07_without_fusion_the_blocks_need_less_memory() -> None:
     apart.register(names["h"])
     apart.prepare()
     answer = said("07_memory_and_executors")
-    for name in ("peak", "peak_bound"):
+    for name in ("peak", "peak_lower_bound"):
         pair = [int(one.recording.stages[-1].counts[name] / 1024) for one in (plan, apart)]
         assert pair[1] < pair[0]
         assert f"from {pair[0]} to {pair[1]} KB" in answer

@@ -34,9 +34,9 @@ def test_workspace_is_what_the_kernel_allocates(
     operation: Operation, shapes: tuple[tuple[int, ...], ...], dtype: str
 ) -> None:
     arrays = [np.ones(shape, dtype) for shape in shapes]
-    kind = operation.type_of(tuple(ex.TensorType(shape, dtype) for shape in shapes))
-    assert isinstance(kind, ex.TensorType)
-    out = np.empty(kind.shape, kind.dtype)
+    type_ = operation.type_of(tuple(ex.TensorType(shape, dtype) for shape in shapes))
+    assert isinstance(type_, ex.TensorType)
+    out = np.empty(type_.shape, type_.dtype)
     operation.kernel(out, *arrays)
     gc.collect()
     fresh = threading.Thread(target=operation.kernel, args=(out, *arrays))  # has no scratch memory yet

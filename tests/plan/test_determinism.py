@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from explorer.view.export.text import text
 
 PROGRAM = """
@@ -125,7 +125,7 @@ def test_closed_calls_of_different_bodies_have_different_fingerprints() -> None:
     def told(limit: float, swap: bool = False) -> str:
         inner = ex.function(lambda v: ex.clip(v, 0.0, limit))
         body = ex.function(lambda v, w: ex.tanh(inner(w) - v) if swap else ex.tanh(inner(v) - w))
-        evaluation = ex.EvalPlan(open=Open(0))
+        evaluation = ex.EvalPlan(inline=Inline(0))
         evaluation.register(body(ex.tensor(np.ones(2)), ex.tensor(np.ones(2))))
         return evaluation.prepare().recording.fingerprint
 

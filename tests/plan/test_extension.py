@@ -1,4 +1,4 @@
-"""A user's own link and operation, declared in a cell, take part in everything."""
+"""A user's own rule and operation, declared in a cell, take part in everything."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ x = ex.tensor(np.linspace(-1, 1, 6).reshape(2, 3))
 
 @pytest.fixture(autouse=True)
 def _chain() -> Iterator[None]:
-    """The chain of links as it was."""
-    held = list(ex.Link.chain)
+    """The chain of rules as it was."""
+    held = list(ex.Rule.rules)
     yield
-    ex.Link.chain[:] = held
+    ex.Rule.rules[:] = held
 
 
 class Cube(ex.Elementwise):
@@ -43,7 +43,7 @@ cube = Cube()
 
 @pytest.mark.spec("P-9", "M-E5")
 def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
-    class ProductOfThree(ex.Link):
+    class ProductOfThree(ex.Rule):
         """(x·x)·x is x³."""
 
         roots = (Multiply,)
@@ -58,24 +58,24 @@ def test_a_users_link_takes_part_and_its_refusals_are_kept() -> None:
             return ex.Applied(cube(last), "three equal factors of {x}", {"x": last}, "cube")
 
     planned = plan([x * x * x, x * 2.0 * x])
-    by_code = {choice.code: choice for choice in planned.graph.choices if choice.link == "ProductOfThree"}
+    by_code = {decision.code: decision for decision in planned.graph.decisions if decision.rule == "ProductOfThree"}
     assert set(by_code) == {"cube", "factors"}
     assert by_code["cube"].location.startswith("test_extension.py:")
     assert by_code["cube"].produced[0].operation is cube
     np.testing.assert_allclose(run(planned)[0], x.array**3, rtol=1e-15)
-    assert not [choice for choice in plan([ex.tanh(x)]).graph.choices if choice.link == "ProductOfThree"]
+    assert not [decision for decision in plan([ex.tanh(x)]).graph.decisions if decision.rule == "ProductOfThree"]
 
 
 @pytest.mark.spec("P-9", "M-D4")
 def test_a_link_brings_in_what_was_recorded_outside_of_the_graph() -> None:
-    """A link may put in what was recorded before and is not in the graph: the tensor that a user's data stores, say.
+    """A rule may put in what was recorded before and is not in the graph: the tensor that a user's data stores, say.
 
     It is told in the recording, and a program that is kept for the next such graph still has it.
     """
     stored = ex.tensor(np.array([1.0, 10.0]))
     scales = (stored * 2.0).reshape(2, 1)
 
-    class Scaled(ex.Link):
+    class Scaled(ex.Rule):
         """tanh is something else here."""
 
         roots = (Tanh,)
@@ -103,7 +103,7 @@ def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
     loss = ex.add_n(*[call.sum() for call in calls])
     roots = [ex.exp(cube(x * 2.0)) - 1.0, loss, ex.grad(loss, w)]
     planned = plan(roots)
-    assert "batched" in [choice.code for choice in planned.graph.choices]
+    assert "batched" in [decision.code for decision in planned.graph.decisions]
     fused = [k for k in planned.schedule.kernels if len(k.nodes) > 1 and any(n.operation is cube for n in k.nodes)]
     assert [node.operation.name for node in fused[0].nodes] == ["multiply", "cube", "exp", "subtract"]
     for found, expected in zip(run(planned), reference(roots), strict=True):
@@ -113,7 +113,7 @@ def test_a_users_operation_is_fused_batched_and_differentiated() -> None:
 @pytest.mark.spec("P-9")
 def test_a_link_declared_again_replaces_the_earlier_one_at_its_place() -> None:
     def declare(code: str) -> None:
-        class Same(ex.Link):
+        class Same(ex.Rule):
             """Nothing."""
 
             roots = (Tanh,)
@@ -121,18 +121,18 @@ def test_a_link_declared_again_replaces_the_earlier_one_at_its_place() -> None:
             def match(self, node: ex.Expr, graph: Any) -> Any:
                 return ex.Declined(code, code)
 
-    before = len(ex.Link.chain)
+    before = len(ex.Rule.rules)
     declare("first")
     declare("second")
-    assert len(ex.Link.chain) == before + 1
-    assert [choice.code for choice in plan([ex.tanh(x)]).graph.choices if choice.link == "Same"] == ["second"]
+    assert len(ex.Rule.rules) == before + 1
+    assert [decision.code for decision in plan([ex.tanh(x)]).graph.decisions if decision.rule == "Same"] == ["second"]
 
 
 @pytest.mark.spec("P-9")
 def test_a_link_is_checked_when_it_is_declared() -> None:
     with pytest.raises(ex.DeclarationError, match="roots"):
 
-        class WithoutRoots(ex.Link):
+        class WithoutRoots(ex.Rule):
             """Nothing."""
 
             def match(self, node: ex.Expr, graph: Any) -> Any:
@@ -140,7 +140,7 @@ def test_a_link_is_checked_when_it_is_declared() -> None:
 
     with pytest.raises(ex.DeclarationError, match="docstring"):
 
-        class WithoutWords(ex.Link):
+        class WithoutWords(ex.Rule):
             roots = (Tanh,)
 
             def match(self, node: ex.Expr, graph: Any) -> Any:
@@ -148,7 +148,7 @@ def test_a_link_is_checked_when_it_is_declared() -> None:
 
 
 def answering(answer: Any) -> None:
-    class Answering(ex.Link):
+    class Answering(ex.Rule):
         """Answers what the test says."""
 
         roots = (Tanh, Add)
@@ -186,7 +186,7 @@ def test_roots_that_are_no_classes_of_operations_are_told_as_they_are() -> None:
         ((), "without"),
     ):
         with pytest.raises(ex.DeclarationError) as told:
-            type("Wrong", (ex.Link,), {"__doc__": "Wrong.", "roots": roots, "match": lambda self, node, graph: None})
+            type("Wrong", (ex.Rule,), {"__doc__": "Wrong.", "roots": roots, "match": lambda self, node, graph: None})
         assert given in told.value.given
         assert ("without roots" in told.value.given) is (not roots)
         if roots:

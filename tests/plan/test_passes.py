@@ -10,9 +10,9 @@ import pytest
 import explorer as ex
 from explorer.core.ir.function import Call, Parameter
 from explorer.plan import Options, plan
-from explorer.plan.passes import Open
-from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
-from explorer.plan.schedule.schedule import rounded
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.plan.passes import Inline
+from explorer.plan.schedule.schedule import align_up
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from tests.support.decisions import codes, facts
@@ -29,14 +29,14 @@ def test_equal_expressions_are_computed_once_and_the_saving_is_told() -> None:
     """Equal expressions are computed once, and the flops and bytes saved are told."""
     products = [ex.tanh(x) * 2.0 for _ in range(1000)]
     planned = plan([ex.add_n(*products)])
-    assert len([c for c in planned.graph.choices if c.code == "merged"]) == 2
-    saved = [c.facts for c in planned.graph.choices if c.code == "merged"]
+    assert len([c for c in planned.graph.decisions if c.code == "merged"]) == 2
+    saved = [c.facts for c in planned.graph.decisions if c.code == "merged"]
     assert [f["count"] for f in saved] == [1000, 1000]
     assert saved[0]["saved_flops"] == 999 * 12 * 10
     assert saved[0]["saved_bytes"] == 999 * 12 * 8
     assert sum(node.operation.name == "tanh" for node in planned.graph.live) == 1
     copies = plan([ex.add_n(*[products[0]] * 1000)])
-    assert not [c for c in copies.graph.choices if c.code == "merged"]
+    assert not [c for c in copies.graph.decisions if c.code == "merged"]
 
 
 @pytest.mark.spec("P-2")
@@ -80,12 +80,12 @@ def outer(a: Any) -> Any:
 @pytest.mark.spec("P-5")
 def test_calls_are_opened_those_inside_too_and_the_box_keeps_its_members() -> None:
     """Calls are opened where that helps, those inside them too, and the picture keeps their box."""
-    planned = plan([outer(x), outer(x + 1.0)], Options(without=("group",)))
-    opened = [c for c in planned.graph.choices if c.code == "opened"]
+    planned = plan([outer(x), outer(x + 1.0)], Options(without=("batch",)))
+    opened = [c for c in planned.graph.decisions if c.code == "inlined"]
     assert [c.facts["name"] for c in opened] == ["outer", "pair"]
     assert [len(c.subjects) for c in opened] == [c.facts["count"] for c in opened] == [2, 2]
     assert not any(isinstance(node.operation, Call) for node in planned.graph.live)
-    boxes = [cluster for cluster in planned.graph.clusters if cluster.kind == "function"]
+    boxes = [group for group in planned.graph.groups if group.kind == "function"]
     assert [box.label for box in boxes] == ["outer", "pair"]
     np.testing.assert_array_equal(run(planned)[0], reference([outer(x)])[0])
 
@@ -115,8 +115,8 @@ def test_a_call_that_is_too_large_to_open_runs_closed_with_the_same_values_and_g
 
     values = around(x)
     roots = [*values, ex.grad(values[0].sum(), x), values[0] + values[1]]
-    planned = plan(roots, Options(open=Open(limit)))
-    assert ("too_large" in [c.code for c in planned.graph.choices]) == (limit < 200)
+    planned = plan(roots, Options(inline=Inline(limit)))
+    assert ("too_large" in [c.code for c in planned.graph.decisions]) == (limit < 200)
     for _ in range(2):
         for found, expected in zip(run(planned), reference(roots), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-14)
@@ -128,7 +128,7 @@ def test_a_closed_call_that_gives_back_its_operand_does_not_share_its_memory() -
     inner = ex.tanh(x)
     first, second = same(inner, x)
     root = ex.exp(first) + second + ex.sin(ex.exp(second))
-    planned = plan([root, first], Options(open=Open(0)))
+    planned = plan([root, first], Options(inline=Inline(0)))
     np.testing.assert_array_equal(run(planned)[0], reference([root])[0])
     np.testing.assert_array_equal(run(planned)[1], np.tanh(x.array))
 
@@ -151,8 +151,8 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
     planned = plan(
         [asked, ex.exp(asked), ex.exp(shared) + ex.log1p(shared), x * row, (x @ w) * (x @ (w + 1.0)), x.sum() + x]
     )
-    refused = codes(planned, "fuse", applied=False)
-    assert sorted(refused) == [
+    declined = codes(planned, "fuse", applied=False)
+    assert sorted(declined) == [
         "asked_for",
         "other_consumers",
         "producer",
@@ -168,7 +168,7 @@ def test_each_refusal_to_fuse_has_its_code() -> None:
 
 @pytest.mark.spec("P-6", "P-15")
 def test_a_second_product_is_refused_by_the_names_of_both_products() -> None:
-    """The refusal names the product that the kernel holds and the one that the operand comes from."""
+    """The declined decision names the product that the kernel holds and the one that the operand comes from."""
     w, v = ex.tensor(np.ones((4, 4))), ex.tensor(np.ones((4, 4)) * 2)
     first, second = x @ w, x @ v
     through = ex.tanh(second)
@@ -240,11 +240,11 @@ def test_of_the_ready_kernels_the_earliest_recorded_is_picked_and_the_ready_set_
     kernels = planned.schedule.kernels
     assert [kernel.result.uid for kernel in kernels] == sorted(kernel.result.uid for kernel in kernels)
     assert [kernel.level for kernel in kernels] == [1, 1, 1, 2, 3]
-    assert [(kernel.ready_count, kernel.why) for kernel in kernels] == [
+    assert [(kernel.ready_count, kernel.pick_reason) for kernel in kernels] == [
         (3, "earliest"), (2, "earliest"), (2, "earliest"), (1, "only"), (1, "only")
     ]  # fmt: skip
-    assert [len(kernel.ready) for kernel in kernels] == [3, 2, 2, 1, 1]
-    assert all(min(kernel.ready)[2] == kernel.result.uid for kernel in kernels)
+    assert [len(kernel.ready_candidates) for kernel in kernels] == [3, 2, 2, 1, 1]
+    assert all(min(kernel.ready_candidates)[2] == kernel.result.uid for kernel in kernels)
 
 
 @pytest.mark.spec("P-7")
@@ -268,10 +268,10 @@ def test_dead_memory_is_used_again_and_elementwise_results_are_written_in_place(
     schedule = planned.schedule
     assert len(schedule.buffers) == 2
     assert facts(planned, "in_place") == {"count": 9, "saved_bytes": 9 * 20_000}
-    assert (schedule.bound, schedule.peak_without_reuse) == (40_000, 19 * rounded(20_000) + 20_000)
-    assert schedule.arena == sum(schedule.buffers) == 2 * rounded(20_000)
+    assert (schedule.peak_lower_bound, schedule.peak_without_reuse) == (40_000, 19 * align_up(20_000) + 20_000)
+    assert schedule.arena == sum(schedule.buffers) == 2 * align_up(20_000)
     assert schedule.peak == schedule.arena + 20_000  # what is handed out has memory of its own
-    assert max(kernel.live for kernel in schedule.kernels) == schedule.bound
+    assert max(kernel.live for kernel in schedule.kernels) == schedule.peak_lower_bound
     np.testing.assert_array_equal(run(planned)[0], reference([y])[0])
 
 
@@ -299,11 +299,11 @@ def test_options_are_checked() -> None:
     with pytest.raises(ex.OperandError, match="order"):
         Options(without=("order",))
     with pytest.raises(ex.UnknownNameError, match="opne"):
-        Options().with_(opne=Open(3))
+        Options().with_changes(opne=Inline(3))
 
 
 @pytest.mark.spec("P-2")
-@pytest.mark.parametrize("without", [(), ("group",), ("prune",), ("simplify",)])
+@pytest.mark.parametrize("without", [(), ("batch",), ("prune",), ("simplify",)])
 @pytest.mark.parametrize("limit", [0, 500_000])
 def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, without: tuple[str, ...]) -> None:
     w = ex.tensor(np.random.default_rng(0).normal(size=(4, 4)))
@@ -313,8 +313,8 @@ def test_a_call_whose_gradient_is_taken_is_not_computed_twice(limit: int, withou
         h, other = pair(h @ w, h)
         losses += [h.sum(), other.sum(), square(h).sum()]
     roots = [h, *losses, ex.grad(ex.add_n(*losses), (w, x))[0], ex.grad(losses[0], x)]
-    planned = plan(roots, Options(open=Open(limit), without=without))
-    assert {c.facts["name"] for c in planned.graph.choices if c.code == "augmented"} == {"pair"}
+    planned = plan(roots, Options(inline=Inline(limit), without=without))
+    assert {c.facts["name"] for c in planned.graph.decisions if c.code == "augmented"} == {"pair"}
     if limit == 0 and not without:
         names = [k.result.operation.label for k in planned.schedule.kernels if isinstance(k.result.operation, Call)]
         assert names.count("pair") == 4  # three, and one more for the gradient of the first loss alone
@@ -344,8 +344,8 @@ def test_temporaries_of_kernels_count_in_the_peak() -> None:
     (fused,) = plan([ex.exp(ex.tanh(y)) * ex.sin(y)], Options(without=("simplify",))).schedule.kernels[1:]
     assert fused.workspace == 2 * 8 * y.size  # exp overwrites tanh, sin has a register, the product is the result
     chain = plan([ex.square(y).sum() + images.sum()]).schedule
-    assert chain.bound == columns + y.type.nbytes
-    assert chain.bound <= chain.peak <= chain.peak_without_reuse
+    assert chain.peak_lower_bound == columns + y.type.nbytes
+    assert chain.peak_lower_bound <= chain.peak <= chain.peak_without_reuse
 
 
 @pytest.mark.spec("P-8")
@@ -355,9 +355,12 @@ def test_a_closed_call_needs_what_its_body_needs() -> None:
         return (a @ a @ a).sum()
 
     call = f(ex.tensor(np.ones((64, 64))))
-    (closed,) = plan([call], Options(open=Open(0))).schedule.kernels
+    (closed,) = plan([call], Options(inline=Inline(0))).schedule.kernels
     opened = plan([call]).schedule
-    assert (opened.bound, opened.peak) == (2 * 64 * 64 * 8, 2 * 64 * 64 * 8 + 8)  # the sum has memory of its own
+    assert (opened.peak_lower_bound, opened.peak) == (
+        2 * 64 * 64 * 8,
+        2 * 64 * 64 * 8 + 8,
+    )  # the sum has memory of its own
     assert (closed.live, closed.scratch) == (opened.peak, opened.arena)
 
 

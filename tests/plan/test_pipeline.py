@@ -1,4 +1,4 @@
-"""The pipeline as data: passes of one's own, others left out or reordered; what is no pipeline is refused."""
+"""The pipeline as data: passes of one's own, others left out or reordered; what is no pipeline is declined."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import DeclarationError, OperandError, StateError, UnknownNameError
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Dedup, Order, Prune, Simplify
 from explorer.plan.pipeline import PIPELINE, pass_of
 
@@ -21,16 +21,16 @@ class CountExp(ex.Pass):
     name = "count_exp"
     fewest: int = 1
 
-    def has_work(self, graph: Graph) -> bool:
+    def has_work(self, graph: PlanGraph) -> bool:
         """Whether there are as many as are worth a word."""
         return sum([node.operation.name == "exp" for node in graph.live]) >= self.fewest
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Enter one decision."""
         nodes = [node for node in graph.live if node.operation.name == "exp"]
         graph.decide(self, "counted", "{count:exponential}", {"count": len(nodes)}, nodes)
 
-    def counts(self, graph: Graph) -> dict[str, int]:
+    def counts(self, graph: PlanGraph) -> dict[str, int]:
         """How many nodes there are."""
         return {"counted": len(graph.live)}
 
@@ -41,7 +41,7 @@ def _program() -> tuple[ex.Expr, ex.Expr]:
 
 
 def _evaluated(**options: object) -> tuple[ex.EvalPlan, list[np.ndarray]]:
-    plan = ex.EvalPlan(**options)  # type: ignore[arg-type]  # options of every type, refused by the plan
+    plan = ex.EvalPlan(**options)  # type: ignore[arg-type]  # options of every type, declined by the plan
     handles = [plan.register(root) for root in _program()]
     plan.eval()
     return plan, [handle.data() for handle in handles]
@@ -130,7 +130,7 @@ def test_a_pass_whose_fields_have_no_hash_is_refused() -> None:
         name = "listed"
         values: list[int] = field(default_factory=list)
 
-        def run(self, graph: Graph) -> None:
+        def run(self, graph: PlanGraph) -> None:
             """Do nothing."""
 
     with pytest.raises(OperandError, match="listed"):
@@ -147,4 +147,4 @@ def test_a_pass_says_its_name_its_kind_and_its_purpose() -> None:
 @pytest.mark.spec("P-7")
 def test_the_schedule_of_a_graph_that_is_not_ordered_is_refused() -> None:
     with pytest.raises(StateError):
-        _ = Graph(_program()).scheduled
+        _ = PlanGraph(_program()).scheduled

@@ -49,7 +49,7 @@ def test_a_chain_of_100000_operations_is_differentiated() -> None:
 
 
 @pytest.mark.spec("P-13", "P-4")
-@pytest.mark.parametrize("without", [(), ("group",), ("simplify",)])
+@pytest.mark.parametrize("without", [(), ("batch",), ("simplify",)])
 def test_a_sum_of_calls_100000_deep(without: tuple[str, ...]) -> None:
     wave = ex.function(lambda x: ex.sin(x) * 0.5)
     count = DEEP if not without else DEEP // 5
@@ -73,9 +73,9 @@ def test_functions_nest_deep() -> None:
 @pytest.mark.spec("P-13")
 def test_a_chain_that_adds_the_last_member_again_and_again_is_planned() -> None:
     whole = ex.tensor(np.arange(6.0).reshape(3, 2))
-    from explorer.ops.manipulation.slicing import Member
+    from explorer.ops.manipulation.slicing import Index0
 
-    last = Member(2)(whole)
+    last = Index0(2)(whole)
     total = last
     for _ in range(20_000):
         total = total + last

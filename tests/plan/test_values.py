@@ -12,7 +12,7 @@ from hypothesis import assume, given
 import explorer as ex
 from explorer.core.ir.function import Call, Item
 from explorer.plan import Options, plan
-from explorer.plan.passes import Group, Open
+from explorer.plan.passes import Batch, Inline
 from explorer.plan.schedule.schedule import ALIGNMENT
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
@@ -28,7 +28,7 @@ def equal(found: Iterable[Any], expected: Iterable[Any]) -> bool:
 @pytest.mark.spec("P-2", "P-3", "P-5", "P-6", "P-7", "P-8", "P-9")
 @given(roots=programs(), without=subsets, limit=limits)
 def test_without_simplify_and_group_the_values_are_equal_to_the_last_bit(roots: Any, without: Any, limit: int) -> None:
-    options = Options(without=tuple({*without, "simplify", "group"}), open=Open(limit))
+    options = Options(without=tuple({*without, "simplify", "batch"}), inline=Inline(limit))
     assert equal(run(plan(roots, options)), reference(roots))
 
 
@@ -38,14 +38,14 @@ def test_all_passes_keep_values_but_for_rounding(roots: Any, without: Any, limit
     expected, rough = reference(roots), reference(roots, noise=np.random.default_rng(0))
     for a, b in zip(expected, rough, strict=True):
         assume(np.isfinite(a).all() and np.allclose(a, b, rtol=1e-9, atol=1e-9))  # no overflow, well conditioned
-    free = Group(prices=_STACKING_IS_FREE)
+    free = Batch(cost_model=_STACKING_IS_FREE)
     for found, value in zip(
-        run(plan(roots, Options(without=without, open=Open(limit), group=free))), expected, strict=True
+        run(plan(roots, Options(without=without, inline=Inline(limit), batch=free))), expected, strict=True
     ):
         np.testing.assert_allclose(found, value, rtol=1e-7, atol=1e-7)
 
 
-_STACKING_IS_FREE = Group().prices.__class__(call=1000.0, view=0.0)
+_STACKING_IS_FREE = Batch().cost_model.__class__(call=1000.0, view=0.0)
 
 
 @pytest.mark.spec("P-7", "P-16")
@@ -53,7 +53,7 @@ _STACKING_IS_FREE = Group().prices.__class__(call=1000.0, view=0.0)
 def test_the_schedule_is_a_topological_order_and_every_live_node_is_in_one_kernel(
     roots: Any, without: Any, limit: int
 ) -> None:
-    planned = plan(roots, Options(without=without, open=Open(limit)))
+    planned = plan(roots, Options(without=without, inline=Inline(limit)))
     schedule, graph = planned.schedule, planned.graph
     there = {leaf.uid for leaf in schedule.leaves}
     level = dict.fromkeys(there, 0)
@@ -78,7 +78,7 @@ def test_the_schedule_is_a_topological_order_and_every_live_node_is_in_one_kerne
 def test_a_value_is_untouched_until_its_last_reader_and_nobody_reads_dead_memory(
     roots: Any, without: Any, limit: int
 ) -> None:
-    planned = plan(roots, Options(without=without, open=Open(limit)))
+    planned = plan(roots, Options(without=without, inline=Inline(limit)))
     kernels = planned.schedule.kernels
     last: dict[int, int] = {}
     for index, kernel in enumerate(kernels):
@@ -109,7 +109,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
 @pytest.mark.spec("P-8", "P-17")
 @given(roots=programs(), limit=limits)
 def test_poisoned_buffers_change_nothing_and_a_second_run_uses_the_same_memory(roots: Any, limit: int) -> None:
-    program = Program(plan(roots, Options(open=Open(limit))))
+    program = Program(plan(roots, Options(inline=Inline(limit))))
     run_simple(program)
     addresses = _addresses(program)
     first = [np.array(value) for value in program.take()]
@@ -134,21 +134,21 @@ def _addresses(program: Program) -> list[int]:
 def test_every_elementwise_operation_is_in_its_producers_kernel_or_has_a_coded_reason(roots: Any, without: Any) -> None:
     planned = plan(roots, Options(without=tuple({*without} - {"fuse"})))
     kernel_of = {node.uid: k.result.uid for k in planned.schedule.kernels for node in k.nodes}
-    refused: dict[int, set[str]] = {}
-    for choice in planned.graph.choices:
-        if not choice.applied and choice.link in ("ElementwiseChain", "Epilogue"):
-            if choice.code in {"reader", "nothing_to_join"}:
+    declined: dict[int, set[str]] = {}
+    for decision in planned.graph.decisions:
+        if not decision.applied and decision.rule in ("ElementwiseChain", "Epilogue"):
+            if decision.code in {"reader", "nothing_to_join"}:
                 continue
-            assert choice.code in {"asked_for", "other_consumers", "shape", "second_product", "producer"}
-            for node in choice.subjects:
-                refused.setdefault(node.uid, set()).add(_about(choice))
+            assert decision.code in {"asked_for", "other_consumers", "shape", "second_product", "producer"}
+            for node in decision.subjects:
+                declined.setdefault(node.uid, set()).add(_about(decision))
     for node in planned.graph.live:
         if not node.operation.elementwise or node.operation.view:
             continue
         for operand in planned.graph.inputs[node.uid]:
             if operand.uid not in kernel_of or kernel_of[operand.uid] == kernel_of[node.uid]:
                 continue
-            assert _names(operand) & refused.get(node.uid, set()), (node, operand)
+            assert _names(operand) & declined.get(node.uid, set()), (node, operand)
 
 
 def _about(choice: Any) -> str:
@@ -167,7 +167,7 @@ def _names(operand: ex.Expr) -> set[str]:
 def test_every_recorded_operation_is_in_a_kernel_or_left_by_a_named_decision(
     roots: Any, without: Any, limit: int
 ) -> None:
-    planned = plan(roots, Options(without=tuple({*without} - {"prune"}), open=Open(limit)))
+    planned = plan(roots, Options(without=tuple({*without} - {"prune"}), inline=Inline(limit)))
     graph = planned.graph
     scheduled = {node.uid for kernel in planned.schedule.kernels for node in kernel.nodes}
     scheduled.update(
@@ -178,13 +178,13 @@ def test_every_recorded_operation_is_in_a_kernel_or_left_by_a_named_decision(
         if node.operands:
             assert (node.uid in scheduled) != (node.uid in decided)
             if node.uid in decided:
-                choice = graph.choices[decided[node.uid]]
-                assert choice.applied
-                assert choice.code
-                assert any(node is subject for subject in choice.subjects) or _is_output(node, choice.subjects)
+                decision = graph.decisions[decided[node.uid]]
+                assert decision.applied
+                assert decision.code
+                assert any(node is subject for subject in decision.subjects) or _is_output(node, decision.subjects)
     known = {node.uid for node in graph.recorded} | {node.uid for _, node in graph.added}
     assert scheduled <= known
-    made = {node.uid: graph.choices[number] for number, node in graph.added}
+    made = {node.uid: graph.decisions[number] for number, node in graph.added}
     for node in graph.live:
         if node.uid in made:
             assert made[node.uid].applied

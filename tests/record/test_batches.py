@@ -42,7 +42,7 @@ def test_a_batch_of_calls_is_computed_by_the_kernels_of_its_opened_body():
     assert {recording.nodes.kind[node] for node in batch.members} == {"call"}
     kernels = kernels_of(recording, batch)
     assert kernels[:2] == [["stack"], ["matmul", "add", "tanh"]]
-    assert kernels[2:] == [["member"]] * 30
+    assert kernels[2:] == [["index0"]] * 30
     assert len(kernels) == len(recording.schedule.kernels)
 
 
@@ -68,5 +68,5 @@ def test_a_later_batch_is_no_part_of_the_one_whose_rows_it_reads():
 
 
 def test_without_batches_there_are_none():
-    assert batches(plain(without=["group"])) == []
+    assert batches(plain(without=["batch"])) == []
     assert together([]) == []

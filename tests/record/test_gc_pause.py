@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import explorer as ex
-from explorer.record.gc_pause import uncollected
+from explorer.record.gc_pause import gc_paused
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_planning_and_recording_a_large_program_are_not_interrupted(collections)
 
 
 def test_the_collector_is_afterwards_as_it_was_also_on_failure():
-    @uncollected()
+    @gc_paused()
     def fail():
         assert not gc.isenabled()
         raise ZeroDivisionError
@@ -46,7 +46,7 @@ def test_the_collector_is_afterwards_as_it_was_also_on_failure():
     assert gc.isenabled()
     gc.disable()
     try:
-        with uncollected(), uncollected():
+        with gc_paused(), gc_paused():
             pass
         assert not gc.isenabled()
     finally:

@@ -27,7 +27,7 @@ def recorded(*roots: Any, **options: Any) -> Recording:
 def test_what_a_function_holds_belongs_to_the_call_that_it_stands_for() -> None:
     """Where calls of one function are opened together, a kernel inside one of them is no part of the other."""
     first, second = (ex.tensor(np.full((3, 3), value), name=name) for name, value in (("a", 0.5), ("b", 0.25)))
-    recording = recorded(cell(first), cell(second), without=["group"])
+    recording = recorded(cell(first), cell(second), without=["batch"])
     assert recording.schedule is not None
     rows, found = recording.nodes, recording.provenance
     calls = {rows.label[rows.operands[node][0]]: node for node in range(len(rows)) if rows.kind[node] == "call"}

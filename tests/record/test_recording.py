@@ -1,4 +1,4 @@
-"""A recording at a position: which nodes are there, what stands for those that are gone, what was refused."""
+"""A recording at a position: which nodes are there, what stands for those that are gone, what was declined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from explorer.record import Body, Decision, Nodes, Recording, Stage, Type
 
 
 def decision(verdict: str, *subjects: int, **facts: float) -> Decision:
-    return Decision(0, "Link", verdict, "code", "said", dict(facts), subjects)  # type: ignore[arg-type]  # a verdict
+    return Decision(0, "Rule", verdict, "code", "said", dict(facts), subjects)  # type: ignore[arg-type]  # a verdict
 
 
 @pytest.fixture
@@ -57,9 +57,9 @@ def test_a_decision_shows_from_the_position_after_it(
 
 def test_refusals_come_the_costliest_first_and_the_unpriced_last(recording: Recording) -> None:
     recording.decisions = [
-        decision("declined", lost_us=1.0),
+        decision("declined", estimated_cost_us=1.0),
         decision("declined"),
-        decision("applied", lost_us=9.0),
-        decision("declined", lost_us=5.0),
+        decision("applied", estimated_cost_us=9.0),
+        decision("declined", estimated_cost_us=5.0),
     ]
-    assert [refusal.facts.get("lost_us") for refusal in recording.refusals] == [5.0, 1.0, None]
+    assert [declined.facts.get("estimated_cost_us") for declined in recording.declined] == [5.0, 1.0, None]

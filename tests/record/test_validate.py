@@ -60,7 +60,7 @@ REFERENCES = [
     (("ports", 0, "scope"), "scopes", 0),
     (("ports", 0, "node"), "nodes", 0),
     (("schedule", "kernels", 0, "nodes", 0), "nodes", 0),
-    (("schedule", "kernels", 0, "ready", 0), "nodes", 0),
+    (("schedule", "kernels", 0, "ready_candidates", 0), "nodes", 0),
     (("schedule", "kernels", 0, "waiting"), "nodes", 0),
     (("schedule", "kernels", 0, "frees"), "nodes", 0),
     (("schedule", "kernels", 0, "buffer"), "buffers", -1),

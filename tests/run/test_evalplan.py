@@ -13,7 +13,7 @@ import pytest
 import explorer as ex
 from explorer.core import registry
 from explorer.core.ir.function import Parameter
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from explorer.run.plan_cache import cache
 from tests.support.refusals import refused
 
@@ -143,16 +143,16 @@ def test_the_operation_that_failed_is_named_inside_a_fused_kernel_and_a_closed_c
         ex.evaluate(chain, without=["simplify"])
     inside = ex.function(lambda x: ex.tanh(broken(x)).sum())
     with pytest.raises(ex.RunError, match=r"^broken of \(2×3 float64\)") as caught:
-        ex.evaluate(inside(a - 3.0) + 1.0, open=Open(0))
+        ex.evaluate(inside(a - 3.0) + 1.0, inline=Inline(0))
     assert isinstance(caught.value.__cause__, ValueError)
-    assert ex.evaluate(inside(a), open=Open(0)) == np.tanh(a.array).sum()
+    assert ex.evaluate(inside(a), inline=Inline(0)) == np.tanh(a.array).sum()
 
 
 @pytest.mark.spec("P-11")
 @pytest.mark.parametrize("limit", [0, 1000])
 def test_an_interrupt_leaves_the_plan_usable(limit: int) -> None:
     stop = ex.function(lambda x: ex.tanh(broken(x) * 2.0))
-    plan = ex.EvalPlan(open=Open(limit))
+    plan = ex.EvalPlan(inline=Inline(limit))
     handle = plan.register(stop(a * 1e7))
     with pytest.raises(KeyboardInterrupt):
         plan.eval()
@@ -283,7 +283,7 @@ def test_each_thread_has_a_default_plan_and_two_plans_run_side_by_side() -> None
             seen.append(ex.default_plan())
             for round_ in range(20):
                 x = ex.tensor(np.random.default_rng(seed * 100 + round_).normal(size=(40, 40)))
-                plan = ex.EvalPlan(open=Open(0))
+                plan = ex.EvalPlan(inline=Inline(0))
                 handle, other = plan.register(shared(x)), (x * 2.0).eval_register()
                 plan.eval()
                 ex.default_plan().eval()
@@ -377,7 +377,7 @@ def test_a_plan_says_what_it_is_and_takes_one_name() -> None:
 def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
     with pytest.raises(ex.UnknownNameError) as caught:
         ex.EvalPlan(prizes="measured")
-    known = "costs, device, executor, group, lanes, open, order, prices, recall, record, title, without"
+    known = "batch, cost_model, costs, device, executor, inline, lanes, order, recall, record, title, without"
     assert set(known.split(", ")) <= set(
         str(caught.value).replace("known: ", "").replace("\n", " ").replace(",", "").split()
     )
@@ -390,8 +390,17 @@ def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
 @pytest.mark.spec("P-4", "P-14", "P-17")
 def test_prices_measured_here_are_opted_into_and_told() -> None:
     """With costs="measured" groups and the order are priced by what kernels cost on this machine; the plan says so."""
-    prices = ex.calibrate()
-    assert all(price > 0 for price in (prices.call, prices.view, prices.flops, prices.product_flops, prices.bandwidth))
+    cost_model = ex.calibrate()
+    assert all(
+        price > 0
+        for price in (
+            cost_model.call,
+            cost_model.view,
+            cost_model.flops,
+            cost_model.product_flops,
+            cost_model.bandwidth,
+        )
+    )
     xs = [ex.tensor(np.ones(16) * i) for i in range(50)]
     plans = {}
     for costs in ("reference", "measured"):
@@ -400,8 +409,8 @@ def test_prices_measured_here_are_opted_into_and_told() -> None:
         plans[costs].prepare().eval()
         np.testing.assert_allclose([h.data()[0] for h in handles], np.tanh(np.arange(50)) + 1)
         assert f"costs={costs}" in plans[costs].explain()
-    assert plans["measured"].options.prices == prices
-    assert plans["reference"].options.prices != prices
+    assert plans["measured"].options.cost_model == cost_model
+    assert plans["reference"].options.cost_model != cost_model
 
 
 @pytest.mark.parametrize(
@@ -424,9 +433,9 @@ def test_prices_measured_here_are_opted_into_and_told() -> None:
         ({"lanes": True}, "one kernel or more"),
         ({"lanes": 2.0}, "one kernel or more"),
         ({"order": 3}, "order must be one of the names depth_first, earliest"),
-        ({"prices": "reference"}, "prices must be a table of prices"),
-        ({"group": 3}, "group must be the pass that groups"),
-        ({"open": "all"}, "open must be the pass that opens calls"),
+        ({"cost_model": "reference"}, "cost_model must be a cost model"),
+        ({"batch": 3}, "batch must be the pass that batches"),
+        ({"inline": "all"}, "inline must be the pass that inlines calls"),
         ({"recording": "values"}, "known: record"),
     ],
 )

@@ -15,7 +15,7 @@ import explorer as ex
 from explorer.core.ir.tensor import Storage, tensor_of
 from explorer.plan.planner import plan
 from explorer.run.execution.program import Program
-from explorer.run.plan_cache import Held, PlanCache, cache, structure
+from explorer.run.plan_cache import CachedProgram, PlanCache, cache, structure
 
 RNG = np.random.default_rng(0)
 
@@ -99,7 +99,7 @@ def test_leaves_of_one_storage_and_of_two_have_plans_of_their_own(shared_first: 
 
 @pytest.mark.spec("P-9", "P-10")
 def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
-    """What was planned before a link was declared is planned anew; without the link, the old plan stands again."""
+    """What was planned before a rule was declared is planned anew; without the rule, the old plan stands again."""
 
     def program() -> ex.Expr:
         return ex.log1p(ex.square(ex.tensor(array(3))))
@@ -112,11 +112,11 @@ def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
     assert evaluated(program())[0].reused
     lasting = ex.EvalPlan()
     assert reused(lasting)
-    chain = list(ex.Link.chain)
+    chain = list(ex.Rule.rules)
     try:
 
-        class LogOfSquare(ex.Link):
-            """A test's link: the logarithm of one more than a square is taken for nothing."""
+        class LogOfSquare(ex.Rule):
+            """A test's rule: the logarithm of one more than a square is taken for nothing."""
 
             roots = (type(ex.log1p(ex.tensor(1.0)).operation),)
 
@@ -128,7 +128,7 @@ def test_a_link_of_a_later_cell_is_used_for_structures_that_are_known() -> None:
         assert not plan.reused
         assert "halved" in [decision.code for decision in plan.recording.decisions]
     finally:
-        ex.Link.chain[:] = chain
+        ex.Rule.rules[:] = chain
     assert evaluated(program())[0].reused
 
 
@@ -170,7 +170,7 @@ def test_a_failure_names_the_lines_of_its_own_graph() -> None:
     class Fussy(ex.Elementwise):
         """x, or a failure."""
 
-        weight, total = 1, True
+        weight, defined_everywhere = 1, True
         examples = (ex.Example(ex.real(2)),)
 
         def kernel(self, out: Any, x: Any) -> Any:
@@ -304,8 +304,8 @@ def test_a_program_put_in_the_place_of_another_counts_once() -> None:
         root = ex.exp(ex.tensor(np.zeros(1 << 22)))
         known = structure([root], ex.EvalPlan().options)
         assert known is not None
-        program = Program(plan([root], ex.EvalPlan().options), lent=True)
-        held.put(known.key, Held(program, known))
+        program = Program(plan([root], ex.EvalPlan().options), reusable=True)
+        held.put(known.key, CachedProgram(program, known))
         assert len(held) == 1
     taken = held.take(known)
     assert taken is not None

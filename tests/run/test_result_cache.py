@@ -23,7 +23,7 @@ from tests.support.effects import Counting
 class Counted(ex.Elementwise):
     """x + 1, counted."""
 
-    weight, total = 1, True
+    weight, defined_everywhere = 1, True
     examples = (ex.Example(ex.real(2)),)
     runs = 0
 
@@ -275,7 +275,7 @@ def test_a_recalled_value_is_the_one_that_was_computed() -> None:
 
 @pytest.mark.spec("M-E3")
 def test_values_are_recalled_by_plans_of_equal_options_only() -> None:
-    """What was computed without a pass, with other kernels or before a link was declared, is not taken for another."""
+    """What was computed without a pass, with other kernels or before a rule was declared, is not taken for another."""
     x = ex.tensor(np.array([1e3, -1e3]))
     with np.errstate(all="ignore"):
         plan = ex.EvalPlan(recall=True, without=["simplify"])
@@ -335,7 +335,7 @@ def test_a_failing_evaluation_empties_the_registrations() -> None:
     class Failing(ex.Elementwise):
         """A failure."""
 
-        weight, total = 1, True
+        weight, defined_everywhere = 1, True
         nondifferentiable = "a test"
         examples = (ex.Example(ex.real(2)),)
         fails = False

@@ -19,8 +19,8 @@ from tests.support.programs import prepared, programs
 pytestmark = pytest.mark.soak
 
 PROGRAMS = int(os.environ.get("EXPLORER_SOAK_PROGRAMS", "600"))
-OPTIONAL = ("simplify", "dedup", "prune", "group", "fuse")
-EXACT = ("simplify", "group")
+OPTIONAL = ("simplify", "dedup", "prune", "batch", "fuse")
+EXACT = ("simplify", "batch")
 """passes that may round otherwise; without them every bit is NumPy's"""
 SUBSETS = list(chain.from_iterable(combinations(OPTIONAL, size) for size in range(len(OPTIONAL) + 1)))
 many = settings(

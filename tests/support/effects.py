@@ -12,7 +12,7 @@ import explorer as ex
 class Counting(ex.Elementwise):
     """x, and one more on a counter: an effect."""
 
-    weight, total, pure = 1, True, False
+    weight, defined_everywhere, pure = 1, True, False
     nondifferentiable = "a test"
     examples = (ex.Example(ex.real(2)),)
     runs = 0

@@ -12,7 +12,7 @@ import explorer as ex
 ROWS, COLUMNS = 3, 4
 UNARY = ("tanh", "exp", "log", "sqrt", "square", "negative", "absolute", "sigmoid", "relu", "softplus", "sin", "log1p")
 BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-OPTIONAL = ("simplify", "dedup", "prune", "group", "fuse")
+OPTIONAL = ("simplify", "dedup", "prune", "batch", "fuse")
 """the passes that a plan may leave out"""
 subsets = st.sets(st.sampled_from(OPTIONAL)).map(lambda chosen: tuple(sorted(chosen)))
 """passes to leave out, drawn"""

@@ -24,7 +24,7 @@ def check(model: Model) -> None:
     held = [item for box in model.tree.boxes for item in box.items]
     assert len(held) == len(set(held)) == len(model.slots.nodes) + len(model.tree.boxes) - len(model.tree.bodies)
     for index, box in enumerate(model.tree.boxes):
-        assert all(model.tree.holder[n] == index for kind, n in box.items if kind == "slot")
+        assert all(model.tree.box_of[n] == index for kind, n in box.items if kind == "slot")
         assert all(model.tree.boxes[n].parent == index for kind, n in box.items if kind == "box")
         assert len(box.items) <= MOST
     paths = Paths(model.tree)

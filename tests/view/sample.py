@@ -104,7 +104,7 @@ class Builder:
 
     def decide(
         self,
-        link: str,
+        rule: str,
         code: str,
         reason: str,
         subjects: Sequence[int],
@@ -125,7 +125,7 @@ class Builder:
         recording.decisions.append(
             Decision(
                 len(recording.stages) - 1,
-                link,
+                rule,
                 verdict,
                 code,
                 reason,

@@ -13,7 +13,7 @@ import explorer as ex
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.payload import payload
 from explorer.view.picture.svg import svg
-from explorer.view.tree.box_tree import Box, Item, Tree
+from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from tests.support.programs import prepared
 
 SIZES = (400, 1600)
@@ -68,7 +68,7 @@ def test_many_batches_move_the_items_that_move(monkeypatch: pytest.MonkeyPatch) 
     moved = 0
     hold = Tree.hold
 
-    def counted(self: Tree, box: int, items: list[Item]) -> None:
+    def counted(self: Tree, box: int, items: list[BoxItem]) -> None:
         nonlocal moved
         moved += len(items)
         hold(self, box, items)

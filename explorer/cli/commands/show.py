@@ -17,7 +17,7 @@ from explorer.record.reasons import bytes_text
 
 HELP = "show a model's graph and how it is planned"
 DESCRIPTION = """\
-Show a model's graph and how it is planned: what was merged, fused, refused and why.
+Show a model's graph and how it is planned: what was merged, fused, declined and why.
 
 The ending of the output chooses its form:
   .html  a page to step through; it opens from disk (the default, FILE.explorer.html in this folder)

@@ -1,4 +1,4 @@
-"""``explorer why``: what was decided about a node of a model, and what was refused before."""
+"""``explorer why``: what was decided about a node of a model, and what was declined before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from explorer.cli.support.terminal import say, tell
 HELP = "tell what was decided about an operator or operand, and why"
 DESCRIPTION = """\
 Tell the story of an operator or an operand, by its name in the file: where it was written, every decision about it with
-its facts, every refusal before it, and what became of it. An operator that is several nodes is told node by node.
+its facts, every declined decision before it, and what became of it. An operator that is several nodes is told node by
+node.
 """
 
 

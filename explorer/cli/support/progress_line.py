@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from explorer.cli.support.terminal import Outlet
 from explorer.core.hooks import hooks
-from explorer.core.progress import Follower, Progress, late
+from explorer.core.progress import Progress, ProgressCallback, delayed
 from explorer.record.escape import visible
 
 _WIDTH = 24
@@ -17,16 +17,16 @@ _WIDTH = 24
 @contextmanager
 def followed(stream: Outlet) -> Iterator[None]:
     """Inside, each piece of work that takes longer than a second is told on ``stream``, where that is a terminal."""
-    before = hooks.follower
-    hooks.follower = lambda: late(lambda: line(stream)) if stream.isatty() else None
+    before = hooks.progress_callback
+    hooks.progress_callback = lambda: delayed(lambda: line(stream)) if stream.isatty() else None
     try:
         yield
     finally:
-        hooks.follower = before
+        hooks.progress_callback = before
 
 
 @contextmanager
-def line(stream: Outlet) -> Iterator[Follower]:
+def line(stream: Outlet) -> Iterator[ProgressCallback]:
     """Draw on a terminal what is told, one over the other; nothing is left in the end."""
 
     def draw(progress: Progress) -> None:

@@ -61,7 +61,11 @@ def _unknown(func: Callable[..., Any], reason: str = "") -> Exception:
     fix = f"evaluate first: {name}(ex.evaluate(x))"
     if reason:
         return OperandError(f"{name} of an expression", rule=reason, fix=fix)
-    known = [*FUNCTIONS, *UFUNCS, *[name for name, kind in registry.operations.items() if hasattr(kind, "ufunc")]]
+    known = [
+        *FUNCTIONS,
+        *UFUNCS,
+        *[name for name, operation_class in registry.operations.items() if hasattr(operation_class, "ufunc")],
+    ]
     return UnknownNameError(name, kind="operation for NumPy's function", known=known, fix=fix)
 
 

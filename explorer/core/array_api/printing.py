@@ -78,7 +78,7 @@ def _value(value: Any) -> str:
     return told if len(told) <= _LONGEST else told[:_LONGEST] + "…"
 
 
-def _kind(kind: AnyType) -> str:
-    if isinstance(kind, TensorType):
-        return f"{kind.category} {kind!r}" if kind.shape else repr(kind)
-    return repr(kind)
+def _kind(type_: AnyType) -> str:
+    if isinstance(type_, TensorType):
+        return f"{type_.category} {type_!r}" if type_.shape else repr(type_)
+    return repr(type_)

@@ -18,11 +18,11 @@ from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
 from explorer.core.errors import OperandError, StateError
 from explorer.core.hooks import hooks
-from explorer.core.ir.operation_checks import taking
+from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.source_location import INTERNAL, Place, place_of
-from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted, numbers_of
 from explorer.core.types.device import Device
+from explorer.core.types.shape import Sizes
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.record.escape import visible
 
@@ -39,11 +39,11 @@ next_uid = _uids.__next__
 class Scope:
     """A named box of the user's program: a block, a layer, a function, a file's operator with its type; they nest."""
 
-    __slots__ = ("about", "kind", "name", "parent", "ports", "type")
+    __slots__ = ("kind", "name", "parent", "payload", "ports", "type")
 
-    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", about: Any = None) -> None:
+    def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
         self.name, self.kind, self.parent, self.type = name, kind, parent, type
-        self.about = about
+        self.payload = payload
         """what a recording tells of it: a layer's facts; of a twin the uid of the node whose gradient is inside"""
         self.ports: tuple[dict[str, int], dict[str, int]] | None = None
         """of a layer the uids of the values at its input and output ports, by name"""
@@ -131,7 +131,7 @@ class Expr(NumpyProtocol, Operators):
             return self.code
         return place_of(self.code, self.instruction)
 
-    def use(self) -> None:
+    def mark_used(self) -> None:
         """An expression reads this one from now on."""
 
     @property
@@ -234,36 +234,36 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
         types = (first.type,)
     else:
         types = tuple([operand.type for operand in operands])
-    kind = operation.known_types.get(types)
-    if kind is None:
+    type_ = operation.known_types.get(types)
+    if type_ is None:
         try:
-            kind = operation.type_of(types)
+            type_ = operation.type_of(types)
         except OperandError as refusal:
-            self.operation = operation = taking(operation, types, refusal)
-            kind = operation.type_of(types)
-    self.type = kind
+            self.operation = operation = find_extension(operation, types, refusal)
+            type_ = operation.type_of(types)
+    self.type = type_
     for operand in operands:
         if operand.__class__ is not Expr:
-            operand.use()
-    enter(self)
+            operand.mark_used()
+    assign_identity(self)
     return self
 
 
 def record_typed(
-    operation: Operation, kind: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
+    operation: Operation, type_: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
 ) -> Expr:
     """The expression of an operation whose type is known, on operands and on ``hidden`` ones that were used before."""
     self = _new(Expr)
-    self.operation, self.type = operation, kind
+    self.operation, self.type = operation, type_
     self.operands = operands + hidden
     for operand in operands:
         if operand.__class__ is not Expr:
-            operand.use()
-    enter(self)
+            operand.mark_used()
+    assign_identity(self)
     return self
 
 
-def enter(node: Expr) -> None:
+def assign_identity(node: Expr) -> None:
     """Give a new node its uid, scope and place; uids grow in order of recording, so operands have smaller ones."""
     node.uid = next_uid()
     around = state
@@ -284,7 +284,7 @@ def _line_of(frame: FrameType) -> tuple[CodeType, int]:
 
 
 @contextmanager
-def one_line() -> Iterator[None]:
+def single_source_line() -> Iterator[None]:
     """Record what follows as written on the user's line that led here, which is looked for once."""
     outer = state.origin
     state.origin = outer or _line_of(_frame(3))  # behind this generator and the ``with``
@@ -294,8 +294,8 @@ def one_line() -> Iterator[None]:
         state.origin = outer
 
 
-def derive(
-    operation: Operation, operands: tuple[Expr, ...], like: Expr, scope: Scope | None, kind: AnyType | None = None
+def make_replacement(
+    operation: Operation, operands: tuple[Expr, ...], original: Expr, scope: Scope | None, type_: AnyType | None = None
 ) -> Expr:
     """A node that stands for another one, in ``scope``: it keeps the place where the original was written.
 
@@ -303,16 +303,16 @@ def derive(
     """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope
-    self.type = operation.type_of(tuple([operand.type for operand in operands])) if kind is None else kind
-    self.uid, self.code, self.instruction = next_uid(), like.code, like.instruction
+    self.type = operation.type_of(tuple([operand.type for operand in operands])) if type_ is None else type_
+    self.uid, self.code, self.instruction = next_uid(), original.code, original.instruction
     return self
 
 
 @contextmanager
-def scope(name: str, kind: str = "scope", type: str = "", about: Any = None) -> Iterator[Scope]:
+def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
     """Record what follows inside a named box; ``type`` is what it is one of (a layer's class, say)."""
     outer = state.scope
-    state.scope = inner = Scope(name, kind, outer, type, about)
+    state.scope = inner = Scope(name, kind, outer, type, payload)
     try:
         yield inner
     finally:
@@ -320,7 +320,7 @@ def scope(name: str, kind: str = "scope", type: str = "", about: Any = None) -> 
 
 
 @contextmanager
-def surrounded(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
+def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
     """Record what follows in a scope that exists already (None for the top), as written at a place or instruction."""
     outer = state.scope, state.origin
     state.scope, state.origin = scope, (code, instruction)

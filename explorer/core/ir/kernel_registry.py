@@ -28,8 +28,8 @@ def kernel(*operations: str | Operation | type[Operation], on: Device | ElementT
     kinds = [_kind(operation) for operation in operations]
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for kind in kinds:
-            kernels[kind, on] = function
+        for operation_class in kinds:
+            kernels[operation_class, on] = function
         return function
 
     return register
@@ -46,7 +46,7 @@ def runs_on(operation: Operation, device: Device) -> bool:
     return (
         device is cpu
         or (type(operation), device) in kernels
-        or operation.moves
+        or operation.changes_device
         or (operation.view and (device.addressable or operation.count_operands() == 0))
         or operation.count_operands() == 0
     )
@@ -59,8 +59,8 @@ def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable
     """
     if device is not cpu:
         return _on_device(operation, device)
-    for kind in types:
-        parts = kind.parts if isinstance(kind, TupleType) else (kind,)
+    for type_ in types:
+        parts = type_.parts if isinstance(type_, TupleType) else (type_,)
         for part in parts:
             element = element_of(part.dtype)
             if element is not None and not operation.view and not operation.takes_elements:
@@ -85,9 +85,9 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
 
 def _described(operation: Operation, device: Device, out: Any) -> Any:
     """A value without operands, made by NumPy and written to the device."""
-    kind = operation.type_of(())
-    assert isinstance(kind, TensorType)
-    made = device.empty(kind.shape, kind.dtype) if out is None else out
+    type_ = operation.type_of(())
+    assert isinstance(type_, TensorType)
+    made = device.empty(type_.shape, type_.dtype) if out is None else out
     device.write(made, operation.compute())
     return made
 
@@ -131,34 +131,34 @@ def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyTyp
     """
     if operation.view or operation.takes_elements:
         return None
-    tensors = [kind for kind in types if isinstance(kind, TensorType)]
-    found = {element for kind in tensors if (element := element_of(kind.dtype)) is not None}
+    tensors = [type_ for type_ in types if isinstance(type_, TensorType)]
+    found = {element for type_ in tensors if (element := element_of(type_.dtype)) is not None}
     if not found:
         return None
     element = min(found, key=lambda each: each.name)
-    if len(found) > 1 or any(kind.dtype.kind in "fc" for kind in tensors):
+    if len(found) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
         raise operation.refuse(
             types,
             f"elements of {element.name} meet their like, whole numbers, truth values and Python's numbers",
             f"convert an operand: x.astype({element.name})",
         )
-    inferred = operation.infer(*[_of_numbers(kind) for kind in types])
+    inferred = operation.infer(*[_of_numbers(type_) for type_ in types])
     if isinstance(inferred, TupleType):
         return TupleType(tuple([_of_element(part, element) for part in inferred.parts]))
     return _of_element(inferred, element)
 
 
-def _of_numbers(kind: AnyType) -> AnyType:
-    element = element_of(kind.dtype) if isinstance(kind, TensorType) else None
-    return kind if element is None or not isinstance(kind, TensorType) else kind.with_dtype(element.numbers)
+def _of_numbers(type_: AnyType) -> AnyType:
+    element = element_of(type_.dtype) if isinstance(type_, TensorType) else None
+    return type_ if element is None or not isinstance(type_, TensorType) else type_.with_dtype(element.numbers)
 
 
-def _of_element(kind: TensorType, element: ElementType) -> TensorType:
-    return kind.with_dtype(element.dtype) if kind.dtype.kind == "f" else kind
+def _of_element(type_: TensorType, element: ElementType) -> TensorType:
+    return type_.with_dtype(element.dtype) if type_.dtype.kind == "f" else type_
 
 
-def on_device(kind: AnyType, device: Device) -> AnyType:
+def on_device(type_: AnyType, device: Device) -> AnyType:
     """A type on a device."""
-    if isinstance(kind, TupleType):
-        return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in kind.parts]))
-    return TensorType(kind.shape, kind.dtype, device)
+    if isinstance(type_, TupleType):
+        return TupleType(tuple([TensorType(part.shape, part.dtype, device) for part in type_.parts]))
+    return TensorType(type_.shape, type_.dtype, device)

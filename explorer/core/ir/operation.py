@@ -19,7 +19,7 @@ from explorer.core import registry
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.kernel_registry import kernel_of, on_device, type_on_elements
-from explorer.core.ir.operation_checks import check_facets, enter, extend
+from explorer.core.ir.operation_checks import check_facets, extend, register_operation
 from explorer.core.ir.operation_interning import Interning
 from explorer.core.policy import Items, Policies
 from explorer.core.types.device import cpu
@@ -27,7 +27,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleTyp
 
 if TYPE_CHECKING:
     from explorer.core.ir.examples import Example
-    from explorer.core.ir.tiles import Piece
+    from explorer.core.ir.tiles import Tile
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
 """What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
@@ -64,11 +64,11 @@ class Operation(metaclass=Interning):
     """f(f(x)) = f(x), and f(x, x) = x"""
     involution: ClassVar[bool] = False
     """f(f(x)) = x, up to rounding"""
-    even: ClassVar[bool] = False
+    is_even: ClassVar[bool] = False
     """f(−x) = f(x)"""
     monotone: ClassVar[bool] = False
     """never decreasing in its first operand"""
-    total: ClassVar[bool] = False
+    defined_everywhere: ClassVar[bool] = False
     """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
     pure: ClassVar[bool] = True
     """computes its result from its operands and does nothing else: it may be computed before the run, once for all that
@@ -82,7 +82,7 @@ class Operation(metaclass=Interning):
     """asking for the gradient raises, instead of ending the gradient's way"""
     unbatchable: ClassVar[str] = ""
     """why there is no batching rule, where there is none"""
-    prepares: ClassVar[int | None] = None
+    packed_operand: ClassVar[int | None] = None
     """the number of the operand that the kernel brings into another form first: worth keeping where it is constant"""
     channels_last: ClassVar[bool] = False
     """the kernel is fastest on images (N, C, H, W) whose channels lie together in memory, and makes such a result"""
@@ -93,7 +93,7 @@ class Operation(metaclass=Interning):
     """operands may be values with several outputs"""
     takes_elements: ClassVar[bool] = False
     """the rule and the kernel know elements of users' types; others are given the numbers that these mean"""
-    moves: ClassVar[bool] = False
+    changes_device: ClassVar[bool] = False
     """the result is on another device than the operand"""
     attribute_names: ClassVar[tuple[str, ...]] = ()
     """the names of the attributes, in order"""
@@ -117,7 +117,7 @@ class Operation(metaclass=Interning):
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
         check_facets(cls, Operation, documented)
         cls._operand_count = cls.count_operands()
-        enter(cls, None if cls.attribute_names else cls)
+        register_operation(cls, None if cls.attribute_names else cls)
         if extends is not None:
             extend(extends if isinstance(extends, type) else type(extends), cls)
 
@@ -154,24 +154,24 @@ class Operation(metaclass=Interning):
     # Kernels of one result that can be made in pieces say how: elementwise operations on it then run piece by piece,
     # and several threads share the work.
 
-    def prepare(self, operand: Any) -> Any:
+    def pack_operand(self, operand: Any) -> Any:
         """What the kernel makes of the operand number ``prepares`` before anything else; a program keeps it."""
         raise NotImplementedError
 
-    def pieces(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Piece]:
+    def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
         """The pieces of the result in ``out``; ``prepared`` is None where the operation prepares nothing."""
         raise NotImplementedError
 
     @property
-    def in_pieces(self) -> bool:
+    def is_tileable(self) -> bool:
         """The result can be made in pieces."""
-        return type(self).pieces is not Operation.pieces
+        return type(self).tiles is not Operation.tiles
 
     # Reductions, and what else combines elements along some axes only, take elementwise producers into their kernel:
     # these run block by block, and what they make is combined while it is in the cache.
 
     @property
-    def rows(self) -> tuple[int, ...] | None:
+    def reduced_axes(self) -> tuple[int, ...] | None:
         """The axes along which elements of the operands, all of one shape, are combined; None where it is no such.
 
         What lies beside these axes is computed apart: the kernel takes any part of the operands that has them whole.
@@ -179,19 +179,19 @@ class Operation(metaclass=Interning):
         return None
 
     @property
-    def joins(self) -> np.ufunc | None:
+    def combine_ufunc(self) -> np.ufunc | None:
         """What makes the value of a row from the values of its parts; None where a row is needed whole."""
         return None
 
-    def part_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
+    def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype of the values of parts: single precision where the result has half, in which they overflow."""
         return np.dtype(np.float32) if result == np.float16 else result
 
-    def part(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
         """The values of parts of rows, which lie along ``axes``, into ``out``, where these have size 1."""
         raise NotImplementedError
 
-    def finish(self, out: Any, joined: Any, count: int) -> Any:
+    def finalize(self, out: Any, joined: Any, count: int) -> Any:
         """The result, into ``out``, from what the parts of each row, of ``count`` elements, joined to."""
         np.copyto(out, joined)
         return out
@@ -246,13 +246,13 @@ class Operation(metaclass=Interning):
         return found
 
     def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:
-        devices = list(dict.fromkeys([kind.device for kind in types if type(kind) is TensorType]))
+        devices = list(dict.fromkeys([type_.device for type_ in types if type(type_) is TensorType]))
         if len(devices) > 1:
             names = " and ".join(sorted([each.name for each in devices]))
             fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
             raise self.refuse(types, f"operands are on one device, these on {names}", fix)
         found = type_on_elements(self, types) or self.infer(*types)
-        return found if self.moves or not devices or devices[0] is cpu else on_device(found, devices[0])
+        return found if self.changes_device or not devices or devices[0] is cpu else on_device(found, devices[0])
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
         """The error for illegal operands."""
@@ -272,13 +272,13 @@ class Operation(metaclass=Interning):
     def compute(self, *operands: Array) -> Any:
         """Run the NumPy kernel on arrays, into freshly allocated results (a tuple of them for several outputs)."""
         types = tuple([TensorType(array.shape, array.dtype) for array in operands])
-        kind = self.type_of(types)
+        type_ = self.type_of(types)
         if self.view:
             return self.kernel(None, *operands)
-        kernel = kernel_of(self, cpu, *types, kind)
-        if isinstance(kind, TupleType):
-            return kernel(tuple(np.empty(part.shape, part.dtype) for part in kind.parts), *operands)
-        return kernel(np.empty(kind.shape, kind.dtype), *operands)
+        kernel = kernel_of(self, cpu, *types, type_)
+        if isinstance(type_, TupleType):
+            return kernel(tuple(np.empty(part.shape, part.dtype) for part in type_.parts), *operands)
+        return kernel(np.empty(type_.shape, type_.dtype), *operands)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
@@ -313,7 +313,7 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
             rule="an operation has a tensor or an expression among its operands",
             fix="use Python's own arithmetic for numbers, or wrap one: ex.tensor(2.0)",
         )
-    dtypes = tuple([kind.dtype for kind in types])
+    dtypes = tuple([type_.dtype for type_ in types])
     return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in made])
 
 

@@ -26,10 +26,10 @@ def check_facets(cls: type[Operation], base: type[Operation], documented: bool) 
     for facet, excuse in (("gradient", "nondifferentiable"), ("batch", "unbatchable")):
         if getattr(cls, facet) is getattr(base, facet) and not getattr(cls, excuse):
             missing.append(f"{facet}(), or {excuse} = 'why there is none'")
-    if cls.joins is not base.joins and cls.part is base.part:
-        missing.append("part(), whose values joins() combines")
-    if cls.prepares is not None and cls.prepare is base.prepare:
-        missing.append(f"prepare(), for the operand number {cls.prepares}")
+    if cls.combine_ufunc is not base.combine_ufunc and cls.partial_reduce is base.partial_reduce:
+        missing.append("partial_reduce(), whose values combine_ufunc() combines")
+    if cls.packed_operand is not None and cls.pack_operand is base.pack_operand:
+        missing.append(f"pack_operand(), for the operand number {cls.packed_operand}")
     if not cls.examples and not cls.takes_tuples:
         missing.append("examples, on which the laws are checked")
     if missing:
@@ -40,7 +40,7 @@ def check_facets(cls: type[Operation], base: type[Operation], documented: bool) 
         )
 
 
-def enter(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
+def register_operation(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
     """Enter an operation's class under its name, and what ``make`` makes as the function of that name."""
     held = registry.operations.get(cls.name)
     if held is not None:
@@ -82,15 +82,15 @@ def extend(base: type[Operation], cls: type[Operation]) -> None:
     held.append(cls)
 
 
-def taking(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
+def find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
     """The extension of an operation that takes operands which it refuses: the first in the order of declaration.
 
     Raises the refusal where there is none, with the rules of all that were asked.
     """
     rules = [refusal.rule]
-    for kind in registry.extensions.get(type(operation).name, ()):
+    for operation_class in registry.extensions.get(type(operation).name, ()):
         attributes = operation.attributes
-        extension = kind(**{name: attributes[name] for name in kind.attribute_names})
+        extension = operation_class(**{name: attributes[name] for name in operation_class.attribute_names})
         try:
             extension.type_of(types)
         except OperandError as error:

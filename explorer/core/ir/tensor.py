@@ -11,7 +11,7 @@ import numpy as np
 from explorer.core.errors import OperandError, StateError
 from explorer.core.hooks import hooks
 from explorer.core.ir.examples import Example
-from explorer.core.ir.expr import Expr, enter
+from explorer.core.ir.expr import Expr, assign_identity
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.source_location import Place, assigned_name
 from explorer.core.registry import public
@@ -104,7 +104,7 @@ class Tensor(Expr):
         known = self.code is None or isinstance(self.code, Place)
         return ("" if known else assigned_name(self.code, self.instruction)) or "tensor"
 
-    def use(self) -> None:
+    def mark_used(self) -> None:
         """An expression reads the tensor from now on: its storage is not written to any more."""
         if not self.storage.shared:
             self.storage.shared = "an expression, a view or a result uses it"
@@ -118,15 +118,15 @@ class Tensor(Expr):
             )
         given = value.array if isinstance(value, Tensor) else hooks.evaluate(value) if _expressed(value) else value
         self.refuse_shared()  # the value may have been computed from this tensor
-        storage, kind = self.storage, self.tensor_type
-        element = element_of(kind.dtype)
+        storage, type_ = self.storage, self.tensor_type
+        element = element_of(type_.dtype)
         host = np.array(storage.device.read(storage.array)) if storage.device is not cpu else storage.array
         try:
             found = np.asarray(given)
-            if not is_element(found.dtype) or (found.dtype.kind == "c" and kind.dtype.kind != "c"):
-                raise TypeError(f"{found.dtype} does not convert to {kind.dtype}")
+            if not is_element(found.dtype) or (found.dtype.kind == "c" and type_.dtype.kind != "c"):
+                raise TypeError(f"{found.dtype} does not convert to {type_.dtype}")
             storage.version += 1
-            refuse_beyond(found, kind.dtype)
+            refuse_beyond(found, type_.dtype)
             host.flags.writeable = True
             if element is not None:
                 given = element.array(numbers_of(found))
@@ -135,7 +135,7 @@ class Tensor(Expr):
             host[index] = given
         except (IndexError, ValueError, TypeError, OverflowError) as error:
             raise OperandError(
-                f"writing {type(value).__name__} to elements {index!r} of {kind}: {error}",
+                f"writing {type(value).__name__} to elements {index!r} of {type_}: {error}",
                 rule="what is written broadcasts to the elements that the index picks, and converts to their dtype",
             ) from None
         finally:
@@ -163,11 +163,11 @@ def tensor_of(storage: Storage, name: str = "") -> Tensor:
     return _made(storage, TensorType(array.shape, array.dtype), name)
 
 
-def _made(storage: Storage, kind: TensorType, name: str) -> Tensor:
+def _made(storage: Storage, type_: TensorType, name: str) -> Tensor:
     self = object.__new__(Tensor)
     self.operation, self.operands, self.storage, self.name = STORED, (), storage, name
-    self.type = kind
-    enter(self)
+    self.type = type_
+    assign_identity(self)
     return self
 
 
@@ -204,8 +204,8 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
             fix="leave copy=False out, or pass the whole array",
         )
     if device is not cpu:
-        kind = TensorType(array.shape, array.dtype, device)
-        return _made(Storage(device.put(array), device, shared=""), kind, name)
+        type_ = TensorType(array.shape, array.dtype, device)
+        return _made(Storage(device.put(array), device, shared=""), type_, name)
     storage = Storage(array, shared="") if copy else Storage(array)
     return _made(storage, TensorType(array.shape, array.dtype), name)
 

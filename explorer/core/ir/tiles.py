@@ -19,14 +19,14 @@ from explorer.core.types.tensor_type import Array, Shape
 T = TypeVar("T")
 Index: TypeAlias = tuple[slice, ...]
 
-PIECE_BYTES = 1 << 18
+TILE_BYTES = 1 << 18
 """temporaries of one piece: they stay in a core's own cache"""
 KEPT_BYTES = 1 << 23
 """scratch memory that a thread keeps for its next piece; what is larger is given back"""
 _ALIGNMENT = 64
 
 
-class Piece(NamedTuple):
+class Tile(NamedTuple):
     """A part of a result: ``compute`` writes it, into the elements ``place`` of the result."""
 
     place: Index
@@ -111,7 +111,7 @@ def cut(array: Array, index: Index, rank: int) -> Array:
     return array[tuple([slice(None) if size == 1 else part for size, part in zip(array.shape, own, strict=True)])]
 
 
-def compute(pieces: Sequence[Piece]) -> None:
+def compute(tiles: Sequence[Tile]) -> None:
     """Make all pieces, one after the other, on this thread."""
-    for piece in pieces:
+    for piece in tiles:
         piece.compute()

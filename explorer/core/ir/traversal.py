@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from explorer.core.ir.expr import Expr, Scope, derive
+from explorer.core.ir.expr import Expr, Scope, make_replacement
 
 
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:
@@ -32,7 +32,7 @@ def rebuild(
     for node in nodes:
         if node.uid not in made:
             operands = tuple([made.get(operand.uid, operand) for operand in node.operands])
-            made[node.uid] = derive(node.operation, operands, node, rescope(node))
+            made[node.uid] = make_replacement(node.operation, operands, node, rescope(node))
     return made
 
 
@@ -44,5 +44,5 @@ def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
         scope = scope.parent
     found = known[id(scope)] if scope is not None else top
     for old in reversed(path):
-        found = known[id(old)] = Scope(old.name, old.kind, found, old.type, old.about)
+        found = known[id(old)] = Scope(old.name, old.kind, found, old.type, old.payload)
     return found

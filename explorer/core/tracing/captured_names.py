@@ -181,30 +181,30 @@ class Survey:
             if getattr(function, kind):
                 self._note(functools.partial(getattr, function, kind), f"{function.__name__}.{kind}", pending)
 
-    def _class(self, kind: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
+    def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], further: tuple[str, ...]) -> None:
         """Enter the methods that Python, and explorer, call without naming them, those that compare excepted."""
-        self._classes.setdefault(kind, path)
+        self._classes.setdefault(cls, path)
         names = dict.fromkeys(
             name
-            for base in kind.__mro__
+            for base in cls.__mro__
             if not is_fixed_class(base)
             for name in vars(base)
             if name[:2] == name[-2:] == "__" and name not in _CONSTRUCTING
         )
-        if hasattr(kind, "__expr__"):
+        if hasattr(cls, "__expr__"):
             names["type"] = None
-        if not is_fixed_class(kind):
-            self._objects.append((kind, path))
+        if not is_fixed_class(cls):
+            self._objects.append((cls, path))
         for name in [*names, *further]:
             if name in _APART or name in _COMPARING:
                 continue
-            for base in kind.__mro__:
+            for base in cls.__mro__:
                 method = vars(base).get(name)
                 if isinstance(method, (FunctionType, property, classmethod, staticmethod)):
                     pending += [(part, path) for part in functions_of(method)]
-                    if not is_fixed_class(base) and method is class_attribute(kind, name):
-                        own = functools.partial(vars(kind).get, name) if base is kind else None
-                        self._add(own or functools.partial(class_attribute, kind, name), method, f"{path}.{name}")
+                    if not is_fixed_class(base) and method is class_attribute(cls, name):
+                        own = functools.partial(vars(cls).get, name) if base is cls else None
+                        self._add(own or functools.partial(class_attribute, cls, name), method, f"{path}.{name}")
 
     def _enter_comparisons(self) -> None:
         """Enter the methods that compare objects, as far as the code that was read compares any.
@@ -214,8 +214,8 @@ class Survey:
         seen = None
         while seen != (self._comparison, len(self._classes)):
             seen = level, _ = self._comparison, len(self._classes)
-            for kind, path in [*self._classes.items()]:
-                for method in [vars(base).get(name) for base in kind.__mro__ for name in _COMPARING]:
+            for cls, path in [*self._classes.items()]:
+                for method in [vars(base).get(name) for base in cls.__mro__ for name in _COMPARING]:
                     if not isinstance(method, FunctionType):
                         continue
                     if level >= (Comparison.ANY if _is_generated(method) else Comparison.WITH_CONSTANTS):
@@ -259,7 +259,7 @@ class Survey:
 
     def _attribute(self, held: Any, name: str, path: str) -> None:
         values: list[tuple[Any, str]] = []
-        kind = type(held)
+        cls = type(held)
         own = getattr(held, "__dict__", None)
         if isinstance(held, type):
             for base in held.__mro__:
@@ -269,15 +269,15 @@ class Survey:
         elif isinstance(own, dict) and name in own:
             self._note(functools.partial(own.get, name), path, values)
         else:
-            method = class_attribute(kind, name)
+            method = class_attribute(cls, name)
             if isinstance(method, MemberDescriptorType):
                 self._note(functools.partial(getattr, held, name, None), path, values)
             elif method is not None:
-                shadowed = functools.partial(class_attribute, kind, name)
+                shadowed = functools.partial(class_attribute, cls, name)
                 if isinstance(own, dict):
-                    shadowed = functools.partial(attribute_of, own, kind, name)
+                    shadowed = functools.partial(attribute_of, own, cls, name)
                 self._add(shadowed, method, path)
-                for base in kind.__mro__:  # a method may call the one that it overrides
+                for base in cls.__mro__:  # a method may call the one that it overrides
                     if name in vars(base):
                         values += [(part, path) for part in functions_of(vars(base)[name])]
             elif self._computed and name in self._texts and isinstance(own, dict):

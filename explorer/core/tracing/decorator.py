@@ -10,7 +10,6 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, next_uid, record, record_typed, scope, state
 from explorer.core.ir.function import Body, Call, Parameter, item, make_body
@@ -21,6 +20,7 @@ from explorer.core.ir.traversal import reachable
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.tracing.captures import Watched, reading, unchanged, watch
+from explorer.core.types.bit_keys import exact
 from explorer.core.types.tensor_type import AnyType
 
 _Parameters = ParamSpec("_Parameters")
@@ -86,7 +86,7 @@ class Function(Generic[_Parameters, _Result]):
         result = record_typed(trace.call, trace.type, tuple(operands), body.captured)
         return result if body.structure is None else _unpack(body, result)  # type: ignore[return-value]
 
-    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+    def __get__(self, owner: Any, cls: type | None = None) -> Any:
         """The function bound to an object, as methods are; the object is then a static argument."""
         return self if owner is None else functools.partial(self, owner)
 
@@ -150,10 +150,10 @@ class Function(Generic[_Parameters, _Result]):
         body = make_body(self.name, parameters, captured, tuple(leaves), inside, structure)
         call = Call(body)
         for node in captured:
-            node.use()
-        kind = call.type_of(tuple([node.type for node in (*operands, *captured)]))
+            node.mark_used()
+        type_ = call.type_of(tuple([node.type for node in (*operands, *captured)]))
         watched = {id(row): row for row in (*watch(self._function, statics), *noted)}.values()
-        trace = _Trace(body, tuple(watched), call, kind)
+        trace = _Trace(body, tuple(watched), call, type_)
         self._known[key] = [trace, *self._known.pop(key, ())][:_KEPT]
         for old in [*self._known][:-_KEYS]:
             self._known.pop(old, None)

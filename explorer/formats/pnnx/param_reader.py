@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from explorer.core.errors import FileError
-from explorer.core.progress import Progress, follower
+from explorer.core.progress import Progress, current_callback
 from explorer.formats.pnnx.param_values import BLANK, GrammarError, read_string, read_type, read_value, shorten
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 
@@ -33,7 +33,7 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
         lines.pop()
     operators, operands = _read_counts(lines, path)
     reader = _Reader(path)
-    follow = follower()
+    follow = current_callback()
     for number, line in enumerate(lines[2:], 3):
         if follow is not None:
             follow(Progress("reading", name, number - 3, operators))

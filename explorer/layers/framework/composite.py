@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from explorer.core.errors import DeclarationError, ExplorerError, UnknownNameError
 from explorer.core.ir.expr import Expr, scope
-from explorer.core.policy import Given
+from explorer.core.policy import ResolvedPolicy
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameter_layers import Source
 from explorer.layers.framework.parameters import GradCollector, Parameter
@@ -147,7 +147,7 @@ class Composite(Layer):
 
     def _made(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
         policies = self.policies.of(name, self.name)
-        policies.given[GradPolicy.feedback_output] = Given(feedback.needed, f"inferred: {feedback.reason}")
+        policies.given[GradPolicy.feedback_output] = ResolvedPolicy(feedback.needed, f"inferred: {feedback.reason}")
         kind = self.wiring.sublayers[name]
         return kind(f"{self.name}/{name}", policies=policies, train=self.train, **arguments)
 
@@ -208,7 +208,7 @@ class Composite(Layer):
         """The topology and what the sublayers depend on."""
         return type(self), self.wiring, tuple([(name, layer.blueprint) for name, layer in self.sublayers.items()])
 
-    def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
+    def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """A call of every sublayer, in topological order."""
         made: dict[tuple[str, str], Expr] = {("", port): value for port, value in values.items()}
         for name, layer in self.sublayers.items():

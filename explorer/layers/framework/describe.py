@@ -9,12 +9,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from explorer.core.hooks import hooks
-from explorer.core.policy import MISSING, Given, Minor, Policies, PolicyClass, said
+from explorer.core.policy import MISSING, Minor, Policies, PolicyClass, ResolvedPolicy, policy_text
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines
 
 
-class Telling:
+class Describable:
     """What can be asked of a layer without running it."""
 
     inputs: ClassVar[tuple[str, ...]]
@@ -36,12 +36,12 @@ class Telling:
         def updates(self) -> frozenset[str]:
             """Where the parameters are whose gradients are built."""
 
-    def inside(self, name: str) -> Telling | None:
+    def sublayer(self, name: str) -> Describable | None:
         """The sublayer of a name, None where there is none."""
-        found: Telling | None = _sublayers(self).get(name)
+        found: Describable | None = _sublayers(self).get(name)
         return found
 
-    def told(self) -> Layer:
+    def to_row(self) -> Layer:
         """The layer as plain data, without what is inside it."""
         wiring = vars(self).get("wiring")
         return Layer(
@@ -59,10 +59,10 @@ class Telling:
     def describe(self) -> str:
         """The layer and all that is inside it as text: order, clauses, policies, gradients, each with its reason."""
         found: list[Layer] = []
-        waiting: list[Telling] = [self]
+        waiting: list[Describable] = [self]
         while waiting:
             layer = waiting.pop()
-            found.append(layer.told())
+            found.append(layer.to_row())
             waiting += reversed([*_sublayers(layer).values()])
         return "\n".join(layer_lines(found)) + "\n"
 
@@ -74,12 +74,12 @@ class Telling:
         return hooks.explore(self, inputs=inputs, **options)
 
 
-def _sublayers(layer: Telling) -> Mapping[str, Any]:
+def _sublayers(layer: Describable) -> Mapping[str, Any]:
     found: Mapping[str, Any] = vars(layer).get("sublayers", {})
     return found
 
 
-def _policies(layer: Telling) -> Iterator[Policy]:
+def _policies(layer: Describable) -> Iterator[Policy]:
     """Every policy that was given, then the defaults of what the layer's class reads."""
     given = layer.policies.given
     kind: Any = type(layer)
@@ -88,21 +88,21 @@ def _policies(layer: Telling) -> Iterator[Policy]:
     for major in majors:
         for minor in major.minors.values():
             if minor in given:
-                yield Policy(repr(minor), said(given[minor].value), _by(given[minor]))
+                yield Policy(repr(minor), policy_text(given[minor].value), _policy_source(given[minor]))
             elif major in read:
                 missing = minor.default is MISSING
-                yield Policy(repr(minor), said(minor.default), "must be given" if missing else "default")
+                yield Policy(repr(minor), policy_text(minor.default), "must be given" if missing else "default")
 
 
-def _by(given: Given) -> str:
+def _policy_source(given: ResolvedPolicy) -> str:
     return given.by if given.by.startswith("inferred") else f"given by {given.by}"
 
 
 @cache
-def _read(kind: type) -> tuple[type[PolicyClass], ...]:
+def _read(cls: type) -> tuple[type[PolicyClass], ...]:
     """The major classes that a layer class's methods name."""
     found: dict[Any, None] = {}
-    for base in reversed(kind.__mro__):
+    for base in reversed(cls.__mro__):
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
@@ -115,11 +115,11 @@ def _is_major(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, PolicyClass) and value is not PolicyClass
 
 
-def _feedback(layer: Telling) -> Iterator[Feedback]:
+def _feedback(layer: Describable) -> Iterator[Feedback]:
     """Of each sublayer whether it feeds back, of a parameter whether its gradient is built, and why."""
     trains = layer.train
     for each in vars(layer).get("feedback", ()):
-        inside = layer.inside(each.sublayer)
+        inside = layer.sublayer(each.sublayer)
         if inside is None or not inside.inputs:  # a source has nothing to feed back to
             continue
         yield Feedback(each.sublayer, trains and each.needed, each.reason if trains else "the layer is for inference")
@@ -129,13 +129,13 @@ def _feedback(layer: Telling) -> Iterator[Feedback]:
         yield Feedback("", False, "the layer is for inference")
     else:
         built = bool(layer.updates())
-        yield Feedback("", built, _why(layer, GradPolicy.update, built))
+        yield Feedback("", built, _feedback_reason(layer, GradPolicy.update, built))
 
 
-def _why(layer: Telling, minor: Minor, built: bool) -> str:
+def _feedback_reason(layer: Describable, minor: Minor, built: bool) -> str:
     given = layer.policies.given.get(minor)
     if given is None:
-        return f"{minor!r} is {said(minor.default)} by default"
+        return f"{minor!r} is {policy_text(minor.default)} by default"
     if bool(given.value) != built:
         return "it is a constant"
-    return f"{minor!r} = {said(given.value)} was given by {given.by}"
+    return f"{minor!r} = {policy_text(given.value)} was given by {given.by}"

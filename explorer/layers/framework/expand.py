@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ExpandedLayer:
     """Expressions of a layer: its outputs by port, and the gradients that it builds, by port or parameter."""
 
     outputs: Mapping[str, Expr]
@@ -41,18 +41,18 @@ class Written:
 
 
 class _Writing(threading.local):
-    writer: Writer | None = None
+    writer: LayerExpander | None = None
 
 
 _writing = _Writing()
 
 
-def writer() -> Writer | None:
+def current_expander() -> LayerExpander | None:
     """Who writes a layer out at present."""
     return _writing.writer
 
 
-def write_out(layer: Layer, inputs: Mapping[str, Any] | None = None) -> Written:
+def expand(layer: Layer, inputs: Mapping[str, Any] | None = None) -> ExpandedLayer:
     """The expressions of a layer for inputs by port, types or values, and for a training layer those of gradients.
 
     Raises UnknownNameError for a wrong port, OperandError where one has neither a type nor a value.
@@ -64,7 +64,7 @@ def write_out(layer: Layer, inputs: Mapping[str, Any] | None = None) -> Written:
             outputs = made.call(layer, operands, dict.fromkeys(layer.paths()))
         gradients = _gradients(layer, operands, made, outputs) if layer.train else {}
     valued = not any(isinstance(node.operation, Given) for node in (*operands.values(), *made.parameters.values()))
-    return Written(outputs, gradients, valued and not gradients)
+    return ExpandedLayer(outputs, gradients, valued and not gradients)
 
 
 def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _gradients(
-    layer: Layer, operands: Mapping[str, Expr], made: Writer, outputs: Mapping[str, Expr]
+    layer: Layer, operands: Mapping[str, Expr], made: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
     """The gradients that feed-backward would give and collect; no other is built."""
     wanted = dict(operands) if layer.feeds_back else {}
@@ -102,15 +102,15 @@ def _gradients(
 
 
 @contextmanager
-def _active(layer: Layer) -> Iterator[Writer]:
-    outer, _writing.writer = _writing.writer, Writer(layer)
+def _active(layer: Layer) -> Iterator[LayerExpander]:
+    outer, _writing.writer = _writing.writer, LayerExpander(layer)
     try:
         yield _writing.writer
     finally:
         _writing.writer = outer
 
 
-class Writer:
+class LayerExpander:
     """Writes the calls of one layer and those inside it."""
 
     def __init__(self, layer: Layer) -> None:
@@ -125,13 +125,13 @@ class Writer:
         """The outputs by port, written in the present box; parameters that are not there yet are put into it."""
         box = state.scope
         assert box is not None  # its caller's
-        box.about = layer
+        box.payload = layer
         passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
         held: Mapping[str, Any] = parameters
         if not passes_on:
             sources = dict(zip(layer.paths(), layer.sources(), strict=True))
             held = {path: self._parameter(sources[path]) if node is None else node for path, node in parameters.items()}
-        outputs = layer.outputs_of(layer.write(values, held))
+        outputs = layer.outputs_of(layer.expand(values, held))
         box.ports = (
             {port: node.uid for port, node in values.items()},
             {port: node.uid for port, node in outputs.items()},

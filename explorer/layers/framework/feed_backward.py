@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ForwardRecord:
     """One feed-forward: operands and results of its call, and the functions that were being traced."""
 
     inputs: Mapping[str, Expr]
@@ -36,7 +36,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingGradient:
     """The gradient of a parameter that a feed-backward has built, and the functions that were being traced."""
 
     parameter: Parameter
@@ -74,13 +74,13 @@ def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
             rule="a layer for inference keeps nothing to be fed backward",
             fix=f"make it for training: {type(layer).__name__}({layer.name!r}, …, train=True)",
         )
-    if not layer.stack:
+    if not layer.forward_records:
         raise StateError(
             f"feed_backward of {layer!r}, which was not fed forward",
             rule="every feed_backward answers a feed_forward, the last one first",
             fix="feed it forward first",
         )
-    last = layer.stack[-1]
+    last = layer.forward_records[-1]
     _same_body(layer, last.traces, "feed_backward")
     seeds = [_seed(layer, port, output, given[port]) for port, output in last.outputs.items()]
     if all(seed is None for seed in seeds):
@@ -94,9 +94,9 @@ def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
     wanted += [path in updates for path in last.parameters]
     with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
         found = _gradients(next(iter(last.outputs.values())), seeds, wanted)
-    layer.stack.pop()
-    layer.waiting.extend(
-        Waiting(parameter, gradient, state.traces)
+    layer.forward_records.pop()
+    layer.pending_gradients.extend(
+        PendingGradient(parameter, gradient, state.traces)
         for parameter, gradient in zip(last.parameters.values(), found[len(last.inputs) :], strict=True)
         if gradient is not None
     )
@@ -127,9 +127,9 @@ def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> li
     ]
 
 
-def has_gradient(kind: AnyType) -> bool:
+def has_gradient(type_: AnyType) -> bool:
     """Whether values of a type have gradients."""
-    return isinstance(kind, TensorType) and is_floating(kind.dtype)
+    return isinstance(type_, TensorType) and is_floating(type_.dtype)
 
 
 def _same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
@@ -145,22 +145,22 @@ def _seed(layer: Layer, port: str, output: Expr, given: Any) -> Expr | None:
     """A gradient of an output; raises OperandError for one of another type. Arrays and numbers are converted."""
     if given is None:
         return None
-    kind = output.tensor_type
+    type_ = output.tensor_type
     if isinstance(given, Expr):
         seed = given
     else:
         array = np.asarray(given)
-        if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_floating(kind.dtype)):
+        if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_floating(type_.dtype)):
             raise OperandError(
                 f"the gradient {given!r} of the output {port!r} of {layer!r}",
-                rule=f"it converts to its output's type, {kind}",
+                rule=f"it converts to its output's type, {type_}",
                 fix="give numbers of this kind; integers and booleans have no gradient",
             )
-        seed = tensor(converted(array, kind.dtype), device=kind.device)
-    if seed.type != kind:
+        seed = tensor(converted(array, type_.dtype), device=type_.device)
+    if seed.type != type_:
         raise OperandError(
             f"the gradient {seed.type} of the output {port!r} of {layer!r}",
-            rule=f"a gradient has its output's type, {kind}",
+            rule=f"a gradient has its output's type, {type_}",
             fix="sum or reshape it to this shape, or convert it with .astype",
         )
     return seed

@@ -62,7 +62,7 @@ class Initializer:
         """The name that a parameter goes by."""
         return self.names.get(own, own)
 
-    def make(self, own: str, kind: TensorType, policies: Policies, buffer: Buffer) -> Parameter:
+    def make(self, own: str, type_: TensorType, policies: Policies, buffer: Buffer) -> Parameter:
         """The parameter of a name: from the buffer, from the values, from a filler; raises StateError otherwise."""
         name = self.name(own)
         held = buffer.get(name)
@@ -81,29 +81,29 @@ class Initializer:
                     rule=f"its type must be {made.__name__}",
                     fix="give both layers one ParameterPolicy.type, or check the map of names",
                 )
-            if held.value.type != kind:
+            if held.value.type != type_:
                 raise OperandError(
                     f"the parameter {own!r} shares {held!r}, which is in the load buffer",
-                    rule=f"its shape, dtype and device are {kind}",
+                    rule=f"its shape, dtype and device are {type_}",
                     fix="check the layer's arguments and policies, or the map of names",
                 )
             return held
         if held is not None:
-            return made(name, tensor_for(name, held, kind, "in the load buffer for"))
+            return made(name, tensor_for(name, held, type_, "in the load buffer for"))
         if name in self.values:
             self._taken.add(name)
-            return made(name, tensor_for(name, self.values[name], kind, "of the initializer for"))
+            return made(name, tensor_for(name, self.values[name], type_, "of the initializer for"))
         filler = chosen.filler or self._named(chosen.initializer, own) or self.filler
         if filler is None:
             raise StateError(
-                f"the parameter {name!r} ({kind}) has nothing to begin with"
+                f"the parameter {name!r} ({type_}) has nothing to begin with"
                 + (f"; there are values for {', '.join(list(self.values)[:5])}" if self.values else ""),
                 rule="it is looked for in the load buffer, then among the initializer's values, then a filler draws it",
                 fix=f"init(Initializer({{{name!r}: array}})), or Initializer(filler=VarScale()), or a filler policy",
             )
         generator = np.random.default_rng([self.seed, *name.encode()])
-        drawn = filler.under(policies).fill(kind.shape, generator)
-        return made(name, tensor_for(name, drawn, kind, "drawn for"))
+        drawn = filler.under(policies).fill(type_.shape, generator)
+        return made(name, tensor_for(name, drawn, type_, "drawn for"))
 
     def _named(self, name: str | None, own: str) -> Filler | None:
         """The filler that a policy names; raises UnknownNameError where it is none of the fillers."""

@@ -17,13 +17,13 @@ from explorer.core.policy import Items, Policies, PolicyClass
 from explorer.core.tracing.decorator import Function
 from explorer.core.types.tensor_type import TensorType
 from explorer.layers.framework.class_checks import Field, bind, check_class, check_hashable, fields_of, input_types
-from explorer.layers.framework.describe import Telling
-from explorer.layers.framework.expand import writer
-from explorer.layers.framework.feed_backward import Pass, Waiting, feed_backward, operands
+from explorer.layers.framework.describe import Describable
+from explorer.layers.framework.expand import current_expander
+from explorer.layers.framework.feed_backward import ForwardRecord, PendingGradient, feed_backward, operands
 from explorer.layers.framework.initializer import Initializer
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.ports import Ports
-from explorer.layers.framework.shared_functions import identity, own, recording, shared
+from explorer.layers.framework.shared_functions import forbid_in_shared_forward, identity, recording_forward, shared
 
 if TYPE_CHECKING:
     from explorer.layers.framework.initializer import Buffer
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Major = TypeVar("Major", bound=PolicyClass)
 
 
-class Layer(Telling):
+class Layer(Describable):
     """The base of layers, which are made for inference, or with ``train=True`` for training.
 
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
@@ -46,7 +46,7 @@ class Layer(Telling):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
     fields: ClassVar[tuple[Field, ...]] = ()
     _running: ClassVar[frozenset[str]] = frozenset(
-        {"_name", "_train", "policies", "types", "stack", "waiting", "blueprint", "_function"}
+        {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
     """attributes of its own that a layer has beside those that its class declares; no part of a blueprint"""
 
@@ -73,8 +73,8 @@ class Layer(Telling):
         self.policies = policies if isinstance(policies, Policies) else Policies(policies, name)
         vars(self).update(bind(self, arguments, named))
         self._train = train or inputs is not None
-        self.stack: list[Pass] = []
-        self.waiting: list[Waiting] = []
+        self.forward_records: list[ForwardRecord] = []
+        self.pending_gradients: list[PendingGradient] = []
         """gradients of parameters that wait to be collected"""
         self.prepare()
         self.types = {} if inputs is None else input_types(self, inputs)
@@ -97,13 +97,13 @@ class Layer(Telling):
     @property
     def name(self) -> str:
         """The layer's name; a sublayer's begins with those that it is inside of."""
-        own(self, "name")
+        forbid_in_shared_forward(self, "name")
         return self._name
 
     @property
     def train(self) -> bool:
         """Whether the layer keeps what it needs to be fed backward."""
-        own(self, "train")
+        forbid_in_shared_forward(self, "train")
         return self._train
 
     # -- what a subclass defines -----------------------------------------------------------------------------------
@@ -178,23 +178,23 @@ class Layer(Telling):
 
     def grad_collect(self, collector: GradCollector) -> None:
         """Hand the gradients of parameters that feed-backwards have built to a collector."""
-        for each in self.waiting:
+        for each in self.pending_gradients:
             each.check(self)
-        for each in self.waiting:
+        for each in self.pending_gradients:
             collector.collect(each.parameter, each.gradient)
-        self.waiting.clear()
+        self.pending_gradients.clear()
 
     def neutral_invariant(self) -> None:
         """Raise StateError unless the layer was fed backward as often as forward, and its gradients were collected."""
-        if self.stack:
-            more = "once" if len(self.stack) == 1 else f"{len(self.stack)} times"
+        if self.forward_records:
+            more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
             raise StateError(
                 f"{self!r} is not neutral: fed forward {more} more than backward",
                 rule="a training layer is fed backward once for every time it was fed forward",
                 fix="call feed_backward, or make the layer for inference",
             )
-        if self.waiting:
-            names = sorted({each.parameter.name for each in self.waiting})
+        if self.pending_gradients:
+            names = sorted({each.parameter.name for each in self.pending_gradients})
             raise StateError(
                 f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
                 rule="a training layer's gradients must be collected after it was fed backward",
@@ -205,7 +205,9 @@ class Layer(Telling):
 
     def select(self, major: type[Major]) -> Major:
         """The layer's values of a major policy class."""
-        return self.policies.select(major, self._name, lambda minor: own(self, f"policy {minor!r}"))
+        return self.policies.select(
+            major, self._name, lambda minor: forbid_in_shared_forward(self, f"policy {minor!r}")
+        )
 
     @property
     def feeds_back(self) -> bool:
@@ -228,11 +230,11 @@ class Layer(Telling):
         """
         given = self._given(self.inputs, "input", positional, named)
         values = operands(self, given)
-        for port, kind in self.types.items():
-            if values[port].type != kind:
+        for port, type_ in self.types.items():
+            if values[port].type != type_:
                 raise OperandError(
                     f"the port {port!r} of {self!r} given {values[port].type}",
-                    rule=f"the layer was made for {kind}",
+                    rule=f"the layer was made for {type_}",
                     fix="make the layer with train=True for inputs of any type",
                 )
         parameters = self.parameters()
@@ -244,7 +246,7 @@ class Layer(Telling):
             error.add_note(f"while {self!r} was fed {told}")
             raise
         if self._train:
-            self.stack.append(Pass(values, parameters, outputs, state.traces))
+            self.forward_records.append(ForwardRecord(values, parameters, outputs, state.traces))
         return outputs[self.outputs[0]] if len(self.outputs) == 1 else Ports(self.outputs, repr(self), outputs)
 
     __call__ = feed_forward
@@ -268,12 +270,12 @@ class Layer(Telling):
             return self._call(values, parameters)
 
     def _call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        writing = writer()
+        writing = current_expander()
         if writing is not None:
             return writing.call(self, values, parameters)
         if not values and not parameters:
-            with recording(self):
-                return self.outputs_of(self.write({}, {}))
+            with recording_forward(self):
+                return self.outputs_of(self.expand({}, {}))
         titles = [path or "value" for path in parameters]  # a port may have the name of a parameter
         titles = [f"{title} (parameter)" if title in values else title for title in titles]
         found: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
@@ -287,7 +289,7 @@ class Layer(Telling):
             held = vars(self)["_function"] = shared(self)
         return held
 
-    def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
+    def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
         """The outputs as expressions of inputs by port, and of parameters by path."""
         return self.forward(**values)
 
@@ -337,7 +339,7 @@ class Layer(Telling):
     def __getstate__(self) -> dict[str, Any]:
         """What a copy has: parameters (shared, unless the copy is deep or pickled), and stacks of its own."""
         held = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
-        return {**held, "stack": [*self.stack], "waiting": [*self.waiting]}
+        return {**held, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
 
     def __setstate__(self, held: dict[str, Any]) -> None:
         vars(self).update(held)

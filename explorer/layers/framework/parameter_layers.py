@@ -9,7 +9,7 @@ from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.tracing.captures import note
 from explorer.core.types.tensor_type import TensorType
-from explorer.layers.framework.expand import writer
+from explorer.layers.framework.expand import current_expander
 from explorer.layers.framework.initializer import Buffer, Initializer
 from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
@@ -41,8 +41,8 @@ class Source(Layer):
         The parameter enters the buffer. Raises StateError where there is nothing, OperandError where it does not fit.
         """
         chosen = self.select(ParameterPolicy)
-        kind = TensorType(self.shape, chosen.dtype, chosen.device)
-        made = (initializer or Initializer()).make(self.name, kind, self.policies, buffer)
+        type_ = TensorType(self.shape, chosen.dtype, chosen.device)
+        made = (initializer or Initializer()).make(self.name, type_, self.policies, buffer)
         buffer[made.name] = made
         return made
 
@@ -77,11 +77,11 @@ class Source(Layer):
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """The tensor itself by port, without a call: a function that gives its operand back only costs."""
-        if writer() is None and type(self).write is Source.write:
-            return self.outputs_of(self.write(values, parameters))
+        if current_expander() is None and type(self).expand is Source.expand:
+            return self.outputs_of(self.expand(values, parameters))
         return super().call(values, parameters)
 
-    def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Expr:
+    def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Expr:
         """The tensor."""
         (only,) = parameters.values()
         return only

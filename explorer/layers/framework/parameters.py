@@ -52,14 +52,14 @@ class Parameter:
         return self.value.array
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kind = self.value.tensor_type
-        return _parameter, (type(self), self.name, np.array(self.array), kind)
+        type_ = self.value.tensor_type
+        return _parameter, (type(self), self.name, np.array(self.array), type_)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.value.type})"
 
 
-def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
+def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
     """A tensor of a copied value for the parameter of a name; raises OperandError where its type does not hold it."""
     try:
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
@@ -67,29 +67,29 @@ def tensor_for(name: str, value: Any, kind: TensorType, where: str) -> Tensor:
         raise OperandError(
             f"the value {where} the parameter {name!r}: {error}",
             rule="it is a regular array of numbers",
-            fix=f"give an array of the shape {kind.shape}",
+            fix=f"give an array of the shape {type_.shape}",
         ) from None
-    if array.shape != kind.shape:
+    if array.shape != type_.shape:
         raise OperandError(
             f"the value {where} the parameter {name!r} has the shape {array.shape}",
-            rule=f"the parameter's shape is {kind.shape}",
+            rule=f"the parameter's shape is {type_.shape}",
             fix="check the layer's arguments, or the name",
         )
     numbers = numbers_of(array)
-    wanted = numbers_of(np.empty((), kind.dtype)).dtype
+    wanted = numbers_of(np.empty((), type_.dtype)).dtype
     if numbers.dtype.kind not in "biuf" or not (
         np.can_cast(numbers.dtype, wanted, "same_kind") or numbers.dtype.kind in "biu"
     ):
         raise OperandError(
             f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",
-            rule=f"it converts to the parameter's dtype, {dtype_name(kind.dtype)}",
+            rule=f"it converts to the parameter's dtype, {dtype_name(type_.dtype)}",
             fix=f"convert it first, or make the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
         )
-    return tensor(converted(array, kind.dtype), name=name, device=kind.device)
+    return tensor(converted(array, type_.dtype), name=name, device=type_.device)
 
 
-def _parameter(made: type[Parameter], name: str, array: Array, kind: TensorType) -> Parameter:
-    return made(name, tensor_for(name, array, kind, "of"))
+def _parameter(made: type[Parameter], name: str, array: Array, type_: TensorType) -> Parameter:
+    return made(name, tensor_for(name, array, type_, "of"))
 
 
 class GradCollector:

@@ -9,11 +9,11 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.core.tracing.captures import note
 from explorer.core.tracing.decorator import Function
+from explorer.core.types.bit_keys import exact
 
 if TYPE_CHECKING:
     from explorer.layers.framework.layer import Layer
@@ -46,15 +46,15 @@ def _body(layer: Layer) -> Any:
         values = {port: operands.pop(port) for port in layer.inputs}
         parameters = dict(zip(layer.paths(), operands.values(), strict=True))
         note(lambda: type(layer).forward)
-        with recording(layer):
-            return layer.outputs_of(layer.write(values, parameters))
+        with recording_forward(layer):
+            return layer.outputs_of(layer.expand(values, parameters))
 
     body.__wrapped__ = MethodType(type(layer).forward, layer)  # type: ignore[attr-defined]  # what it reads is watched
     return body
 
 
 @contextmanager
-def recording(layer: Layer) -> Iterator[None]:
+def recording_forward(layer: Layer) -> Iterator[None]:
     """What the layer's forward must not read is refused meanwhile."""
     outer, _state.recording = _state.recording, layer
     try:
@@ -63,7 +63,7 @@ def recording(layer: Layer) -> Iterator[None]:
         _state.recording = outer
 
 
-def own(layer: Layer, what: str) -> None:
+def forbid_in_shared_forward(layer: Layer, what: str) -> None:
     """Raise DeclarationError where a layer's forward reads what others, which share its function, have otherwise."""
     if _state.recording is layer:
         raise DeclarationError(

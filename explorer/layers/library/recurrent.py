@@ -82,7 +82,7 @@ class Recurrent(Composite):
         """The step's, and how it is run."""
         return super().make_blueprint(), tuple(self.axes.items()), self.select(RecurrentPolicy).through_time
 
-    def write(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
+    def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """A call of the step for each place."""
         step = self.sublayers[_STEP]
         through_time = self.select(RecurrentPolicy).through_time
@@ -119,23 +119,23 @@ class Recurrent(Composite):
         return next(iter(lengths.values()))
 
 
-def _states(layer: Layer, kind: type[Any]) -> dict[str, str]:
+def _states(layer: Layer, cls: type[Any]) -> dict[str, str]:
     """The input ports of a step that get outputs of the step before."""
-    if not issubclass(kind, Layer) or not kind.outputs:
+    if not issubclass(cls, Layer) or not cls.outputs:
         raise DeclarationError(
-            f"the step {kind.__name__} of {layer!r}",
+            f"the step {cls.__name__} of {layer!r}",
             rule="a step is a layer class that says its inputs and outputs",
             fix="RecurrentPolicy.step(GRUStep), for instance",
         )
-    outputs = kind.outputs
+    outputs = cls.outputs
     named = {f"previous_{port}": port for port in outputs}
     if len(outputs) == 1:
         named["previous"] = outputs[0]
-    found = {port: named[port] for port in kind.inputs if port in named}
+    found = {port: named[port] for port in cls.inputs if port in named}
     if not found:
         raise DeclarationError(
-            f"the step layer {kind.__name__} has no input port {' or '.join(map(repr, named))}",
+            f"the step layer {cls.__name__} has no input port {' or '.join(map(repr, named))}",
             rule="a step reads what the step before gave",
-            fix=f"name an input of {kind.__name__} so",
+            fix=f"name an input of {cls.__name__} so",
         )
     return found

@@ -9,11 +9,11 @@ from textwrap import shorten
 from typing import Any
 
 from explorer.core.errors import ExplorerError, ReaderError
-from explorer.core.ir.expr import Expr, Scope, surrounded
+from explorer.core.ir.expr import Expr, Scope, recording_at
 from explorer.core.ir.function import Item
 from explorer.core.ir.source_location import Place
 from explorer.core.memory_budget import counted
-from explorer.core.progress import Progress, follower
+from explorer.core.progress import Progress, current_callback
 from explorer.net.building.unsupported import Opaque
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
@@ -94,12 +94,12 @@ class NetBuilder:
         return build
 
     def _build(self, build: Build, lengths: Lengths, opaque: bool) -> None:
-        follow, count = follower(), len(self._program.operators)
+        follow, count = current_callback(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
                 follow(Progress("building", operator.name, index, count))
             place = Place(operator.file or self._where, operator.line, operator.text)
-            with surrounded(self.scope(operator), place):
+            with recording_at(self.scope(operator), place):
                 try:
                     results = self._results(operator, build.values)
                 except ExplorerError as error:
@@ -172,7 +172,7 @@ class NetBuilder:
         self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError
     ) -> tuple[Any, ...]:
         noted = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
-        kinds = tuple(kind for kind in noted if kind is not None)
+        kinds = tuple(type_ for type_ in noted if type_ is not None)
         operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
         weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
         results = kinds if len(kinds) == len(noted) else ()

@@ -42,7 +42,7 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
     return [UnknownType(name, tuple(operators), tuple(table.near(name))) for name, operators in found.items()]
 
 
-def find(build: Build, table: OperatorTable) -> list[str]:
+def find_problems(build: Build, table: OperatorTable) -> list[str]:
     """Everything that keeps a net from running, and every operand whose type is another than its file notes.
 
     What lies first in topological order comes first, for it may be the cause of what follows.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.ir.expr import enter, state
+from explorer.core.ir.expr import assign_identity, state
 from explorer.core.ir.tensor import Storage, Stored, Tensor, tensor_of
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType
@@ -116,7 +116,7 @@ class NetWeights:
         made.operation, made.operands, made.name = _STORED, (), reference.key
         made.type = TensorType(reference.shape, memory_dtype(reference.dtype))
         made.storage = self._storages.setdefault(reference, FileStorage(lambda: definition.weight(operator, attribute)))
-        enter(made)
+        assign_identity(made)
         return made
 
     def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:

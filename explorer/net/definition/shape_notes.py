@@ -76,13 +76,13 @@ def shape_text(shape: tuple[Dimension, ...] | None) -> str:
     return f"({', '.join(words)}{',' * (len(words) == 1)})"
 
 
-def disagreement(blob: BlobDefinition, kind: TensorType) -> str:
+def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
     """How a type contradicts what the file notes for an operand, "" where it does not."""
     dtype = noted_dtype(blob)
-    if dtype is not None and dtype != kind.dtype:
-        return f"dtype {kind.dtype.name} where the file notes {dtype.name}"
-    if blob.shape is not None and not fits(blob.shape, kind.shape):
-        return f"shape {kind.shape} where the file notes {shape_text(blob.shape)}"
+    if dtype is not None and dtype != type_.dtype:
+        return f"dtype {type_.dtype.name} where the file notes {dtype.name}"
+    if blob.shape is not None and not fits(blob.shape, type_.shape):
+        return f"shape {type_.shape} where the file notes {shape_text(blob.shape)}"
     return ""
 
 
@@ -96,22 +96,22 @@ def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
 def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> None:
     """Refuse inputs that the file's notes do not describe: dtype, rank, known lengths, and lengths of one name."""
     named: dict[str, tuple[int, str]] = {}
-    for name, kind in types.items():
+    for name, type_ in types.items():
         blob = definition.input(name)
         dtype = noted_dtype(blob)
         expected = f"{dtype.name + ' ' if dtype is not None else ''}{shape_text(blob.shape)}"
-        given = f"input {name!r} of net {definition.name!r}: given {kind.dtype.name} {kind.shape}"
-        if dtype is not None and dtype != kind.dtype:
+        given = f"input {name!r} of net {definition.name!r}: given {type_.dtype.name} {type_.shape}"
+        if dtype is not None and dtype != type_.dtype:
             raise OperandError(given, rule=f"the file expects {expected}", fix=f"convert it: x.astype({dtype.name!r})")
         if blob.shape is None:
             continue
-        if not fits(blob.shape, kind.shape):
+        if not fits(blob.shape, type_.shape):
             raise OperandError(
                 given,
                 rule=f"the file expects {expected}; ? is any length",
                 fix="reshape or resize the input to that shape",
             )
-        for dimension, length in zip(blob.shape, kind.shape, strict=True):
+        for dimension, length in zip(blob.shape, type_.shape, strict=True):
             if isinstance(dimension, str):
                 first, where = named.setdefault(dimension, (length, name))
                 if first != length:

@@ -111,13 +111,13 @@ class Literal(Structured):
     examples = (Example(elements=(1.0, 2.5, -3.0, 0.0), shape=(2, 2), dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:
-        kind = TensorType(self.shape, self.dtype, self.device)
-        if kind.size != len(self.elements):
+        type_ = TensorType(self.shape, self.dtype, self.device)
+        if type_.size != len(self.elements):
             raise OperandError(
                 f"{len(self.elements)} elements for a literal of shape {self.shape}",
-                rule=f"a shape has as many elements as are listed: {kind.size}",
+                rule=f"a shape has as many elements as are listed: {type_.size}",
             )
-        return kind
+        return type_
 
     def kernel(self, out: None) -> Array:
         return converted(self.elements, self.dtype).reshape(self.shape)
@@ -166,12 +166,12 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
     Python's numbers are weak: they take the dtype that NumPy gives them beside the others. What has a method
     ``__expr__`` is the expression that it gives. All else becomes a tensor.
     """
-    kind = type(value)
-    if kind not in WEAK:
+    cls = type(value)
+    if cls not in WEAK:
         # the line's variable is the name of what the array becomes part of, not of the array
-        made: Expr = kind.__expr__(value) if hasattr(kind, "__expr__") else tensor(value, name="tensor")
+        made: Expr = cls.__expr__(value) if hasattr(cls, "__expr__") else tensor(value, name="tensor")
         return made
-    key = (kind, value or repr(value), dtypes, device)
+    key = (cls, value or repr(value), dtypes, device)
     known = _constants.get(key)
     if known is not None:
         return record(known, ())

@@ -61,7 +61,7 @@ class Erf(Elementwise):
     """The error function 2/√π ∫₀ˣ e^(−t²) dt, to six units in the last place of float32, to one of float64."""
 
     monotone, weight = True, 2 * EXPENSIVE
-    total = True
+    defined_everywhere = True
     examples = (Example(real(2, 3, low=-2.5, high=2.5)), Example(real()), Example(real(3, dtype="float32")))
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:

@@ -25,28 +25,28 @@ class Floor(Ufunc):
     """The largest whole number that is not above x."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.floor, True, True, _STEPS, _BETWEEN
-    total = True
+    defined_everywhere = True
 
 
 class Ceil(Ufunc):
     """The smallest whole number that is not below x."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.ceil, True, True, _STEPS, _BETWEEN
-    total = True
+    defined_everywhere = True
 
 
 class Trunc(Ufunc):
     """x without its fraction."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.trunc, True, True, _STEPS, _BETWEEN
-    total = True
+    defined_everywhere = True
 
 
 class RoundHalfEven(Ufunc):
     """The nearest whole number; of two equally near ones the even one."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.rint, True, True, _STEPS, _BETWEEN
-    total = True
+    defined_everywhere = True
 
 
 class FloorDivide(Ufunc):

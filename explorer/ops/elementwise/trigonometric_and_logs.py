@@ -40,7 +40,7 @@ class Arctan(Ufunc):
     """The angle in −π/2 … π/2 with this tangent."""
 
     ufunc, monotone, weight, examples = np.arctan, True, EXPENSIVE, _ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (1 + square(x)),)
@@ -61,7 +61,7 @@ class Sinh(Ufunc):
     """The hyperbolic sine."""
 
     ufunc, monotone, weight, examples = np.sinh, True, EXPENSIVE, _ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * cosh(x),)
@@ -70,7 +70,7 @@ class Sinh(Ufunc):
 class Cosh(Ufunc):
     """The hyperbolic cosine."""
 
-    ufunc, range, even, weight, examples = np.cosh, "positive", True, EXPENSIVE, _ANY
+    ufunc, range, is_even, weight, examples = np.cosh, "positive", True, EXPENSIVE, _ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * sinh(x),)
@@ -80,7 +80,7 @@ class Arcsinh(Ufunc):
     """The inverse of the hyperbolic sine."""
 
     ufunc, monotone, weight, examples = np.arcsinh, True, EXPENSIVE, _ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * rsqrt(1 + square(x)),)
@@ -127,7 +127,7 @@ class Exp2(Ufunc):
     """2 to the power x."""
 
     ufunc, range, monotone, weight, examples = np.exp2, "positive", True, EXPENSIVE, _ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (y * math.log(2)),)
@@ -137,7 +137,7 @@ class Cbrt(Ufunc):
     """The cube root, of negative numbers too."""
 
     ufunc, monotone, weight, examples = np.cbrt, True, EXPENSIVE, _POSITIVE
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (3 * square(y)),)
@@ -147,7 +147,7 @@ class Deg2rad(Ufunc):
     """An angle in radians, given in degrees."""
 
     ufunc, linear, monotone, examples = np.deg2rad, True, True, _ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (math.pi / 180),)
@@ -157,7 +157,7 @@ class Rad2deg(Ufunc):
     """An angle in degrees, given in radians."""
 
     ufunc, linear, monotone, examples = np.rad2deg, True, True, _ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (180 / math.pi),)

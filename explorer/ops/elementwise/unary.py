@@ -37,7 +37,7 @@ class Positive(Ufunc):
 class Absolute(Ufunc):
     """|x|; the gradient at 0 is 0."""
 
-    ufunc, range, idempotent, even = np.absolute, "nonnegative", True, True
+    ufunc, range, idempotent, is_even = np.absolute, "nonnegative", True, True
     examples = (Example(real(2, 3, low=0.1)), *POSITIVE)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -48,14 +48,14 @@ class Sign(Ufunc):
     """−1, 0 or 1."""
 
     ufunc, monotone, idempotent, examples = np.sign, True, True, ANY
-    total = True
+    defined_everywhere = True
     nondifferentiable = "sign is constant wherever it has a derivative"
 
 
 class Square(Ufunc):
     """x²."""
 
-    ufunc, range, even, examples = np.square, "nonnegative", True, ANY
+    ufunc, range, is_even, examples = np.square, "nonnegative", True, ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (2 * x),)
@@ -83,7 +83,7 @@ class Exp(Ufunc):
     """eˣ."""
 
     ufunc, range, monotone, weight, examples = np.exp, "positive", True, EXPENSIVE, ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * y,)
@@ -93,7 +93,7 @@ class Expm1(Ufunc):
     """eˣ − 1, exact near 0."""
 
     ufunc, monotone, weight, examples = np.expm1, True, EXPENSIVE, ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * exp(x),)
@@ -129,7 +129,7 @@ class Sin(Ufunc):
 class Cos(Ufunc):
     """The cosine of an angle in radians."""
 
-    ufunc, even, weight, examples = np.cos, True, EXPENSIVE, ANY
+    ufunc, is_even, weight, examples = np.cos, True, EXPENSIVE, ANY
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * sin(x),)
@@ -148,7 +148,7 @@ class Tanh(Ufunc):
     """The hyperbolic tangent; its gradient takes the output: g·(1 − y²)."""
 
     ufunc, monotone, weight, examples = np.tanh, True, EXPENSIVE, ANY
-    total = True
+    defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (1 - square(y)),)
@@ -159,7 +159,7 @@ class Sigmoid(Elementwise):
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
-    total = True
+    defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)
@@ -196,7 +196,7 @@ class Relu(Elementwise):
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
-    total = True
+    defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         if dtypes[0].kind in "bc":
@@ -215,7 +215,7 @@ class Softplus(Elementwise):
 
     reuses_operand = True
     range, monotone, weight, examples = "nonnegative", True, 2 * EXPENSIVE, ANY
-    total = True
+    defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)

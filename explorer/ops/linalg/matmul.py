@@ -11,7 +11,7 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.policy_operations import Adjustable
-from explorer.core.ir.tiles import PIECE_BYTES, Piece, cut, even
+from explorer.core.ir.tiles import TILE_BYTES, Tile, cut, even
 from explorer.core.policy import Policies
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
 from explorer.ops.accumulation_dtype import AccumulationPolicy, accumulating
@@ -58,20 +58,20 @@ class Matmul(Adjustable):
         self._into(out, a, b)
         return out
 
-    def pieces(self, out: Array, prepared: None, a: Array, b: Array) -> list[Piece]:
+    def tiles(self, out: Array, prepared: None, a: Array, b: Array) -> list[Tile]:
         whole = tuple([slice(0, size) for size in out.shape])
-        most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // PIECE_BYTES)
+        most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // TILE_BYTES)
         if most < 2 or min(a.ndim, b.ndim) < 2:
-            return [Piece(whole, lambda: self._into(out, a, b))]
+            return [Tile(whole, lambda: self._into(out, a, b))]
         # along the batch where there is one, else along rows or columns: the longer is cut
         axes = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
         axis = axes[0] if axes else out.ndim - 2 + (out.shape[-1] > out.shape[-2])
 
-        def piece(part: slice) -> Piece:
+        def piece(part: slice) -> Tile:
             place = (*whole[:axis], part, *whole[axis + 1 :])
             left = cut(a, (*place[:-1], slice(None)), out.ndim)
             right = cut(b, (*place[:-2], slice(None), place[-1]), out.ndim)
-            return Piece(place, lambda: self._into(out[place], left, right))
+            return Tile(place, lambda: self._into(out[place], left, right))
 
         return [piece(part) for part in even(out.shape[axis], -(-out.shape[axis] // most))]
 

@@ -38,33 +38,33 @@ class AccumulatedIn(Operation):
         return self.operation.type_of(types)
 
     def kernel(self, out: Array, *operands: Array) -> Array:
-        wide = self.part_dtype(out.dtype)
+        wide = self.partial_dtype(out.dtype)
         if wide == out.dtype:
             found: Array = self.operation.kernel(out, *operands)
             return found
         made = np.empty(out.shape, wide)
-        if self.operation.rows is None:
+        if self.operation.reduced_axes is None:
             operands = tuple([operand.astype(wide) for operand in operands])
         np.copyto(out, self.operation.kernel(made, *operands), casting="same_kind")
         return out
 
     @property
-    def rows(self) -> tuple[int, ...] | None:
-        return self.operation.rows
+    def reduced_axes(self) -> tuple[int, ...] | None:
+        return self.operation.reduced_axes
 
     @property
-    def joins(self) -> np.ufunc | None:
-        return self.operation.joins
+    def combine_ufunc(self) -> np.ufunc | None:
+        return self.operation.combine_ufunc
 
-    def part_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
+    def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
         """The policy's dtype, or the result's where that is wider, or no floating one."""
-        return np.result_type(result, self.dtype) if result.kind in "fc" else self.operation.part_dtype(result)
+        return np.result_type(result, self.dtype) if result.kind in "fc" else self.operation.partial_dtype(result)
 
-    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Any:
-        return self.operation.part(out, x, axes)
+    def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Any:
+        return self.operation.partial_reduce(out, x, axes)
 
-    def finish(self, out: Array, joined: Array, count: int) -> Any:
-        return self.operation.finish(out, joined, count)
+    def finalize(self, out: Array, joined: Array, count: int) -> Any:
+        return self.operation.finalize(out, joined, count)
 
     def gradient(self, upstream: Any, result: Any, *operands: Any) -> tuple[Expr | None, ...]:
         with under({**state.policies, AccumulationPolicy.dtype: AccumulationPolicy.dtype(self.dtype)}):
@@ -78,7 +78,7 @@ class AccumulatedIn(Operation):
         return self.operation.flops(result, *types)
 
     def workspace(self, *types: TensorType) -> int:
-        kind = self.infer(*types)
-        assert isinstance(kind, TensorType)
-        read = () if self.operation.rows is not None else types
-        return sum([each.size for each in (kind, *read)]) * self.part_dtype(kind.dtype).itemsize
+        type_ = self.infer(*types)
+        assert isinstance(type_, TensorType)
+        read = () if self.operation.reduced_axes is not None else types
+        return sum([each.size for each in (type_, *read)]) * self.partial_dtype(type_.dtype).itemsize

@@ -16,7 +16,7 @@ from explorer.core.types.tensor_type import Array, TensorType, normalize_axis
 from explorer.ops.base import broadcast_to
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.reshape import Movement, Transpose, flatten
-from explorer.ops.manipulation.slicing import Member, Part, Place
+from explorer.ops.manipulation.slicing import Index0, Slice, SliceScatter
 
 
 class Stack(Movement):
@@ -25,9 +25,9 @@ class Stack(Movement):
     examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
 
     def infer(self, *types: TensorType) -> TensorType:
-        if not types or any(kind.shape != types[0].shape for kind in types):
+        if not types or any(type_.shape != types[0].shape for type_ in types):
             raise self.refuse(types[:4], "there is at least one operand, and all have one shape")
-        dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[kind.dtype for kind in types])
+        dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[type_.dtype for type_ in types])
         return TensorType((len(types), *types[0].shape), dtype)
 
     def kernel(self, out: Array, *members: Array) -> Array:
@@ -37,7 +37,7 @@ class Stack(Movement):
         return np.stack(members, out=out)
 
     def gradient(self, g: Expr, y: Expr, *members: Expr) -> tuple[Expr, ...]:
-        return tuple([Member(index)(g) for index in range(len(members))])
+        return tuple([Index0(index)(g) for index in range(len(members))])
 
     def batch(self, size: int, batched: tuple[bool, ...], *members: Expr) -> Expr:
         whole = [
@@ -47,7 +47,7 @@ class Stack(Movement):
         return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
 
 
-class GatherMembers(Movement):
+class GatherStack(Movement):
     """Members of several values, and single tensors, as the members of a new first axis.
 
     ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the operand itself as a member.
@@ -68,7 +68,7 @@ class GatherMembers(Movement):
             if start < stop and (not shape or stop > shape[0]):
                 raise self.refuse(types[:4], f"the operand {operand} has members {start} to {stop - 1}")
             shapes.add(shape[1:] if start < stop else shape)
-        if len(shapes) != 1 or len({kind.dtype for kind in types}) != 1:
+        if len(shapes) != 1 or len({type_.dtype for type_ in types}) != 1:
             raise self.refuse(types[:4], "all members have one shape and dtype")
         return types[0].with_shape((self.count, *shapes.pop()))
 
@@ -83,10 +83,10 @@ class GatherMembers(Movement):
         place = 0
         for at, start, stop in self.runs:
             if start < stop:
-                piece = Part(((place, place + stop - start, 1), *member))(g)
-                found[at].append(Place(((start, stop, 1), *member), values[at].shape)(piece))
+                piece = Slice(((place, place + stop - start, 1), *member))(g)
+                found[at].append(SliceScatter(((start, stop, 1), *member), values[at].shape)(piece))
             else:
-                found[at].append(Member(place)(g))
+                found[at].append(Index0(place)(g))
             place += max(1, stop - start)
         return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in found])
 
@@ -132,7 +132,7 @@ class Concatenate(Movement):
 
     def infer(self, *types: TensorType) -> TensorType:
         first = types[0].shape if types else ()
-        rest = [kind.shape[: self.axis] + kind.shape[self.axis + 1 :] for kind in types]
+        rest = [type_.shape[: self.axis] + type_.shape[self.axis + 1 :] for type_ in types]
         if (
             not types
             or not 0 <= self.axis < len(first)
@@ -140,9 +140,9 @@ class Concatenate(Movement):
             or len(set(rest)) > 1
         ):
             raise self.refuse(types, f"shapes are equal but for axis {self.axis}")
-        length = sum(kind.shape[self.axis] for kind in types)
+        length = sum(type_.shape[self.axis] for type_ in types)
         shape = (*first[: self.axis], length, *first[self.axis + 1 :])
-        return TensorType(shape, np.result_type(*[kind.dtype for kind in types]))
+        return TensorType(shape, np.result_type(*[type_.dtype for type_ in types]))
 
     def kernel(self, out: Array, *parts: Array) -> Array:
         return np.concatenate(parts, axis=self.axis, out=out)
@@ -153,7 +153,7 @@ class Concatenate(Movement):
             stop = start + part.shape[self.axis]
             spans: list[Any] = [(0, size, 1) for size in g.shape]
             spans[self.axis] = (start, stop, 1)
-            gradients.append(Part(tuple(spans))(g))
+            gradients.append(Slice(tuple(spans))(g))
             start = stop
         return tuple(gradients)
 

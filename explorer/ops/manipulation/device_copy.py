@@ -19,7 +19,7 @@ class ToDevice(Operation):
     """A copy of a tensor on another device."""
 
     device: Device
-    moves = True
+    changes_device = True
     linear = True
     takes_elements = True
     examples = (Example(real(2, 3), device=cpu), Example(real(), device=cpu))

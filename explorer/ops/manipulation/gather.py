@@ -15,7 +15,7 @@ from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, b
 from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.manipulation.concat import Stack
 from explorer.ops.manipulation.reshape import Movement, flatten, vector_of_scalar
-from explorer.ops.manipulation.slicing import Member
+from explorer.ops.manipulation.slicing import Index0
 
 
 def places(numbers: Array, length: int) -> Array:
@@ -106,7 +106,7 @@ class TakeGradient(Operation):
 def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
     """One operation a member, stacked."""
     members = [
-        operation(*[Member(i)(x) if yes else x for x, yes in zip(operands, batched, strict=True)]) for i in range(size)
+        operation(*[Index0(i)(x) if yes else x for x, yes in zip(operands, batched, strict=True)]) for i in range(size)
     ]
     return Stack()(*members)
 

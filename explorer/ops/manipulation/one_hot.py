@@ -13,7 +13,7 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype, whole
 
 
-class OneHotRows(Operation):
+class OneHotEncoding(Operation):
     """A row for each class number: 1 at the number's place, 0 elsewhere."""
 
     name = "one_hot"
@@ -38,7 +38,7 @@ class OneHotRows(Operation):
         return 0
 
 
-class ClassNumbers(Operation):
+class Labels(Operation):
     """Class numbers themselves, each of which is one of so many classes."""
 
     classes: int
@@ -72,4 +72,4 @@ def _check_labels(labels: Array, classes: int) -> None:
 def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
     """A row for each class number in ``labels``: shape (…,) of integers to (…, classes)."""
     (labels,) = as_operands((labels,))
-    return OneHotRows(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)
+    return OneHotEncoding(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)

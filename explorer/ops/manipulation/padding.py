@@ -14,7 +14,7 @@ from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, whole
 from explorer.ops.base import broadcast_to
 from explorer.ops.manipulation.concat import Concatenate
-from explorer.ops.manipulation.slicing import Part, part_of
+from explorer.ops.manipulation.slicing import Slice, part_of
 
 Widths: TypeAlias = tuple[tuple[int, int], ...]
 """for each axis how many elements are added before and after"""
@@ -58,7 +58,7 @@ class Pad(Operation):
         spans = tuple(
             [(part.start, part.stop, 1) if part.start < part.stop else (0, 0, 1) for part in self.inner(x.shape)]
         )
-        return (Part(spans)(g),)
+        return (Slice(spans)(g),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         return Pad(((0, 0), *self.widths), self.value)(x)
@@ -114,7 +114,7 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
     def part(start: int, stop: int, step: int = 1) -> Expr:
         spans: list[Any] = [(0, n, 1) for n in x.shape]
         spans[axis] = (start, stop, step)
-        return Part(tuple(spans))(x)
+        return Slice(tuple(spans))(x)
 
     def repeated(place: int, count: int) -> Expr:
         return broadcast_to(part(place, place + 1), (*x.shape[:axis], count, *x.shape[axis + 1 :]))

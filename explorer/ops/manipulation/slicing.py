@@ -16,7 +16,7 @@ from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.ops.manipulation.reshape import Movement, Reshape
 
 
-class Part(Movement):
+class Slice(Movement):
     """Indices and ranges, one for each axis: an int drops the axis, (start, stop, step) keeps part of it."""
 
     spans: tuple[Any, ...]
@@ -37,13 +37,13 @@ class Part(Movement):
         return part
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (Place(self.spans, x.shape)(g),)
+        return (SliceScatter(self.spans, x.shape)(g),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return Part(((0, size, 1), *self.spans))(x)
+        return Slice(((0, size, 1), *self.spans))(x)
 
 
-class Place(Movement):
+class SliceScatter(Movement):
     """Zeros of a shape with x at the indices and ranges that ``Part`` would read."""
 
     spans: tuple[Any, ...]
@@ -51,7 +51,7 @@ class Place(Movement):
     examples = (Example(real(2), spans=((1, 3, 1), 2), shape=(4, 5)),)
 
     def infer(self, x: TensorType) -> TensorType:
-        if Part(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
+        if Slice(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
             raise self.refuse((x,), f"the shape is that of the part {self.spans} of {self.shape}")
         return x.with_shape(self.shape)
 
@@ -61,13 +61,13 @@ class Place(Movement):
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (Part(self.spans)(g),)
+        return (Slice(self.spans)(g),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return Place(((0, size, 1), *self.spans), (size, *self.shape))(x)
+        return SliceScatter(((0, size, 1), *self.spans), (size, *self.shape))(x)
 
 
-class Member(Movement):
+class Index0(Movement):
     """The part at one index of the first axis."""
 
     index: int
@@ -84,10 +84,10 @@ class Member(Movement):
         return member
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        return (Place((self.index, *[(0, size, 1) for size in x.shape[1:]]), x.shape)(g),)
+        return (SliceScatter((self.index, *[(0, size, 1) for size in x.shape[1:]]), x.shape)(g),)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
-        return Part(((0, size, 1), self.index, *[(0, n, 1) for n in x.shape[2:]]))(x)
+        return Slice(((0, size, 1), self.index, *[(0, n, 1) for n in x.shape[2:]]))(x)
 
 
 def _ends(span: Any) -> tuple[int, int]:
@@ -112,7 +112,7 @@ def getitem(x: Expr, index: Any) -> Expr:
 
 def whole_of(x: Expr) -> Expr:
     """All of ``x``, recorded as a part, of which the plan tells that it has nothing to do."""
-    return Part(tuple([(0, size, 1) for size in x.shape]))(x)
+    return Slice(tuple([(0, size, 1) for size in x.shape]))(x)
 
 
 def part_of(x: Expr, index: Any) -> Expr:
@@ -150,7 +150,7 @@ def part_of(x: Expr, index: Any) -> Expr:
                 rule="an index must be an int, a slice, None, Ellipsis, or an array of whole numbers",
                 fix="use ex.where to choose by a condition",
             )
-    part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Part(tuple(spans))(x)
+    part = x if all(span == (0, n, 1) for span, n in zip(spans, x.shape, strict=True)) else Slice(tuple(spans))(x)
     return part if part.shape == tuple(shape) else Reshape(tuple(shape))(part)
 
 

@@ -33,7 +33,7 @@ class Clip(Elementwise):
     low: Number | None
     high: Number | None
     monotone, idempotent = True, True
-    total = True
+    defined_everywhere = True
     examples = (
         Example(real(2, 3, low=0.1, high=0.7), low=0.2, high=0.5),
         Example(real(3), low=None, high=2.0),
@@ -83,7 +83,7 @@ class Hardsigmoid(Elementwise):
     """x/6 + 1/2 kept between 0 and 1."""
 
     range, monotone, weight, examples = "unit", True, 3, _WIDE
-    total = True
+    defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)

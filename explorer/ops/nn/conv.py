@@ -11,15 +11,15 @@ from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.ir.policy_operations import Adjustable
-from explorer.core.ir.tiles import Piece, compute
+from explorer.core.ir.tiles import Tile, compute
 from explorer.core.policy import Items, Minor, Policies, PolicyClass
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
 from explorer.ops.base import reshape
 from explorer.ops.manipulation.concat import Stack
-from explorer.ops.manipulation.slicing import Member
+from explorer.ops.manipulation.slicing import Index0
 from explorer.ops.nn.kernels.conv_filter_gradient import FilterGradient
-from explorer.ops.nn.kernels.conv_forward import Convolving, pack
+from explorer.ops.nn.kernels.conv_forward import ConvForwardPlan, pack
 from explorer.ops.nn.kernels.conv_input_gradient import ImageGradient
 from explorer.ops.nn.kernels.window import Padding, Pair, Window, both_sides, pair
 
@@ -47,7 +47,7 @@ class Convolution(Operation, abstract=True):
 
     def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
         """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
-        if len(images) != 4 or len(filters) != 4 or any(kind.dtype.kind == "b" for kind in types):
+        if len(images) != 4 or len(filters) != 4 or any(type_.dtype.kind == "b" for type_ in types):
             raise self.refuse(types, "images are (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
@@ -78,7 +78,7 @@ class Conv2d(Adjustable, Convolution):
     """Cross-correlation of images (N, C, H, W) with filters (O, C / groups, h, w): (N, O, H′, W′)."""
 
     policies: ClassVar[tuple[Minor, ...]] = (ConvolutionPolicy.algorithm,)
-    prepares = 1
+    packed_operand = 1
     channels_last = True
     examples: ClassVar[tuple[Example, ...]] = (
         Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
@@ -93,18 +93,18 @@ class Conv2d(Adjustable, Convolution):
     def workspace(self, images: TensorType, filters: TensorType) -> int:
         return self.convolving(images.shape, filters.shape).workspace(images.dtype.itemsize)
 
-    def convolving(self, images: Shape, filters: Shape) -> Convolving:
+    def convolving(self, images: Shape, filters: Shape) -> ConvForwardPlan:
         """How the convolution of operands of these shapes runs."""
-        return Convolving(self.window(filters), self.groups, images, filters)
+        return ConvForwardPlan(self.window(filters), self.groups, images, filters)
 
-    def prepare(self, filters: Array) -> Array:
+    def pack_operand(self, filters: Array) -> Array:
         return pack(filters, self.groups)
 
-    def pieces(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Piece]:
-        return self.convolving(images.shape, filters.shape).pieces(out, images, prepared)
+    def tiles(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Tile]:
+        return self.convolving(images.shape, filters.shape).tiles(out, images, prepared)
 
     def kernel(self, out: Array, images: Array, filters: Array) -> Array:
-        compute(self.pieces(out, self.prepare(filters), images, filters))
+        compute(self.tiles(out, self.pack_operand(filters), images, filters))
         return out
 
     def kept_axes(self, operand: int, images: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
@@ -141,7 +141,7 @@ class Conv2dImageGradient(Convolution):
     """Convolution's adjoint in the images: (N, O, H′, W′), filters (O, C / groups, h, w) to ``shape`` (N, C, H, W)."""
 
     shape: Shape = ()
-    prepares = 1
+    packed_operand = 1
     channels_last = True
     examples = (
         Example(real(2, 4, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1)), shape=(2, 3, 5, 5)),
@@ -160,14 +160,14 @@ class Conv2dImageGradient(Convolution):
         """How the adjoint of a convolution with filters of this shape runs."""
         return ImageGradient(self.window(filters), self.groups, self.shape, filters)
 
-    def prepare(self, filters: Array) -> list[Array]:
+    def pack_operand(self, filters: Array) -> list[Array]:
         return self.gradient_of(filters.shape).pack(filters)
 
-    def pieces(self, out: Array, prepared: list[Array], g: Array, filters: Array) -> list[Piece]:
+    def tiles(self, out: Array, prepared: list[Array], g: Array, filters: Array) -> list[Tile]:
         return self.gradient_of(filters.shape).pieces(out, g, prepared)
 
     def kernel(self, out: Array, g: Array, filters: Array) -> Array:
-        compute(self.pieces(out, self.prepare(filters), g, filters))
+        compute(self.tiles(out, self.pack_operand(filters), g, filters))
         return out
 
     def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
@@ -213,11 +213,11 @@ class Conv2dFilterGradient(Convolution):
         """How the adjoint of a convolution of images of this shape runs."""
         return FilterGradient(self.window(self.shape), self.groups, images, self.shape)
 
-    def pieces(self, out: Array, prepared: None, g: Array, images: Array) -> list[Piece]:
+    def tiles(self, out: Array, prepared: None, g: Array, images: Array) -> list[Tile]:
         return self.gradient_of(images.shape).pieces(out, g, images)
 
     def kernel(self, out: Array, g: Array, images: Array) -> Array:
-        compute(self.pieces(out, None, g, images))
+        compute(self.tiles(out, None, g, images))
         return out
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, images: Expr) -> tuple[Expr, Expr]:
@@ -238,7 +238,7 @@ def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...],
     """One convolution a member: each member has its own filters, so that one product cannot serve them all."""
 
     def part(node: Expr, yes: bool, index: int) -> Expr:
-        return Member(index)(node) if yes else node
+        return Index0(index)(node) if yes else node
 
     members = [operation(part(first, batched[0], i), part(second, batched[1], i)) for i in range(size)]
     return Stack()(*members)

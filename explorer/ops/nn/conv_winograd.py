@@ -12,14 +12,14 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from explorer.core.ir.examples import Example, real
-from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, count, longest, scratch, slices
+from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, count, longest, scratch, slices
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.kernels.im2col import padded
 
 _FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 """what is multiplied from both sides with a filter, (4, 3)"""
-_BLOCK = 8 * PIECE_BYTES
+_BLOCK = 8 * TILE_BYTES
 _PIECES = 4
 """so many threads find work, also where all would fit into one piece"""
 
@@ -34,7 +34,7 @@ class WinogradConv2d(Conv2d):
     Rounds otherwise than Conv2d: each tile is a sum of differences of pixels.
     """
 
-    prepares: ClassVar[int] = 1
+    packed_operand: ClassVar[int] = 1
     policies = ()
     examples: ClassVar[tuple[Example, ...]] = (
         Example(real(2, 3, 5, 5), real(4, 3, 3, 3), padding=((1, 1), (1, 1))),
@@ -57,27 +57,27 @@ class WinogradConv2d(Conv2d):
         return "" if self.groups == 1 else "every filter reads all channels"
 
     def workspace(self, images: TensorType, filters: TensorType) -> int:
-        kind = self.infer(images, filters)
-        shape = kind.shape
+        type_ = self.infer(images, filters)
+        shape = type_.shape
         if not math.prod(shape) or not images.size:
             return 0
-        many, bands = _counts(shape, images.shape[1], kind.dtype.itemsize)
+        many, bands = _counts(shape, images.shape[1], type_.dtype.itemsize)
         n, rows = longest(shape[0], many), min(2 * longest(_tiles(shape[2]), bands), shape[2])
         wanted = _memory(n, _tiles(rows), _tiles(shape[3]), images.shape[1], shape[1])
-        return sum([math.prod(each) for each in wanted]) * kind.dtype.itemsize
+        return sum([math.prod(each) for each in wanted]) * type_.dtype.itemsize
 
-    def prepare(self, filters: Array) -> Array:
+    def pack_operand(self, filters: Array) -> Array:
         dtype = np.result_type(filters.dtype)
         transformed = np.einsum("ia,ocab,jb->ijco", _FILTERS, filters.astype(np.float64), _FILTERS, optimize=True)
         return np.ascontiguousarray(transformed.astype(dtype)).reshape(16, *filters.shape[1::-1])
 
-    def pieces(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Piece]:
+    def tiles(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Tile]:
         if not (images.size and out.size):  # a sum of nothing
-            return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
+            return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         top, left = self.padding[0][0], self.padding[1][0]
 
-        def piece(index: Index) -> Piece:
-            return Piece(index, _computing(out, images, prepared, index, top, left))
+        def piece(index: Index) -> Tile:
+            return Tile(index, _computing(out, images, prepared, index, top, left))
 
         return [piece(index) for index in _indices(out.shape, images.shape[1], out.itemsize)]
 

@@ -17,12 +17,12 @@ from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, w
 from explorer.ops.base import broadcast_to, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
 from explorer.ops.manipulation.slicing import part_of
-from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Gathering, Pooling, Scattering
+from explorer.ops.nn.kernels.pooling_windows import WINDOWS, Pooling, PoolingBackward, PoolingForward
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, pair
 from explorer.ops.reduction.reduce import max
 
 
-class MaxPool2d(Gathering):
+class MaxPool2d(PoolingForward):
     """The largest pixel of each window; padding never wins."""
 
     def infer(self, x: TensorType) -> TensorType:
@@ -38,7 +38,7 @@ class MaxPool2d(Gathering):
         return (MaxPool2dGradient(self.size, self.strides, self.padding, self.dilation, self.ceil)(g, y, x),)
 
 
-class MaxPool2dGradient(Scattering):
+class MaxPool2dGradient(PoolingBackward):
     """The gradient of a max-pooling goes to the first largest pixel of each window, row by row."""
 
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
@@ -125,7 +125,7 @@ class MeanPooling(Pooling, abstract=True):
         return counts
 
 
-class AvgPool2d(Gathering, MeanPooling):
+class AvgPool2d(PoolingForward, MeanPooling):
     """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
 
     examples = (
@@ -147,7 +147,7 @@ class AvgPool2d(Gathering, MeanPooling):
         return (AvgPool2dGradient(*self.options, x.shape)(g),)
 
 
-class AvgPool2dGradient(Scattering, MeanPooling):
+class AvgPool2dGradient(PoolingBackward, MeanPooling):
     """The adjoint of mean pooling: (N, C, H′, W′) spread back over windows of images of ``shape``."""
 
     shape: Shape = ()
@@ -180,8 +180,8 @@ class AvgPool2dGradient(Scattering, MeanPooling):
             part[into] += share[windows]
 
     def workspace(self, g: TensorType) -> int:
-        kind = self.infer(g)
-        return self.reached(kind.shape, g.shape, kind.dtype.itemsize) * kind.dtype.itemsize
+        type_ = self.infer(g)
+        return self.reached(type_.shape, g.shape, type_.dtype.itemsize) * type_.dtype.itemsize
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
         return (AvgPool2d(*self.options)(upstream),)

@@ -53,8 +53,8 @@ class Resample(Operation):
         _check(self, x)
         if not 0 <= self.axis < x.rank or not x.shape[self.axis]:
             raise self.refuse((x,), f"there is an axis {self.axis} with one element at least")
-        kind = x if self.method in NEAREST else x.with_dtype(float_dtype(x.dtype))
-        return kind.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
+        type_ = x if self.method in NEAREST else x.with_dtype(float_dtype(x.dtype))
+        return type_.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
 
     def taps(self, length: int) -> tuple[Array, Array]:
         """For an axis of a length: (taps, new length) places of old elements, and their weights."""
@@ -110,8 +110,8 @@ class ResampleGradient(Operation):
         _check(self, g)
         if not 0 <= self.axis < g.rank or g.shape[self.axis] != self.length or self.old < 1:
             raise self.refuse((g,), f"axis {self.axis} has the new length {self.length}, and there is an old one ≥ 1")
-        kind = g.with_dtype(float_dtype(g.dtype))
-        return kind.with_shape((*g.shape[: self.axis], self.old, *g.shape[self.axis + 1 :]))
+        type_ = g.with_dtype(float_dtype(g.dtype))
+        return type_.with_shape((*g.shape[: self.axis], self.old, *g.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, g: Array) -> Array:
         places, weights = _taps(self.old, self.length, self.method, self.coordinates, self.step, self.coefficient)

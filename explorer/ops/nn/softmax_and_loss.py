@@ -31,7 +31,7 @@ class Normalization(Operation, abstract=True):
         return x.with_dtype(float_dtype(x.dtype))
 
     @property
-    def rows(self) -> tuple[int, ...]:
+    def reduced_axes(self) -> tuple[int, ...]:
         return self.axes
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -82,7 +82,7 @@ class SoftmaxGradient(Operation):
         return out
 
     @property
-    def rows(self) -> tuple[int, ...]:
+    def reduced_axes(self) -> tuple[int, ...]:
         return self.axes
 
     def gradient(self, upstream: Expr, result: Expr, g: Expr, y: Expr) -> tuple[Expr, Expr]:
@@ -121,8 +121,8 @@ class LogSumExp(Operation):
     examples = (Example(real(2, 3), axes=(1,)), Example(real(2, 3), axes=(0, 1), keepdims=True))
 
     def infer(self, x: TensorType) -> TensorType:
-        kind = Sum(self.axes, self.keepdims).infer(x)
-        return kind.with_dtype(float_dtype(x.dtype))
+        type_ = Sum(self.axes, self.keepdims).infer(x)
+        return type_.with_dtype(float_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
@@ -133,14 +133,14 @@ class LogSumExp(Operation):
         return out
 
     @property
-    def rows(self) -> tuple[int, ...]:
+    def reduced_axes(self) -> tuple[int, ...]:
         return self.axes
 
     @property
-    def joins(self) -> np.ufunc:
+    def combine_ufunc(self) -> np.ufunc:
         return np.logaddexp
 
-    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+    def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
         return LogSumExp(axes, True).kernel(out, x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:

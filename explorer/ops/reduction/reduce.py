@@ -56,14 +56,14 @@ class Reduction(Operation, abstract=True):
         return result
 
     @property
-    def rows(self) -> tuple[int, ...]:
+    def reduced_axes(self) -> tuple[int, ...]:
         return self.axes
 
     @property
-    def joins(self) -> np.ufunc:
+    def combine_ufunc(self) -> np.ufunc:
         return self.ufunc
 
-    def part(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
+    def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Array:
         result: Array = self.ufunc.reduce(x, axis=axes, out=out, keepdims=True, dtype=out.dtype)
         return result
 
@@ -134,12 +134,12 @@ class Mean(Adjustable, Reduction):
         if not count:
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
-        dtype = self.part_dtype(out.dtype)  # the sum of halves overflows at 65,504
+        dtype = self.partial_dtype(out.dtype)  # the sum of halves overflows at 65,504
         total = out if dtype == out.dtype else np.empty(out.shape, dtype)
         np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
-        return self.finish(out, total, count)
+        return self.finalize(out, total, count)
 
-    def finish(self, out: Array, joined: Array, count: int) -> Array:
+    def finalize(self, out: Array, joined: Array, count: int) -> Array:
         return np.divide(joined, count, out=out, casting="same_kind")
 
     def under(self, policies: Policies) -> Operation:
@@ -199,7 +199,7 @@ def _halves(x: Expr) -> tuple[Expr, Expr]:
     return x[..., :middle], second
 
 
-class Truth(Reduction, abstract=True):
+class TruthReduction(Reduction, abstract=True):
     """Whether elements along axes are not 0."""
 
     nondifferentiable = "truth values have no derivative"
@@ -209,13 +209,13 @@ class Truth(Reduction, abstract=True):
         return np.dtype(bool)
 
 
-class All(Truth):
+class All(TruthReduction):
     """Whether all elements over axes hold: are not 0."""
 
     ufunc = np.logical_and
 
 
-class AnyOf(Truth):
+class AnyOf(TruthReduction):
     """Whether any element over axes holds: is not 0."""
 
     name, ufunc = "any", np.logical_or
@@ -249,12 +249,14 @@ class Min(Extreme):
 
 
 def _reduce(
-    kind: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
+    operation_class: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
 ) -> Expr:
     (x,) = as_operands((x,))
-    if x.ndim == 0 and axis in (0, -1) and kind is not Mean:  # NumPy's ufuncs take a scalar for a vector of one element
+    if (
+        x.ndim == 0 and axis in (0, -1) and operation_class is not Mean
+    ):  # NumPy's ufuncs take a scalar for a vector of one element
         axis = ()
-    return kind(normalize_axes(axis, x.ndim, kind.name), keepdims)(x, policies=policies)
+    return operation_class(normalize_axes(axis, x.ndim, operation_class.name), keepdims)(x, policies=policies)
 
 
 @public

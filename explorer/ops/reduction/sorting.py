@@ -42,7 +42,7 @@ class ArgExtreme(Operation, abstract=True):
         return TensorType((*x.shape[: self.axis], *kept, *x.shape[self.axis + 1 :]), np.int64)
 
     @property
-    def rows(self) -> tuple[int, ...]:
+    def reduced_axes(self) -> tuple[int, ...]:
         return (self.axis,)
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -134,12 +134,12 @@ class CumulativeSum(Movement):
         return types[0].size
 
 
-def _place(kind: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
+def _place(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
     (x,) = as_operands((x,))
     if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a scalar for a vector of one element
-        found = kind(0)(flatten(x))
+        found = operation_class(0)(flatten(x))
         return reshape(found, (1,) * x.ndim) if keepdims else found
-    return kind(normalize_axis(axis, x.ndim, kind.name), bool(keepdims))(x)
+    return operation_class(normalize_axis(axis, x.ndim, operation_class.name), bool(keepdims))(x)
 
 
 @public

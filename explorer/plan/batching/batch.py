@@ -1,23 +1,23 @@
-"""Group: calls of one function, and single operations, that cannot depend on each other become one over rows."""
+"""Batch: calls of one function, and single operations, that cannot depend on each other become one over rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from explorer.core.ir.expr import Expr, next_uid, record, surrounded
+from explorer.core.ir.expr import Expr, next_uid, record, recording_at
 from explorer.core.ir.function import Body, Call, Item
 from explorer.core.ir.traversal import reachable
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TupleType
 from explorer.plan.batching.buckets import Bucket, buckets_of
-from explorer.plan.batching.members import Rows
-from explorer.plan.batching.unbatched import tell_ungrouped
+from explorer.plan.batching.members import BatchMembers
+from explorer.plan.batching.unbatched import record_unbatched
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
-from explorer.plan.graph.cost_model import REFERENCE, Prices, kernel_cost
-from explorer.plan.graph.decisions import Cluster
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, kernel_cost
+from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 _ROW = 0.12
 """µs to take one row into a stack, beside moving its bytes"""
@@ -39,43 +39,43 @@ _OPERATIONS = {
 
 
 @dataclass(frozen=True)
-class Group(Pass):
+class Batch(Pass):
     """Batch the calls of one function, and equal operations on equal types, where the prices say that it pays.
 
     Members stand at one depth of calls, operations also at one level: none can depend on another.
     """
 
-    prices: Prices = field(default=REFERENCE)
+    cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     fewest: int = 5
     """operations that are looked at: of fewer, stacking costs as much as it saves"""
-    name = "group"
+    name = "batch"
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Consider the buckets in the order in which they can depend on each other, and explain what stays alone."""
-        first = len(graph.choices)
+        first = len(graph.decisions)
         buckets, items = buckets_of(graph, self.fewest)
-        grouping = _Grouping(self, graph, items)
+        grouping = _Batching(self, graph, items)
         for bucket in buckets:
             if len(bucket.members) > 1 and (bucket.called or len(bucket.members) >= self.fewest):
                 grouping.consider(bucket)
         grouping.close()
-        tell_ungrouped(self, [bucket.members for bucket in buckets if bucket.called], first, self.prices, graph)
+        record_unbatched(self, [bucket.members for bucket in buckets if bucket.called], first, self.cost_model, graph)
 
 
-class _Grouping:
+class _Batching:
     """The pass at work on one graph."""
 
-    def __init__(self, link: Group, graph: Graph, items: dict[int, list[Expr]]) -> None:
-        self.link, self.prices, self.graph, self.items = link, link.prices, graph, items
-        self.rows = Rows(graph)
+    def __init__(self, rule: Batch, graph: PlanGraph, items: dict[int, list[Expr]]) -> None:
+        self.rule, self.prices, self.graph, self.items = rule, rule.cost_model, graph, items
+        self.rows = BatchMembers(graph)
         self._kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
         """name and code → operations that are kept separate, what they take stacked, and what separately"""
 
     def consider(self, bucket: Bucket) -> None:
-        """Make one of the members, or refuse it with the reason."""
+        """Make one of the members, or decline it with the reason."""
         members, of, rows, inputs = bucket.members, bucket.body, self.rows, self.graph.inputs
         # calls on the same values must stack them in the same order, whatever order they were recorded in
-        members.sort(key=lambda node: [rows.place(operand) for operand in inputs[node.uid]])
+        members.sort(key=lambda node: [rows.sort_key(operand) for operand in inputs[node.uid]])
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
         count = len(members)
@@ -93,7 +93,7 @@ class _Grouping:
         used = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
         together = self._price(body) + used * self.prices.view
         for column, yes in zip(columns, batched, strict=True):
-            if yes and rows.whole(column) is None:
+            if yes and rows.as_whole(column) is None:
                 stacked = column[0].type.nbytes * count
                 together += self.prices.call + _ROW * count + stacked / self.prices.bandwidth
         if together < alone:
@@ -104,12 +104,12 @@ class _Grouping:
 
     def close(self) -> None:
         """Put rows in the place of members that are read outside of batches, and tell what was kept separate."""
-        self.rows.settle()
+        self.rows.finish()
         for (name, code), (members, prices) in self._kept.items():
             self._refuse(members, name, code, _OPERATIONS[code], prices)
 
     def _keep(self, bucket: Bucket, code: str, prices: tuple[float, ...] = (), why: str = "") -> None:
-        """Calls are refused at once; of operations those of one name are told of together, with the sum of prices."""
+        """Calls are declined at once; of operations those of one name are told of together, with the sum of prices."""
         if bucket.called:
             reason = _CALLS[code] + why.replace("{", "(").replace("}", ")")
             self._refuse(bucket.members, bucket.body.name, code, reason, prices)
@@ -124,7 +124,7 @@ class _Grouping:
             together, alone = prices
             facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
         for node in members:
-            self.graph.refuse(self.link, code, reason, facts, node)
+            self.graph.decline(self.rule, code, reason, facts, node)
 
     def _batch(
         self,
@@ -136,10 +136,10 @@ class _Grouping:
     ) -> None:
         graph, rows = self.graph, self.rows
         first = members[0]
-        with surrounded(first.scope, first.code, first.instruction):
+        with recording_at(first.scope, first.code, first.instruction):
             before = next_uid()
             operands = [
-                rows.stacked(column) if yes else rows.single(column[0])
+                rows.stack(column) if yes else rows.shared(column[0])
                 for column, yes in zip(columns, batched, strict=True)
             ]
             made = next_uid()
@@ -150,7 +150,7 @@ class _Grouping:
             parts = result.type.parts if isinstance(result.type, TupleType) else ()
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
         decision = graph.decide(
-            self.link,
+            self.rule,
             "batched",
             ("{count:call} of {name}" if isinstance(first.operation, Call) else "{name} ×{count}")
             + " made one over stacked rows: {together_us} instead of {separate_us}",
@@ -158,18 +158,18 @@ class _Grouping:
             members,
             (result,),
         )
-        graph.clusters.append(Cluster(decision, "batch", body.name, list(members)))
+        graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
         stacks = [operand for operand in operands if operand.uid > before]
         between = [node for node in reachable([result], stop=lambda node: node.uid < made) if node.uid > made]
-        graph.introduce(decision, [*stacks, *between, *(wholes if parts else ())], first)
+        graph.add_nodes(decision, [*stacks, *between, *(wholes if parts else ())], first)
         for index, node in enumerate(members):
             if parts:
                 for item in self.items.get(node.uid, ()):
                     assert isinstance(item.operation, Item)
-                    rows.enter(item, wholes[item.operation.index], index, decision)
+                    rows.add(item, wholes[item.operation.index], index, decision)
                 graph.removed.append((decision, node))
             else:
-                rows.enter(node, result, index, decision)
+                rows.add(node, result, index, decision)
 
     def _price(self, body: Body) -> float:
         key = ("price", self.prices)

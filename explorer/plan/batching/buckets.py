@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from explorer.core.ir.expr import Expr, record, surrounded
+from explorer.core.ir.expr import Expr, record, recording_at
 from explorer.core.ir.function import Body, Call, Item, Parameter, make_body
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 _LEAF = 0, 0
 
 
 @functools.lru_cache(256)
-def alone(operation: Operation, types: tuple[AnyType, ...]) -> Body:
+def single_operation_body(operation: Operation, types: tuple[AnyType, ...]) -> Body:
     """The body of a function that does nothing but one operation."""
-    with surrounded(None, None):
-        parameters = tuple([Parameter(kind, f"x{place}")() for place, kind in enumerate(types)])
+    with recording_at(None, None):
+        parameters = tuple([Parameter(type_, f"x{place}")() for place, type_ in enumerate(types)])
         return make_body(operation.name, parameters, (), (record(operation, parameters),))
 
 
@@ -33,7 +33,7 @@ class Bucket:
     """they are calls"""
 
 
-def buckets_of(graph: Graph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:
+def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, list[Expr]]]:
     """Buckets in the order in which they can depend on each other, and by uid of a call what reads its outputs.
 
     That is by depth of calls, calls first, then by level; operations are looked at where ``fewest`` are alike.
@@ -80,5 +80,7 @@ def buckets_of(graph: Graph, fewest: int) -> tuple[list[Bucket], dict[int, list[
         for members in alike.values():
             if len(members) >= fewest:
                 types = tuple([operand.type for operand in inputs[members[0].uid]])
-                found.append(((deep, 1, level), Bucket(members, alone(members[0].operation, types), False)))
+                found.append(
+                    ((deep, 1, level), Bucket(members, single_operation_body(members[0].operation, types), False))
+                )
     return [bucket for _, bucket in sorted(found, key=lambda pair: pair[0])], items

@@ -5,20 +5,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from explorer.core.ir.expr import Expr, derive
-from explorer.ops.manipulation.concat import GatherMembers, Stack
-from explorer.ops.manipulation.slicing import Member
-from explorer.plan.graph.plan_graph import Graph
+from explorer.core.ir.expr import Expr, make_replacement
+from explorer.ops.manipulation.concat import GatherStack, Stack
+from explorer.ops.manipulation.slicing import Index0
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import member
 
-_reader = functools.cache(Member)
+_reader = functools.cache(Index0)
 """what reads the member of an index: the largest batch says how many are kept"""
 
 
-class Rows:
+class BatchMembers:
     """Nodes that became members of batches. Only those that something outside of batches reads become nodes again."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: PlanGraph) -> None:
         self._graph = graph
         self._held: dict[int, tuple[Expr, int]] = {}
         """uid → the value whose member the node is, and its index"""
@@ -27,17 +27,17 @@ class Rows:
         self._wanted: set[int] = set()
         """uids of members that a batch reads one of"""
 
-    def enter(self, node: Expr, whole: Expr, index: int, decision: int) -> None:
+    def add(self, node: Expr, whole: Expr, index: int, decision: int) -> None:
         """A decision made the node the member of a value."""
         self._held[node.uid] = whole, index
         self._entered.setdefault(decision, []).append(node)
 
-    def place(self, node: Expr) -> tuple[int, int]:
+    def sort_key(self, node: Expr) -> tuple[int, int]:
         """What orders nodes as the values lie that they are members of."""
         held = self._held.get(node.uid)
         return (node.uid, -1) if held is None else (held[0].uid, held[1])
 
-    def whole(self, column: Sequence[Expr]) -> Expr | None:
+    def as_whole(self, column: Sequence[Expr]) -> Expr | None:
         """The value whose members, all of them in order, the nodes are."""
         first = self._member(column[0])
         if first is None or first[0].shape[0] != len(column):
@@ -48,23 +48,23 @@ class Rows:
                 return None
         return first[0]
 
-    def stacked(self, column: Sequence[Expr]) -> Expr:
+    def stack(self, column: Sequence[Expr]) -> Expr:
         """The nodes as members of one value: one that there is, else what gathers or stacks them."""
-        whole = self.whole(column)
+        whole = self.as_whole(column)
         if whole is not None:
             return whole
         members = [self._member(node) for node in column]
         if not any(members):
             return Stack()(*column)
-        return GatherMembers.of([(node, None) if at is None else at for node, at in zip(column, members, strict=True)])
+        return GatherStack.of([(node, None) if at is None else at for node, at in zip(column, members, strict=True)])
 
-    def single(self, node: Expr) -> Expr:
+    def shared(self, node: Expr) -> Expr:
         """A node that every member of a batch reads."""
         if node.uid in self._held:
             self._wanted.add(node.uid)
         return node
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Put a member in the place of each node that something outside of batches reads, and drop the others."""
         held, graph = self._held, self._graph
         if not held:
@@ -77,12 +77,12 @@ class Rows:
         for decision, nodes in self._entered.items():
             unread = [node for node in nodes if node.uid not in wanted]
             graph.removed += [(decision, node) for node in unread]
-            graph.rows.update({node.uid: held[node.uid] for node in unread})
-            graph.exchange(decision, [(node, self._row(node)) for node in nodes if node.uid in wanted])
+            graph.batch_member_of.update({node.uid: held[node.uid] for node in unread})
+            graph.substitute_many(decision, [(node, self._row(node)) for node in nodes if node.uid in wanted])
 
     def _row(self, node: Expr) -> Expr:
         whole, index = self._held[node.uid]
-        return derive(_reader(index), (whole,), node, node.scope, node.type)
+        return make_replacement(_reader(index), (whole,), node, node.scope, node.type)
 
     def _member(self, node: Expr) -> tuple[Expr, int] | None:
         held = self._held.get(node.uid)

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
-from explorer.plan.graph.cost_model import Prices
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.cost_model import CostModel
+from explorer.plan.graph.plan_graph import PlanGraph
 
 
-def tell_ungrouped(link: object, buckets: Iterable[Sequence[Expr]], first: int, prices: Prices, graph: Graph) -> None:
+def record_unbatched(
+    rule: object, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
+) -> None:
     """Refuse every call of which nothing was said since decision ``first``, where others have its function's name.
 
     A bucket holds the calls of one body at one depth of calls.
     """
-    told = {node.uid for choice in graph.choices[first:] for node in choice.subjects}
+    told = {node.uid for decision in graph.decisions[first:] for node in decision.subjects}
     named: dict[str, list[Sequence[Expr]]] = {}
     for bucket in buckets:
         named.setdefault(bucket[0].operation.label, []).append(bucket)
@@ -44,7 +46,7 @@ def tell_ungrouped(link: object, buckets: Iterable[Sequence[Expr]], first: int, 
                 )
                 facts = {"name": name, "bodies": len(depths)}
             for call in bucket:
-                graph.refuse(link, code, reason, facts, call, lost=_starts(call) * prices.call)
+                graph.decline(rule, code, reason, facts, call, estimated_cost_us=_starts(call) * cost_model.call)
 
 
 def _starts(call: Expr) -> int:

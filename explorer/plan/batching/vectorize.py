@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.core.errors import DeclarationError
-from explorer.core.ir.expr import Expr, Scope, derive, record, surrounded
+from explorer.core.ir.expr import Expr, Scope, make_replacement, record, recording_at
 from explorer.core.ir.function import Body, Call, Item, Parameter, make_body
 from explorer.core.ir.traversal import rescope
 from explorer.core.recursion_limit import one_deeper
@@ -15,9 +15,9 @@ class NotBatchableError(DeclarationError):
     """An operation has no batching rule for operands like these."""
 
 
-def batched_type(kind: TensorType, size: int) -> TensorType:
+def batched_type(type_: TensorType, size: int) -> TensorType:
     """The type of ``size`` members of a type."""
-    return kind.with_shape((size, *kind.shape))
+    return type_.with_shape((size, *type_.shape))
 
 
 def batch_body(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
@@ -40,9 +40,9 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
     made: dict[int, tuple[Expr, bool]] = {}
     parameters = []
     for node, yes in zip(inputs, batched, strict=True):
-        kind = batched_type(node.tensor_type, size) if yes else node.type
-        with surrounded(inside, node.code, node.instruction):
-            parameter = Parameter(kind, node.operation.label)()
+        type_ = batched_type(node.tensor_type, size) if yes else node.type
+        with recording_at(inside, node.code, node.instruction):
+            parameter = Parameter(type_, node.operation.label)()
         made[node.uid] = parameter, yes
         parameters.append(parameter)
     for node in body.nodes:
@@ -57,18 +57,18 @@ def _batch(body: Body, size: int, batched: tuple[bool, ...]) -> Body:
         operands, flags = zip(*[made[operand.uid] for operand in node.operands], strict=True)
         scope = rescope(node.scope, scopes, inside)
         if not any(flags):
-            made[node.uid] = derive(node.operation, operands, node, scope), False
+            made[node.uid] = make_replacement(node.operation, operands, node, scope), False
         elif isinstance(node.operation, Item):
-            made[node.uid] = derive(node.operation, operands, node, scope), True
+            made[node.uid] = make_replacement(node.operation, operands, node, scope), True
         elif node.operation.unbatchable:
             raise NotBatchableError(f"{node.operation.label} over members", rule=node.operation.unbatchable)
         else:
-            with surrounded(scope, node.code, node.instruction):
+            with recording_at(scope, node.code, node.instruction):
                 made[node.uid] = node.operation.batch(size, flags, *operands), True
     outputs = []
     for output in body.outputs:
         node, yes = made[output.uid]
-        with surrounded(inside, output.code, output.instruction):
+        with recording_at(inside, output.code, output.instruction):
             outputs.append(node if yes else broadcast_to(node, (size, *node.shape)))
     found = make_body(inside.name, tuple(parameters), (), tuple(outputs), inside)
     found.derived["members"] = {uid: node.uid for uid, (node, _) in made.items()}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 
-def is_constant(node: Expr, graph: Graph) -> bool:
+def is_constant(node: Expr, graph: PlanGraph) -> bool:
     """Whether a node is computed from tensors and described constants alone; remembered for each node."""
     known = graph.constancy
     node = graph.resolve(node)
@@ -29,7 +29,7 @@ def is_constant(node: Expr, graph: Graph) -> bool:
     return known[node.uid]
 
 
-def prepared(graph: Graph) -> list[Expr]:
+def prepared(graph: PlanGraph) -> list[Expr]:
     """The live nodes that can be computed once for all runs, in topological order: constants beside the leaves.
 
     Roots, and what is computed from them, are left out: their values are given away. Without a parameter among the
@@ -38,7 +38,7 @@ def prepared(graph: Graph) -> list[Expr]:
     if not graph.has_parameters:
         return []
     barred = {root.uid for root in graph.roots}
-    there = graph.there()
+    there = graph.available_before_run()
     found: list[Expr] = []
     for node in graph.live:
         if node.uid in there:

@@ -1,4 +1,4 @@
-"""Prices of work, in µs, from one reference table: the same plan on every machine."""
+"""A cost model of work, in µs, from one reference table: the same plan on every machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from explorer.core.ir.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class CostModel:
     """What a reference machine (two cores, NumPy, float32) pays."""
 
     call: float = 0.9
@@ -23,25 +23,27 @@ class Prices:
     """bytes per µs between a kernel and memory"""
 
 
-REFERENCE = Prices()
+REFERENCE_COST_MODEL = CostModel()
 PRODUCTS = ("matmul", "conv2d", "winograd_conv2d", "conv2d_image_gradient", "conv2d_filter_gradient")
 """operations whose arithmetic runs at ``product_flops``"""
 
 
-def kernel_cost(node: Expr, operands: tuple[Expr, ...], prices: Prices = REFERENCE, call: bool = True) -> float:
+def kernel_cost(
+    node: Expr, operands: tuple[Expr, ...], cost_model: CostModel = REFERENCE_COST_MODEL, call: bool = True
+) -> float:
     """µs that an operation takes as a kernel of its own; without ``call``, what it adds to one that runs anyway."""
     operation = node.operation
     if not operands:
         return 0.0
     if operation.view:
-        return prices.view
+        return cost_model.view
     moved = node.type.nbytes + sum([operand.type.nbytes for operand in operands])
-    rate = prices.product_flops if operation.name in PRODUCTS else prices.flops
+    rate = cost_model.product_flops if operation.name in PRODUCTS else cost_model.flops
     work = operation.flops(node.type, *[operand.type for operand in operands]) / rate
-    return (prices.call if call else 0.0) + max(work, moved / prices.bandwidth)
+    return (cost_model.call if call else 0.0) + max(work, moved / cost_model.bandwidth)
 
 
-def split_cost(operand: Expr, reader: Expr, prices: Prices = REFERENCE) -> float:
+def split_cost(operand: Expr, reader: Expr, cost_model: CostModel = REFERENCE_COST_MODEL) -> float:
     """µs that an operation and a reader of its result take more apart than as one kernel; views are looked through.
 
     The one neither writes nor reads what lies between, and computes while it moves the rest.
@@ -52,8 +54,8 @@ def split_cost(operand: Expr, reader: Expr, prices: Prices = REFERENCE) -> float
         return 0.0
     work = moved = apart = 0.0
     for node in (operand, reader):
-        rate = prices.product_flops if node.operation.name in PRODUCTS else prices.flops
+        rate = cost_model.product_flops if node.operation.name in PRODUCTS else cost_model.flops
         alone = node.operation.flops(node.type, *[below.type for below in node.operands]) / rate
-        carried = (node.type.nbytes + sum([below.type.nbytes for below in node.operands])) / prices.bandwidth
+        carried = (node.type.nbytes + sum([below.type.nbytes for below in node.operands])) / cost_model.bandwidth
         work, moved, apart = work + alone, moved + carried, apart + max(alone, carried)
-    return max(0.0, apart - max(work, moved - 2 * operand.type.nbytes / prices.bandwidth))
+    return max(0.0, apart - max(work, moved - 2 * operand.type.nbytes / cost_model.bandwidth))

@@ -20,18 +20,18 @@ Facts: TypeAlias = dict[str, Any]
 _locations: dict[type, str] = {}
 
 
-def location(kind: type) -> str:
-    """Where a link or pass is written: "plan/rewrite/rules/stability.py:12", or the cell; remembered."""
-    if kind not in _locations:
-        _locations[kind] = _find(kind)
-    return _locations[kind]
+def location(cls: type) -> str:
+    """Where a rule or pass is written: "plan/rewrite/rules/stability.py:12", or the cell; remembered."""
+    if cls not in _locations:
+        _locations[cls] = _find(cls)
+    return _locations[cls]
 
 
-def _find(kind: type) -> str:
+def _find(cls: type) -> str:
     try:
-        path, line = inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1]
+        path, line = inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1]
     except (OSError, TypeError):
-        return kind.__qualname__
+        return cls.__qualname__
     package = os.sep + "explorer" + os.sep
     short = path.rsplit(package, 1)[1] if package in path else os.path.basename(path)
     return f"{short}:{line}"
@@ -41,27 +41,27 @@ StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 
 
 @dataclass(slots=True)
-class Choice:
+class PlanDecision:
     """A decision while planning: like record.Decision, with expressions for nodes."""
 
     stage: int
-    link: str
+    rule: str
     applied: bool
     code: str
     reason: str
     facts: Facts
     subjects: list[Expr]
     produced: tuple[Expr, ...] = ()
-    chain: int = 0
+    rule_index: int = 0
     location: str = ""
-    lost: float | None = None
-    """for a refusal the µs that it may cost; None: what its subjects take as kernels of their own"""
-    between: list[tuple[Expr, Expr]] = field(default_factory=list)
-    """(operand, reader): for a refusal to fuse, values that are written and read again"""
+    estimated_cost_us: float | None = None
+    """for a declined decision the µs that it may cost; None: what its subjects take as kernels of their own"""
+    unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
+    """(operand, reader): for a decision not to fuse, values that are written and read again"""
 
 
 @dataclass(slots=True)
-class Chapter:
+class PlanStage:
     """A stage while planning."""
 
     name: str
@@ -75,7 +75,7 @@ class Chapter:
 
 
 @dataclass(slots=True)
-class Cluster:
+class NodeGroup:
     """Nodes that a decision put together (record.Group)."""
 
     decision: int

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 from explorer.core.errors import DeclarationError
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
 """what a stage changes: the graph; the schedule's order; how results lie in memory; where they lie"""
@@ -73,15 +73,15 @@ class Pass(ABC):
             )
         cls.purpose = purpose
 
-    def has_work(self, graph: Graph) -> bool:
+    def has_work(self, graph: PlanGraph) -> bool:
         """Whether the pass has anything to look at; without, it has no stage."""
         return True
 
     @abstractmethod
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Enter decisions, and substitute nodes or fill in ``graph.schedule``."""
 
-    def counts(self, graph: Graph) -> Mapping[str, int]:
+    def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Figures of the graph after the pass, for its stage, beside nodes, operations, flops, bytes."""
         return {}
 

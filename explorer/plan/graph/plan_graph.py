@@ -14,11 +14,11 @@ from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.data.dynamic_data import Dynamic
-from explorer.plan.graph.decisions import Chapter, Choice, Cluster, Facts, StageKind, location
+from explorer.plan.graph.decisions import Facts, NodeGroup, PlanDecision, PlanStage, StageKind, location
 from explorer.plan.schedule.schedule import Schedule
 
 
-class Graph:
+class PlanGraph:
     """Roots, the live nodes below them in topological order, substitutions, and the decisions so far."""
 
     def __init__(self, roots: Sequence[Expr]) -> None:
@@ -28,34 +28,34 @@ class Graph:
         self.substitutions: list[tuple[int, Expr, Expr]] = []
         self.removed: list[tuple[int, Expr]] = []
         self.added: list[tuple[int, Expr]] = []
-        self.clusters: list[Cluster] = []
+        self.groups: list[NodeGroup] = []
         self.schedule: Schedule | None = None
         """kernels in their order, from the pass order on"""
-        self.choices: list[Choice] = []
-        self.chapters: list[Chapter] = []
+        self.decisions: list[PlanDecision] = []
+        self.stages: list[PlanStage] = []
         self.live: list[Expr] = []
         self.inputs: dict[int, tuple[Expr, ...]] = {}
         """uid → operands of the live nodes, read through the substitutions"""
         self.users: dict[int, int] = {}
         """uid → how many operand places of live nodes, and roots, read the node"""
-        self.known: set[int] = set()
-        self.opened: dict[int, tuple[Body, list[Expr]]] = {}
+        self.introduced: set[int] = set()
+        self.inlined: dict[int, tuple[Body, list[Expr]]] = {}
         """uid of a call → the body that was opened in its place, and the copies of the body's own nodes"""
-        self.ranks: dict[int, int] = {}
+        self.position_of: dict[int, int] = {}
         """uid of a produced node → uid of the recorded node in whose place it stands"""
         self.constancy: dict[int, bool] = {}
         """uid → whether no parameter lies below the node, as far as anyone asked (plan/graph/constancy.py)"""
         self.prepared: set[int] = set()
         """uids of the live nodes that are computed once for all runs"""
-        self.rows: dict[int, tuple[Expr, int]] = {}
+        self.batch_member_of: dict[int, tuple[Expr, int]] = {}
         """uid of a node that is a member of a batch, and no node of its own → the value that holds it, its index"""
         self.notes: dict[type, object] = {}
-        """what links remember of the graph, by its class"""
-        self.asking: Expr | None = None
-        """the node at which a link is asked"""
-        self.counting: set[int] = set()
-        """uids of nodes at which links asked how many read a value"""
-        self._refusals: dict[Any, tuple[Choice, set[int]]] = {}
+        """what rules remember of the graph, by its class"""
+        self.current_node: Expr | None = None
+        """the node at which a rule is asked"""
+        self.consumer_queries: set[int] = set()
+        """uids of nodes at which rules asked how many read a value"""
+        self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
         self._dead: set[int] = set()
         """uids of nodes that nobody reads any more since the last refresh"""
         self._changed = True
@@ -63,11 +63,11 @@ class Graph:
         """how many of the substitutions the operands of the live nodes are read through"""
         self.refresh()
         self.recorded = tuple(self.live)
-        self.known.update(self.inputs)
+        self.introduced.update(self.inputs)
         kinds = {type(node.operation) for node in self.live}
-        self.has_parameters = any(issubclass(kind, Parameter) for kind in kinds)
+        self.has_parameters = any(issubclass(operation_class, Parameter) for operation_class in kinds)
         """whether some values are given at each run: what depends on none of them is computed once for all runs"""
-        self.has_dynamic = any(issubclass(kind, (Dynamic, Call)) for kind in kinds)
+        self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
         """whether some data may hide its concrete type"""
 
     # -- reading -------------------------------------------------------------------------------------------------
@@ -115,11 +115,11 @@ class Graph:
 
     def consumers(self, node: Expr) -> int:
         """How many places read a node; never fewer than there are, and exactly so many after a refresh."""
-        if self.asking is not None:
-            self.counting.add(self.asking.uid)
+        if self.current_node is not None:
+            self.consumer_queries.add(self.current_node.uid)
         return self.users.get(node.uid, 0)
 
-    def there(self) -> set[int]:
+    def available_before_run(self) -> set[int]:
         """The uids of live nodes whose values are there before the first kernel runs: leaves, and views of them."""
         found: set[int] = set()
         for node in self.live:
@@ -184,81 +184,82 @@ class Graph:
 
     def decide(
         self,
-        link: object,
+        rule: object,
         code: str,
         reason: str,
         facts: Facts,
         subjects: Iterable[Expr],
         produced: tuple[Expr, ...] = (),
-        chain: int = 0,
+        rule_index: int = 0,
     ) -> int:
         """Enter an applied decision; returns its number."""
-        self._enter(link, True, code, reason, facts, list(subjects), produced, chain)
-        return len(self.choices) - 1
+        self._record(rule, True, code, reason, facts, list(subjects), produced, rule_index)
+        return len(self.decisions) - 1
 
-    def refuse(
+    def decline(
         self,
-        link: object,
+        rule: object,
         code: str,
         reason: str,
         facts: Facts,
         subject: Expr,
-        chain: int = 0,
-        lost: float | None = None,
-        between: Expr | None = None,
-        beside: bool = False,
+        rule_index: int = 0,
+        estimated_cost_us: float | None = None,
+        unfused_operand: Expr | None = None,
+        also_subject: bool = False,
     ) -> None:
-        """Enter a refusal; equal ones of one stage (link, code, facts) become one decision with many subjects.
+        """Enter a declined decision; equal ones of one stage (rule, code, facts) become one decision with many
+        subjects.
 
         ``lost`` are the µs that it may cost, added up; ``between`` is an operand that is written for the subject, and
         a subject too where it stands ``beside`` it.
         """
-        key = (len(self.chapters), type(link), code, *[_key(value) for value in facts.values()])
-        held = self._refusals.get(key)
+        key = (len(self.stages), type(rule), code, *[_key(value) for value in facts.values()])
+        held = self._declined.get(key)
         if held is None:
-            held = self._enter(link, False, code, reason, facts, [], (), chain), set()
-            self._refusals[key] = held
-        choice, subjects = held
+            held = self._record(rule, False, code, reason, facts, [], (), rule_index), set()
+            self._declined[key] = held
+        decision, subjects = held
         told = subject.uid in subjects
-        if told and between is None:
+        if told and unfused_operand is None:
             return
-        if lost is not None:
-            choice.lost = (choice.lost or 0.0) + lost
+        if estimated_cost_us is not None:
+            decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
         if not told:
             subjects.add(subject.uid)
-            choice.subjects.append(subject)
-        if between is not None:
-            choice.between.append((between, subject))
-            if beside and between.uid not in subjects:
-                subjects.add(between.uid)
-                choice.subjects.append(between)
+            decision.subjects.append(subject)
+        if unfused_operand is not None:
+            decision.unfused_edges.append((unfused_operand, subject))
+            if also_subject and unfused_operand.uid not in subjects:
+                subjects.add(unfused_operand.uid)
+                decision.subjects.append(unfused_operand)
 
-    def _enter(
+    def _record(
         self,
-        link: object,
+        rule: object,
         applied: bool,
         code: str,
         reason: str,
         facts: Facts,
         subjects: list[Expr],
         produced: tuple[Expr, ...],
-        chain: int,
-    ) -> Choice:
-        kind = type(link)
-        choice = Choice(
-            len(self.chapters),
-            kind.__name__,
+        rule_index: int,
+    ) -> PlanDecision:
+        cls = type(rule)
+        decision = PlanDecision(
+            len(self.stages),
+            cls.__name__,
             applied,
             code,
             reason,
             facts,
             subjects,
             produced,
-            chain,
-            location(kind),
+            rule_index,
+            location(cls),
         )
-        self.choices.append(choice)
-        return choice
+        self.decisions.append(decision)
+        return decision
 
     def substitute(self, decision: int, old: Expr, new: Expr) -> None:
         """From this decision on, every reader of ``old`` reads ``new``."""
@@ -266,9 +267,9 @@ class Graph:
         self.replaced[old.uid] = new
         self.substitutions.append((decision, old, new))
         self.removed.append((decision, old))
-        self._hand_over(old, new)
+        self._transfer_readers(old, new)
 
-    def _hand_over(self, old: Expr, new: Expr) -> None:
+    def _transfer_readers(self, old: Expr, new: Expr) -> None:
         """The readers of ``old`` read ``new``; what only ``old`` read has one reader less, and so on down."""
         users, dead = self.users, self._dead
         users[new.uid] = users.get(new.uid, 0) + users.pop(old.uid, 0)
@@ -283,16 +284,16 @@ class Graph:
                     dead.add(operand.uid)
                     pending.append(operand)
 
-    def exchange(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
+    def substitute_many(self, decision: int, pairs: Iterable[tuple[Expr, Expr]]) -> None:
         """Nodes that a decision produced, each in the place of an old one, for many at once.
 
         How many places read the old ones' operands is told anew by the next refresh only.
         """
         self._changed = True
-        users, ranks = self.users, self.ranks
+        users, ranks = self.users, self.position_of
         pairs = [*pairs]
         before, after = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
-        self.known.update(after)
+        self.introduced.update(after)
         self.added += [(decision, new) for _, new in pairs]
         self.removed += [(decision, old) for old, _ in pairs]
         self.substitutions += [(decision, old, new) for old, new in pairs]
@@ -301,25 +302,25 @@ class Graph:
         users.update(zip(after, [users.pop(uid, 0) for uid in before], strict=True))
         self._dead.update(before)
 
-    def introduce(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
+    def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Nodes that a decision produced for a subject, at whose rank they stand."""
         self._changed = True
-        rank = self.ranks.get(subject.uid, subject.uid)
+        rank = self.position_of.get(subject.uid, subject.uid)
         for node in nodes:
-            if node.uid not in self.known:
-                self.known.add(node.uid)
+            if node.uid not in self.introduced:
+                self.introduced.add(node.uid)
                 self.added.append((decision, node))
-                self.ranks[node.uid] = rank
+                self.position_of[node.uid] = rank
                 for operand in self.operands(node):
                     self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
 
-    def chapter(
+    def close_stage(
         self, name: str, kind: StageKind, purpose: str, first: int, started: float, counts: dict[str, int] | None = None
     ) -> None:
         """Close a stage that began at decision ``first`` and at ``started`` (perf_counter)."""
         micros = (time.perf_counter() - started) * 1e6
-        self.chapters.append(
-            Chapter(name, kind, purpose, first, len(self.choices), tuple(self.live), counts or {}, micros)
+        self.stages.append(
+            PlanStage(name, kind, purpose, first, len(self.decisions), tuple(self.live), counts or {}, micros)
         )
 
 

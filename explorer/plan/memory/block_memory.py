@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from explorer.plan.graph.plan_graph import Graph, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph, result_bytes
 from explorer.plan.schedule.schedule import Kernel, Schedule
 
 
@@ -16,20 +16,20 @@ _WORTH = 0.9
 """of what is alive at the worst moment, the part below which running operations apart is worth telling"""
 
 
-def tell_blocks(graph: Graph, schedule: Schedule, owner: Mapping[int, Kernel]) -> None:
+def record_blocks(graph: PlanGraph, schedule: Schedule, owner: Mapping[int, Kernel]) -> None:
     """Tell where the worst moment is in fused kernels whose operations, one by one, would take less there."""
-    worst = [kernel for kernel in schedule.kernels if kernel.live == schedule.bound]
+    worst = [kernel for kernel in schedule.kernels if kernel.live == schedule.peak_lower_bound]
     if not worst or any(len(kernel.nodes) < 2 or not kernel.workspace for kernel in worst):
         return
     apart = max([_one_by_one(kernel, graph, owner) for kernel in worst])
-    if apart <= _WORTH * schedule.bound:
+    if apart <= _WORTH * schedule.peak_lower_bound:
         graph.decide(
             BlockMemory(),
             "block_memory",
             "{alive_bytes} are alive at the worst moment, in the kernel of {result}, {working_bytes} of them as its "
             "working memory: its operations one after another would have at most {apart_bytes} alive there",
             {
-                "alive_bytes": schedule.bound,
+                "alive_bytes": schedule.peak_lower_bound,
                 "result": worst[0].result,
                 "working_bytes": worst[0].workspace,
                 "apart_bytes": apart,
@@ -38,7 +38,7 @@ def tell_blocks(graph: Graph, schedule: Schedule, owner: Mapping[int, Kernel]) -
         )
 
 
-def _one_by_one(kernel: Kernel, graph: Graph, owner: Mapping[int, Kernel]) -> int:
+def _one_by_one(kernel: Kernel, graph: PlanGraph, owner: Mapping[int, Kernel]) -> int:
     """The most bytes alive if each operation of a kernel were a kernel: in place where it can be, operands freed.
 
     Operations are visited from the last to the first, where an operand that was not met before is read for the last
@@ -51,12 +51,12 @@ def _one_by_one(kernel: Kernel, graph: Graph, owner: Mapping[int, Kernel]) -> in
     unmet = {**sizes}
     alive = most = 0
     for node in reversed(kernel.nodes):
-        kind, operands = node.type, inputs[node.uid]
+        type_, operands = node.type, inputs[node.uid]
         dying, in_place = 0, False
         for operand in operands:
             if operand.uid in unmet:
                 dying += unmet.pop(operand.uid)
-                if operand.type is kind:
+                if operand.type is type_:
                     in_place = True
         size = sizes[node.uid]
         alive += dying - size

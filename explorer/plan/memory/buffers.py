@@ -12,10 +12,10 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.core.types.device import cpu
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.memory.arena import Span, pack
-from explorer.plan.memory.block_memory import tell_blocks
-from explorer.plan.schedule.schedule import Kernel, Schedule, room, rounded
+from explorer.plan.memory.block_memory import record_blocks
+from explorer.plan.schedule.schedule import Kernel, Schedule, align_up, aligned_size
 
 _MEETINGS = 200_000
 """pairs of results alive at one moment, beside eight a kernel, up to which results are packed"""
@@ -44,7 +44,7 @@ class Buffers(Pass):
     kind = "memory"
     required = True
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """In order, the smallest free buffer that fits, else a new one; packed by offsets where that takes less."""
         schedule = graph.scheduled
         owner = {kernel.result.uid: kernel for kernel in schedule.kernels if kernel.bytes and not kernel.constant}
@@ -57,10 +57,10 @@ class Buffers(Pass):
             _lay_side_by_side(schedule, sizes, scratches)
         schedule.results, schedule.working = most.results, most.working
         schedule.peak_without_reuse = sum(needs.values()) + scratch + most.handed + most.working
-        _tell(graph, schedule, beside, most.held, owner)
-        tell_blocks(graph, schedule, owner)
+        _record(graph, schedule, beside, most.held, owner)
+        record_blocks(graph, schedule, owner)
 
-    def counts(self, graph: Graph) -> Mapping[str, int]:
+    def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Figures of memory, in bytes but for the number of buffers."""
         schedule = graph.scheduled
         return {
@@ -69,7 +69,7 @@ class Buffers(Pass):
             "peak_arena": schedule.arena,
             "peak_results": schedule.results,
             "peak_working": schedule.working,
-            "peak_bound": schedule.bound,
+            "peak_lower_bound": schedule.peak_lower_bound,
             "peak_without_reuse": schedule.peak_without_reuse,
         }
 
@@ -90,7 +90,7 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
     free: list[tuple[int, int]] = []
     freed: dict[int, int] = {}
     """chain → the buffer that it freed last: where several chains run at a time, taking it waits for no other"""
-    lanes = any(kernel.until > index for index, kernel in enumerate(schedule.kernels))
+    lanes = any(kernel.runs_until > index for index, kernel in enumerate(schedule.kernels))
     for index, kernel in enumerate(schedule.kernels):
         result, last = kernel.result, ending.get(index, ())
         operand = None
@@ -101,12 +101,12 @@ def _assign(schedule: Schedule, owner: Mapping[int, Kernel]) -> tuple[list[int],
                 kernel.buffer = owner[operand.uid].buffer
                 needs[result.uid] = needs[operand.uid]
             elif not isinstance(result.operation, Call) and result.type.device is cpu:
-                size = needs[result.uid] = room(result.type)
+                size = needs[result.uid] = aligned_size(result.type)
                 kernel.buffer = _take(size, sizes, free, freed.get(kernel.chain, -1))
         for read, end in last:
             dying.setdefault(index if read is operand else end.dead, []).append(read)
         if result.uid in owner and result.uid not in kept and result.uid not in ends:
-            dying.setdefault(kernel.until, []).append(result)
+            dying.setdefault(kernel.runs_until, []).append(result)
         kernel.frees = dying.pop(index, [])
         for node in kernel.frees:
             buffer = owner[node.uid].buffer
@@ -127,7 +127,7 @@ def _assign_scratch(schedule: Schedule) -> list[int]:
             if place == len(sizes):
                 sizes.append(0)
                 until.append(0)
-            sizes[place], until[place] = max(sizes[place], rounded(kernel.scratch)), kernel.until
+            sizes[place], until[place] = max(sizes[place], align_up(kernel.scratch)), kernel.runs_until
             kernel.scratch_place = place
     return sizes
 
@@ -161,16 +161,16 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
                 own += kernel.bytes
                 handed += kernel.bytes
         if kernel.workspace or kernel.scratch:
-            ending.setdefault(kernel.until, []).append(kernel)
+            ending.setdefault(kernel.runs_until, []).append(kernel)
             live += kernel.workspace
-            held += rounded(kernel.scratch)
+            held += align_up(kernel.scratch)
             working += kernel.workspace - kernel.scratch
         kernel.live = live
         most, most_held = max(most, live), max(most_held, held)
         most_own, most_working = max(most_own, own), max(most_working, working)
         for ended in ending.pop(index, ()):
             live -= ended.workspace
-            held -= rounded(ended.scratch)
+            held -= align_up(ended.scratch)
             working -= ended.workspace - ended.scratch
         for node in kernel.frees:
             if node is not kernel.reuses:
@@ -180,7 +180,7 @@ def _measure(schedule: Schedule, owner: Mapping[int, Kernel], needs: Mapping[int
                     held -= needs[node.uid]
                 else:
                     own -= freed.bytes
-    schedule.bound = most
+    schedule.peak_lower_bound = most
     return _Most(most_held, most_own, most_working, handed)
 
 
@@ -208,10 +208,10 @@ def _live_ranges(schedule: Schedule) -> tuple[dict[int, Expr], dict[int, _End], 
             uid = base.get(read.uid, read).uid
             end = ends.get(uid)
             if end is None:
-                ends[uid] = _End(index, kernel.until, -1)
+                ends[uid] = _End(index, kernel.runs_until, -1)
             else:
                 before = end.before if end.reader == index else end.dead
-                ends[uid] = _End(index, max(end.dead, kernel.until), before)
+                ends[uid] = _End(index, max(end.dead, kernel.runs_until), before)
     return base, ends, {base[root.uid].uid for root in schedule.roots if root.uid in base}
 
 
@@ -272,7 +272,7 @@ def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
             users.append((kernel, place))
         if kernel.scratch:
             scratches.append((kernel, len(spans)))
-            spans.append([rounded(kernel.scratch), index, kernel.until])
+            spans.append([align_up(kernel.scratch), index, kernel.runs_until])
         for node in kernel.frees:
             if node.uid in span_of:
                 spans[span_of[node.uid]][2] = index
@@ -294,7 +294,7 @@ def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
     return True
 
 
-def _tell(graph: Graph, schedule: Schedule, beside: int, held: int, owner: Mapping[int, Kernel]) -> None:
+def _record(graph: PlanGraph, schedule: Schedule, beside: int, held: int, owner: Mapping[int, Kernel]) -> None:
     stories: list[list[Expr]] = [[] for _ in schedule.buffers]
     for kernel in schedule.kernels:
         if kernel.buffer >= 0:
@@ -314,11 +314,11 @@ def _tell(graph: Graph, schedule: Schedule, beside: int, held: int, owner: Mappi
             },
             [node for nodes in stories for node in nodes],
         )
-    link, over = Reuse(), InPlace()
+    rule, over = Reuse(), InPlace()
     for block, (size, nodes) in enumerate(zip(schedule.buffers, stories, strict=True)):
         if len(nodes) > 1:
             graph.decide(
-                link,
+                rule,
                 "reused",
                 "buffer {buffer} of {size_bytes} serves {count:result} in turn",
                 {"buffer": block, "size_bytes": size, "count": len(nodes)},

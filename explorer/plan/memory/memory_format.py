@@ -6,33 +6,33 @@ from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, TensorType
-from explorer.plan.graph.cost_model import REFERENCE
+from explorer.plan.fusion.blocked_kernel import Blocks
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.schedule.blocked_kernel import Blocks
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.schedule.schedule import Kernel
-from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
 
 class ChannelsLast:
     """Convolutions and poolings make, and read, images pixel by pixel; elementwise operations on these follow."""
 
 
-_LINK = ChannelsLast()
+_RULE = ChannelsLast()
 
 
 @dataclass(frozen=True)
-class Layout(Pass):
+class MemoryFormat(Pass):
     """Lay images in memory as the kernels that make them run fastest; values stay what they are."""
 
-    name = "layout"
+    name = "memory_format"
     kind = "format"
 
-    def has_work(self, graph: Graph) -> bool:
+    def has_work(self, graph: PlanGraph) -> bool:
         """Whether an operation reads or makes images pixel by pixel."""
         return any(kernel.nodes[0].operation.channels_last for kernel in graph.scheduled.kernels)
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """One walk in order; what is asked for is handed out row by row."""
         schedule = graph.scheduled
         roots = {root.uid for root in schedule.roots}
@@ -53,20 +53,20 @@ class Layout(Pass):
             made.append(result)
         if made:
             graph.decide(
-                _LINK,
+                _RULE,
                 "channels_last",
                 "{count:result lies|results lie} pixel by pixel in memory: a window is then a few runs of bytes",
                 {"count": len(made)},
                 made,
             )
         for node in asked:
-            graph.refuse(
-                _LINK,
+            graph.decline(
+                _RULE,
                 "asked_for",
                 "{operand} is asked for, and handed out row by row",
                 {"operand": node},
                 node,
-                lost=2 * node.type.nbytes / REFERENCE.bandwidth,
+                estimated_cost_us=2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth,
             )
 
     def _prefers(self, kernel: Kernel, last: set[int]) -> bool:
@@ -87,5 +87,7 @@ def _follow(kernel: Kernel, blocks: Blocks, shape: Shape, last: set[int]) -> Non
 
 
 def _of_images(node: Expr) -> bool:
-    kind = node.type
-    return isinstance(kind, TensorType) and kind.rank == 4 and kind.size > 0 and kind.plain and not node.operation.view
+    type_ = node.type
+    return (
+        isinstance(type_, TensorType) and type_.rank == 4 and type_.size > 0 and type_.plain and not node.operation.view
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.core.ir.expr import Expr, record, surrounded
+from explorer.core.ir.expr import Expr, record, recording_at
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.operation import Operation
 from explorer.core.ir.tensor import Tensor
@@ -13,7 +13,7 @@ from explorer.core.types.tensor_type import TupleType
 from explorer.grad.call_gradient import Differentiated
 from explorer.ops.creation.constants import Full
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph, flops_of, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Dedup(Pass):
 
     name = "dedup"
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Number the values, operands first: equal operation and operand numbers, or storage, give equal numbers."""
         numbers: dict[Any, Expr] = {}
         survivor: dict[int, int] = {}
@@ -55,16 +55,20 @@ class Dedup(Pass):
                 merged.setdefault(first.uid, []).append(node)
         if merged:
             self._merge(merged, survivor, graph)
-        told = {choice.subjects[0].uid for choice in graph.choices if choice.code == "order_of_zeros"} if turned else ()
+        told = (
+            {decision.subjects[0].uid for decision in graph.decisions if decision.code == "order_of_zeros"}
+            if turned
+            else ()
+        )
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
             if other is not None and survivor[node.uid] == node.uid and node.uid not in told:
                 reason = "{other} has the operands in the other order, and of 0.0 and −0.0 {operation} gives the first"
                 facts = {"other": other, "operation": node.operation.name}
-                graph.refuse(self, "order_of_zeros", reason, facts, node)
+                graph.decline(self, "order_of_zeros", reason, facts, node)
         self._augment(numbers, survivor, graph)
 
-    def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: Graph) -> None:
+    def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
         by_uid = {node.uid: node for node in graph.live}
         constants: list[tuple[Expr, list[Expr]]] = []
         for uid, copies in merged.items():
@@ -100,7 +104,7 @@ class Dedup(Pass):
                 for copy in some:
                     graph.substitute(decision, copy, first)
 
-    def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: Graph) -> None:
+    def _augment(self, numbers: dict[Any, Expr], survivor: dict[int, int], graph: PlanGraph) -> None:
         """A call whose gradient is taken is recorded a second time, with the residuals: that one gives both values."""
         operations = {node.operation for node in graph.live}
         further = {
@@ -130,7 +134,7 @@ class Dedup(Pass):
             self._read_from(found, items, numbers, graph)
 
     def _read_from(
-        self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: Graph
+        self, pairs: list[tuple[Expr, Expr]], items: dict[int, list[Expr]], numbers: dict[Any, Expr], graph: PlanGraph
     ) -> None:
         decision = graph.decide(
             self,
@@ -149,9 +153,9 @@ class Dedup(Pass):
                     )
                     held = numbers.get((output, other.uid))
                     if held is None:
-                        with surrounded(reader.scope, reader.code, reader.instruction):
+                        with recording_at(reader.scope, reader.code, reader.instruction):
                             held = numbers[output, other.uid] = record(output, (other,))
-                        graph.introduce(decision, [held], reader)
+                        graph.add_nodes(decision, [held], reader)
                     stands = held
                 graph.substitute(decision, reader, graph.resolve(stands))
             if isinstance(node.type, TupleType):
@@ -168,7 +172,7 @@ def _commutes(operation: Operation) -> bool:
     return operation.commutative and not operation.idempotent
 
 
-def _turned(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: Graph) -> int:
+def _turned(first: Expr, copies: list[Expr], survivor: dict[int, int], graph: PlanGraph) -> int:
     """How many copies have the first one's operands in another order."""
 
     def order(node: Expr) -> list[int]:

@@ -1,4 +1,4 @@
-"""Open: calls are replaced by the bodies that they call, so that the later passes see through them."""
+"""Inline: calls are replaced by the bodies that they call, so that the later passes see through them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from dataclasses import dataclass
 from explorer.core.ir.expr import Expr, Scope
 from explorer.core.ir.function import Body, Call, Item
 from explorer.core.ir.traversal import rebuild, rescope
-from explorer.plan.graph.cost_model import REFERENCE
-from explorer.plan.graph.decisions import Cluster
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 
 @dataclass(frozen=True)
-class Open(Pass):
+class Inline(Pass):
     """Put the bodies of calls in the calls' places, up to ``limit`` nodes in all."""
 
     limit: int = 500_000
-    name = "open"
+    name = "inline"
     required = True
 
-    def has_work(self, graph: Graph) -> bool:
+    def has_work(self, graph: PlanGraph) -> bool:
         """Whether there are calls."""
         return any(isinstance(node.operation, Call) for node in graph.live)
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Walk from the operands up; calls inside an opened body are opened in turn."""
         pending = deque(graph.live)
         items: dict[int, list[Expr]] = {}
         """uid of a call with several outputs → what reads them"""
         _enter_items(graph.live, items, graph)
-        decisions: dict[int, tuple[int, Cluster]] = {}
+        decisions: dict[int, tuple[int, NodeGroup]] = {}
         total = len(pending)
         while pending:
             node = pending.popleft()
@@ -42,38 +42,38 @@ class Open(Pass):
                 continue
             body = operation.body
             if total + len(body.nodes) > self.limit:
-                graph.refuse(
+                graph.decline(
                     self,
                     "too_large",
-                    "opening {name} here would make more than {limit:node}: it is planned once and run as one kernel",
+                    "inlining {name} here would make more than {limit:node}: it is planned once and run as one kernel",
                     {"name": body.name, "limit": self.limit},
                     node,
-                    lost=_border(node, graph),
+                    estimated_cost_us=_border(node, graph),
                 )
                 continue
             inside, outputs = inline(body, node, graph.operands(node))
-            graph.opened[node.uid] = body, inside
+            graph.inlined[node.uid] = body, inside
             total += len(inside)
             key = id(operation)
             if key not in decisions:
                 number = graph.decide(
                     self,
-                    "opened",
+                    "inlined",
                     "{name} is called in {count:place}:"
-                    " opened, its operations can be simplified, merged and fused with their neighbours",
+                    " inlined, its operations can be simplified, merged and fused with their neighbours",
                     {"name": body.name},
                     [],
                     outputs,
                 )
-                cluster = Cluster(number, "function", body.name, [])
-                graph.clusters.append(cluster)
-                decisions[key] = number, cluster
-            number, cluster = decisions[key]
-            choice = graph.choices[number]
-            choice.subjects.append(node)
-            choice.facts["count"] = len(choice.subjects)
-            cluster.members.extend(inside)
-            graph.introduce(number, inside, node)
+                group = NodeGroup(number, "function", body.name, [])
+                graph.groups.append(group)
+                decisions[key] = number, group
+            number, group = decisions[key]
+            decision = graph.decisions[number]
+            decision.subjects.append(node)
+            decision.facts["count"] = len(decision.subjects)
+            group.members.extend(inside)
+            graph.add_nodes(number, inside, node)
             if len(outputs) == 1:
                 graph.substitute(number, node, outputs[0])
             else:
@@ -85,16 +85,16 @@ class Open(Pass):
             pending.extendleft(reversed(inside))
 
 
-def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: Graph) -> None:
+def _enter_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: PlanGraph) -> None:
     for node in nodes:
         if isinstance(node.operation, Item):
             items.setdefault(graph.operand(node, 0).uid, []).append(node)
 
 
-def _border(call: Expr, graph: Graph) -> float:
+def _border(call: Expr, graph: PlanGraph) -> float:
     """µs to write and read what a closed call takes and gives, which kernels around it could have kept."""
     crossing = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
-    return 2 * sum(crossing) / REFERENCE.bandwidth
+    return 2 * sum(crossing) / REFERENCE_COST_MODEL.bandwidth
 
 
 def inline(body: Body, call: Expr, operands: tuple[Expr, ...]) -> tuple[list[Expr], tuple[Expr, ...]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.constancy import prepared
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,11 @@ class Constants(Pass):
 
     name = "constants"
 
-    def has_work(self, graph: Graph) -> bool:
+    def has_work(self, graph: PlanGraph) -> bool:
         """Whether some values are given at each run."""
         return graph.has_parameters
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Mark the nodes that depend on no parameter, and tell how much memory keeps them."""
         found = prepared(graph)
         graph.prepared = {node.uid for node in found}
@@ -37,7 +37,7 @@ class Constants(Pass):
         )
 
 
-def _kept(found: list[Expr], graph: Graph) -> list[Expr]:
+def _kept(found: list[Expr], graph: PlanGraph) -> list[Expr]:
     """The results among them that something else reads, themselves or through views."""
     base: dict[int, Expr] = {}
     for node in found:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph, flops_of
+from explorer.plan.graph.plan_graph import PlanGraph, flops_of
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Prune(Pass):
 
     name = "prune"
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Compare what there is with what the roots reach."""
         needed = graph.inputs
         gone = {node.uid for _, node in graph.removed}

@@ -11,7 +11,7 @@ from explorer.core.ir.tensor import Tensor
 from explorer.ops.elementwise.arithmetic import Power
 from explorer.ops.elementwise.unary import Square
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph, flops_of
+from explorer.plan.graph.plan_graph import PlanGraph, flops_of
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
 
 _RISKY = (*SOURCES, Power, Square)
@@ -34,7 +34,7 @@ class Recall(Pass):
     """whether simplify has run, so that nothing is left to it"""
     name = "recall"
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """One decision for all of them."""
         found = self._simplified(graph) if self.simplified else self._recorded(graph)
         if not found:
@@ -56,20 +56,20 @@ class Recall(Pass):
             tuple(tensors),
         )
         for node, tensor in found.items():
-            graph.introduce(decision, [tensor], node)
+            graph.add_nodes(decision, [tensor], node)
             graph.substitute(decision, node, tensor)
 
-    def has_work(self, graph: Graph) -> bool:
+    def has_work(self, graph: PlanGraph) -> bool:
         """Whether values are held; once simplify has run, whether some that were left to it are still computed."""
         return bool(self.values) and (not self.simplified or bool(self._simplified(graph)))
 
-    def _recorded(self, graph: Graph) -> dict[Expr, Tensor]:
+    def _recorded(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """The nodes whose values are taken before anything is simplified: all, or none where one may overflow."""
         if any(isinstance(node.operation, _RISKY) or _calls_risky(node) for node in graph.live):
             return {}
         return {node: self.values[node.uid] for node in graph.live if node.uid in self.values}
 
-    def _simplified(self, graph: Graph) -> dict[Expr, Tensor]:
+    def _simplified(self, graph: PlanGraph) -> dict[Expr, Tensor]:
         """What stands for the others now, where it is still computed."""
         held = {graph.resolve(node): self.values[node.uid] for node in graph.recorded if node.uid in self.values}
         return {node: tensor for node, tensor in held.items() if node.uid in graph.inputs and node.operands}
@@ -89,6 +89,6 @@ def _calls_risky(node: Expr) -> bool:
                 if isinstance(inner.operation, Call) and id(inner.operation.body) not in seen:
                     seen.add(id(inner.operation.body))
                     pending.append(inner.operation.body)
-        body.derived["risky"] = any(issubclass(kind, _RISKY) for kind in kinds)
+        body.derived["risky"] = any(issubclass(cls, _RISKY) for cls in kinds)
     risky: bool = body.derived["risky"]
     return risky

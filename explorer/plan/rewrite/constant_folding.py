@@ -11,30 +11,30 @@ from typing import TypeAlias
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr, surrounded
+from explorer.core.ir.expr import Expr, recording_at
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.operation import Operation
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.ops.creation.constants import Full, Literal, OneHot, Structured, Zero
 from explorer.ops.manipulation.concat import Concatenate, Stack
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
-from explorer.ops.manipulation.slicing import Member, Part
+from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.reduction.reduce import Max, Mean, Min, Sum
-from explorer.plan.graph.plan_graph import Graph, flops_of, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
 from explorer.plan.rewrite.rule import Declined
 
 DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
 """kinds of leaves whose values are attributes"""
 
-_LISTED = 64
+_MAX_LISTED = 64
 """elements of a constant that is listed element by element; more of them are computed in the run"""
-_TOLD = 6
+_MAX_REPORTED = 6
 """of these, elements that a decision tells"""
-_READ = 4096
+_MAX_READ = 4096
 """elements of an operand that is written out to compute with it"""
 _FLOPS = 1 << 16
 """arithmetic that planning does for one constant"""
-_CHOOSES = (Reshape, Transpose, BroadcastTo, Part, Member, Stack, Concatenate, Max, Min)
+_CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, Max, Min)
 """operations whose results hold no element that their operands do not"""
 
 _Folded: TypeAlias = "Structured | Declined | None"
@@ -44,7 +44,7 @@ class FoldedConstants:
     """Operations on numbers, zeros and one-hot vectors alone are computed when the plan is made."""
 
 
-_LINK = FoldedConstants()
+_RULE = FoldedConstants()
 
 
 class Folding:
@@ -57,7 +57,7 @@ class Folding:
         self._inner: dict[int, int] = {}
         """uid → how many operand places of known nodes read the node"""
 
-    def meet(self, node: Expr, operands: tuple[Expr, ...]) -> None:
+    def visit(self, node: Expr, operands: tuple[Expr, ...]) -> None:
         """A node whose first operand is known: so is the node where all of them are."""
         known = self.known
         for operand in operands:
@@ -70,7 +70,7 @@ class Folding:
         for operand in operands:
             self._inner[operand.uid] = self._inner.get(operand.uid, 0) + 1
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Put constants in the place of known nodes that others read."""
         found: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
@@ -84,7 +84,7 @@ class Folding:
             if node.uid in graph.replaced:
                 continue
             if isinstance(made, Declined):
-                graph.refuse(_LINK, made.code, made.reason, made.facts, node)
+                graph.decline(_RULE, made.code, made.reason, made.facts, node)
             elif made is None or node.operation.view:  # a view of a constant is as good as one
                 continue
             elif graph.consumers(node) > self._inner.get(node.uid, 0):
@@ -98,9 +98,11 @@ class Folding:
         made = found.get(node.uid, node.operation)
         return made if isinstance(made, Structured) else None
 
-    def _replace(self, operation: Operation, made: Structured, nodes: list[Expr], told: set[int], graph: Graph) -> None:
+    def _replace(
+        self, operation: Operation, made: Structured, nodes: list[Expr], told: set[int], graph: PlanGraph
+    ) -> None:
         first = nodes[0]
-        with surrounded(first.scope, first.code, first.instruction):
+        with recording_at(first.scope, first.code, first.instruction):
             constant = made()
         gone = self._below(nodes, told, graph)
         facts = {
@@ -114,12 +116,12 @@ class Folding:
             "{operation} of constants alone is {value}, computed when the plan is made:"
             " {saved_flops} and {saved_bytes} are saved"
         )
-        decision = graph.decide(_LINK, "folded", reason, facts, nodes, (constant,))
-        graph.introduce(decision, [constant], first)
+        decision = graph.decide(_RULE, "folded", reason, facts, nodes, (constant,))
+        graph.add_nodes(decision, [constant], first)
         for node in nodes:
             graph.substitute(decision, node, constant)
 
-    def _below(self, nodes: Sequence[Expr], told: set[int], graph: Graph) -> list[Expr]:
+    def _below(self, nodes: Sequence[Expr], told: set[int], graph: PlanGraph) -> list[Expr]:
         """The nodes and those that they are computed from, without leaves and what was told of before."""
         below: list[Expr] = []
         pending = [*nodes]
@@ -140,29 +142,29 @@ def described(constant: Structured) -> str:
     if isinstance(constant, OneHot):
         return f"{constant.value} at {constant.position} ({constant.infer()!r})"
     if isinstance(constant, Literal):
-        told = ", ".join([f"{number:.6g}" for number in constant.elements[:_TOLD]])
-        return f"{told}{', …' * (len(constant.elements) > _TOLD)} ({constant.infer()!r})"
+        told = ", ".join([f"{number:.6g}" for number in constant.elements[:_MAX_REPORTED]])
+        return f"{told}{', …' * (len(constant.elements) > _MAX_REPORTED)} ({constant.infer()!r})"
     return repr(constant)
 
 
-def _folded(operation: Operation, kind: AnyType, operands: Sequence[Structured | None]) -> _Folded:
+def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured | None]) -> _Folded:
     """The constant that an operation on constants gives; why it is not computed; None where an operand was not."""
     given = [operand for operand in operands if operand is not None]
     if len(given) < len(operands):
         return None
-    assert isinstance(kind, TensorType)
+    assert isinstance(type_, TensorType)
     if not operation.pure:
         return Declined("impure", "{operation} does more than compute a value", {"operation": operation.name})
     try:
         with np.errstate(all="ignore"):
-            made = _uniform(operation, kind, given)
-            return made if made is not None else _listed(operation, kind, given)
+            made = _uniform(operation, type_, given)
+            return made if made is not None else _listed(operation, type_, given)
     except Exception as error:
         reason = "{operation} of these constants fails, as it will in the run: {error}"
         return Declined("fails", reason, {"operation": operation.name, "error": str(error)})
 
 
-def _uniform(operation: Operation, kind: TensorType, operands: Sequence[Structured]) -> Structured | None:
+def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
     """The result where all elements are the same number, which is computed once, whatever the shape."""
     numbers: list[Array] = []
     for operand in operands:
@@ -176,55 +178,55 @@ def _uniform(operation: Operation, kind: TensorType, operands: Sequence[Structur
     elif isinstance(operation, _CHOOSES) and all(_same(number, first) for number in numbers):
         value = first
     elif isinstance(operation, (Sum, Mean)):
-        value = _of_equal(operation, first, operands[0].type_of(()), kind)
+        value = _of_equal(operation, first, operands[0].type_of(()), type_)
     else:
         return None
-    if value.shape or value.dtype != kind.dtype:
+    if value.shape or value.dtype != type_.dtype:
         return None
-    return Full(value.item(), kind.shape, kind.dtype)
+    return Full(value.item(), type_.shape, type_.dtype)
 
 
 def _same(a: Array, b: Array) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, kind: TensorType) -> Array:
+def _of_equal(operation: Sum | Mean, number: Array, given: AnyType, type_: TensorType) -> Array:
     """The sum or the mean of equal elements."""
     assert isinstance(given, TensorType)
     if not operation.axes:
-        return number.astype(kind.dtype)
+        return number.astype(type_.dtype)
     count = 1
     for axis in operation.axes:
         count *= given.shape[axis]
     if isinstance(operation, Mean):
-        return np.asarray(0 + number if count else np.nan).astype(kind.dtype)  # −0.0 adds up to 0.0
+        return np.asarray(0 + number if count else np.nan).astype(type_.dtype)  # −0.0 adds up to 0.0
     if not count:
-        return np.zeros((), kind.dtype)
-    wide = kind.dtype if kind.dtype.kind in "iu" else np.result_type(kind.dtype, np.float64)
-    return np.asarray(0 + number.astype(wide) * np.asarray(count).astype(wide)).astype(kind.dtype)
+        return np.zeros((), type_.dtype)
+    wide = type_.dtype if type_.dtype.kind in "iu" else np.result_type(type_.dtype, np.float64)
+    return np.asarray(0 + number.astype(wide) * np.asarray(count).astype(wide)).astype(type_.dtype)
 
 
-def _listed(operation: Operation, kind: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
+def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
     """The result with its elements listed, or described shorter where they allow."""
     types = [operand.type_of(()) for operand in operands]
     most = max([each.size for each in types if isinstance(each, TensorType)], default=0)
-    if kind.size > _LISTED or most > _READ or operation.flops(kind, *types) > _FLOPS:
+    if type_.size > _MAX_LISTED or most > _MAX_READ or operation.flops(type_, *types) > _FLOPS:
         return Declined(
             "large",
             "{operation} has {size:element} of {read:element}: a plan lists up to {listed}, the run computes more",
-            {"operation": operation.name, "size": kind.size, "read": most, "listed": _LISTED},
+            {"operation": operation.name, "size": type_.size, "read": most, "listed": _MAX_LISTED},
         )
-    return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), kind)
+    return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), type_)
 
 
-def _described(array: Array, kind: TensorType) -> Structured:
+def _described(array: Array, type_: TensorType) -> Structured:
     """The shortest description of an array."""
-    elements = array.astype(kind.dtype, copy=False).reshape(-1)
+    elements = array.astype(type_.dtype, copy=False).reshape(-1)
     bits = np.ascontiguousarray(elements).view(np.uint8).reshape(elements.size, -1)
     if elements.size and (bits == bits[0]).all():
-        return Full(elements[0].item(), kind.shape, kind.dtype)
+        return Full(elements[0].item(), type_.shape, type_.dtype)
     places = np.flatnonzero(bits.any(axis=1))
-    if kind.rank == 1 and len(places) == 1:
+    if type_.rank == 1 and len(places) == 1:
         place = int(places[0])
-        return OneHot(kind.size, place, elements[place].item(), kind.dtype)
-    return Literal(tuple(elements.tolist()), kind.shape, kind.dtype)
+        return OneHot(type_.size, place, elements[place].item(), type_.dtype)
+    return Literal(tuple(elements.tolist()), type_.shape, type_.dtype)

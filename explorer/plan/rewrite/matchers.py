@@ -1,4 +1,4 @@
-"""What links ask of a graph."""
+"""What rules ask of a graph."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from explorer.ops.creation.constants import Full, Zero
 from explorer.ops.elementwise.arithmetic import Add
 from explorer.ops.elementwise.unary import Absolute, Square
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
-from explorer.ops.manipulation.slicing import Member, Part
-from explorer.plan.graph.plan_graph import Graph
+from explorer.ops.manipulation.slicing import Index0, Slice
+from explorer.plan.graph.plan_graph import PlanGraph
 
 _Operation = TypeVar("_Operation", bound=Operation)
 
@@ -23,17 +23,17 @@ _Operation = TypeVar("_Operation", bound=Operation)
 CONSTANTS = (Full, Zero, BroadcastTo, Reshape)
 """what makes a described constant, and the views that ``constant`` looks through"""
 
-MEMBERS = (Member, Part)
+MEMBERS = (Index0, Slice)
 """what takes a member of a value"""
 
 
-def producer(node: Expr, kind: type[_Operation]) -> _Operation | None:
+def producer(node: Expr, operation_class: type[_Operation]) -> _Operation | None:
     """The node's operation when it is of a kind."""
     operation = node.operation
-    return operation if isinstance(operation, kind) else None
+    return operation if isinstance(operation, operation_class) else None
 
 
-def constant(node: Expr, graph: Graph) -> Number | None:
+def constant(node: Expr, graph: PlanGraph) -> Number | None:
     """The one value of all elements of a described constant, looking through views; None for anything else."""
     while isinstance(node.operation, (BroadcastTo, Reshape)):
         (node,) = graph.operands(node)
@@ -42,12 +42,12 @@ def constant(node: Expr, graph: Graph) -> Number | None:
     return 0 if isinstance(node.operation, Zero) else None
 
 
-def member(node: Expr, graph: Graph) -> tuple[Expr, int] | None:
+def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
     """The value and index where a node is one member of its first axis, as batching or ``value[index]`` writes it."""
     operation = node.operation
-    if isinstance(operation, Member):
+    if isinstance(operation, Index0):
         return graph.operands(node)[0], operation.index
-    if isinstance(operation, Part) and operation.spans and isinstance(operation.spans[0], int):
+    if isinstance(operation, Slice) and operation.spans and isinstance(operation.spans[0], int):
         (whole,) = graph.operands(node)
         if operation.spans[1:] == tuple([(0, size, 1) for size in whole.shape[1:]]):
             return whole, operation.spans[0]
@@ -107,7 +107,7 @@ def keeps_digits(narrow: np.dtype[Any], wide: np.dtype[Any]) -> bool:
     return True
 
 
-def same(a: Expr, b: Expr, graph: Graph) -> bool:
+def same(a: Expr, b: Expr, graph: PlanGraph) -> bool:
     """Whether two nodes hold one value by structure: one node, or one operation on the same operands."""
     pending = [(a, b)]
     budget = 64

@@ -1,4 +1,5 @@
-"""Links: members of a chain of responsibility. The first that applies ends it; every refusal before it is kept."""
+"""Rules: members of a chain of responsibility. The first that applies ends it; every declined decision before it is
+kept."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from explorer.core.ir.operation import Operation
 from explorer.plan.graph.decisions import Facts
 
 if TYPE_CHECKING:
-    from explorer.plan.graph.plan_graph import Graph
+    from explorer.plan.graph.plan_graph import PlanGraph
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The link took the node: ``new`` stands for it from now on."""
+    """The rule took the node: ``new`` stands for it from now on."""
 
     new: Expr
     reason: str
@@ -27,7 +28,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """The link knows this structure and leaves it alone, for a coded reason."""
+    """The rule knows this structure and leaves it alone, for a coded reason."""
 
     code: str
     reason: str
@@ -37,70 +38,71 @@ class Declined:
 Answer: TypeAlias = Applied | Declined | None
 
 
-class Link(ABC):
+class Rule(ABC):
     """Recognises one structure at a node whose operation is one of ``roots``, and says what stands for it.
 
     A subclass takes part from its definition on; one of the same module and name replaces the earlier one. ``None``
-    means "not mine". The docstring's first line is what pictures say of the link.
+    means "not mine". The docstring's first line is what pictures say of the rule.
     """
 
     roots: ClassVar[tuple[type[Operation], ...]]
-    chain: ClassVar[list[Link]] = []
-    """every simplifying link, in the order in which they are asked"""
-    over: ClassVar[tuple[type[Operation], ...]] = ()
+    rules: ClassVar[list[Rule]] = []
+    """every simplifying rule, in the order in which they are asked"""
+    producers: ClassVar[tuple[type[Operation], ...]] = ()
     """operations of which one makes an operand wherever the structure is, at a node of one or two operands; none named:
     whatever makes the operands"""
     among: ClassVar[tuple[type[Operation], ...]] = ()
     """operations of which a graph holds one wherever the structure is in it; none named: any graph may hold it"""
     concrete: ClassVar[bool] = False
-    """the link looks at the concrete types of operands: where dynamic data hides one, that is told as its refusal"""
+    """the rule looks at the concrete types of operands: where dynamic data hides one, that is told as its reason to
+    decline"""
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
         if abstract:
             return
-        if cls.match is Link.match:
+        if cls.match is Rule.match:
             raise DeclarationError(
-                f"link {cls.__name__} without match()",
-                rule="a link says at a node whether the structure is there",
-                fix="def match(self, node, graph); or class X(ex.Link, abstract=True) for a base of links",
+                f"rule {cls.__name__} without match()",
+                rule="a rule says at a node whether the structure is there",
+                fix="def match(self, node, graph); or class X(ex.Rule, abstract=True) for a base of rules",
             )
         _check_roots(cls)
         if not (cls.__doc__ or "").strip():
             raise DeclarationError(
-                f"link {cls.__name__} without a docstring", rule="a link says in one line what it does"
+                f"rule {cls.__name__} without a docstring", rule="a rule says in one line what it does"
             )
         made = cls()
-        for index, held in enumerate(Link.chain):
+        for index, held in enumerate(Rule.rules):
             if (type(held).__module__, type(held).__qualname__) == (cls.__module__, cls.__qualname__):
-                Link.chain[index] = made
+                Rule.rules[index] = made
                 return
-        Link.chain.append(made)
+        Rule.rules.append(made)
 
     @abstractmethod
-    def match(self, node: Expr, graph: Graph) -> Answer:
-        """Applied, Declined, or None where the structure is not this link's.
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        """Applied, Declined, or None where the structure is not this rule's.
 
-        The answer rests on the node, on what is below it, and on ``graph.consumers``: the link is asked again where
+        The answer rests on the node, on what is below it, and on ``graph.consumers``: the rule is asked again where
         one of these changed.
         """
 
-    def takes(self, kind: type[Operation]) -> bool:
-        """Whether the link is asked at nodes of this kind of operation."""
-        return issubclass(kind, self.roots)
+    def applies_to(self, operation_class: type[Operation]) -> bool:
+        """Whether the rule is asked at nodes of this kind of operation."""
+        return issubclass(operation_class, self.roots)
 
-    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
+    def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
         """Whether the structure can be there over one or two operands that these kinds of operation make."""
-        return not self.over or any(issubclass(kind, self.over) for kind in operands)
+        return not self.producers or any(issubclass(operation_class, self.producers) for operation_class in operands)
 
     @classmethod
     def remove(cls) -> None:
-        """Take the link out of the chain, for plans made from now on; raises StateError where it is not in it."""
-        for index, held in enumerate(Link.chain):
+        """Take the rule out of the chain, for plans made from now on; raises StateError where it is not in it."""
+        for index, held in enumerate(Rule.rules):
             if type(held) is cls:
-                del Link.chain[index]
+                del Rule.rules[index]
                 return
-        raise StateError(f"removing {cls.__name__}", rule="only a link that is in the chain can be taken out")
+        raise StateError(f"removing {cls.__name__}", rule="only a rule that is in the chain can be taken out")
 
     @property
     def name(self) -> str:
@@ -108,18 +110,18 @@ class Link(ABC):
         return type(self).__name__
 
 
-def _check_roots(kind: type[Link]) -> None:
-    """Raise DeclarationError where a link names no operations, or something else than their classes."""
+def _check_roots(kind: type[Rule]) -> None:
+    """Raise DeclarationError where a rule names no operations, or something else than their classes."""
     roots = getattr(kind, "roots", ())
     if not roots:
         raise DeclarationError(
-            f"link {kind.__name__} without roots",
-            rule="a link names the operations that it looks at",
+            f"rule {kind.__name__} without roots",
+            rule="a rule names the operations that it looks at",
             fix='roots = (ex.operation("log"),)',
         )
     if isinstance(roots, type) and issubclass(roots, Operation):
         raise DeclarationError(
-            f"link {kind.__name__} with roots = {roots.__name__}",
+            f"rule {kind.__name__} with roots = {roots.__name__}",
             rule="roots is a tuple of classes of operations",
             fix=f"roots = ({roots.__name__},)",
         )
@@ -127,7 +129,7 @@ def _check_roots(kind: type[Link]) -> None:
         if not (isinstance(root, type) and issubclass(root, Operation)):
             name = root.name if isinstance(root, Operation) else root if isinstance(root, str) else "log"
             raise DeclarationError(
-                f"link {kind.__name__} with {root!r} in roots",
+                f"rule {kind.__name__} with {root!r} in roots",
                 rule="roots is a tuple of classes of operations",
                 fix=f'roots = (ex.operation("{name}"),)',
             )

@@ -16,19 +16,21 @@ from typing import TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import AnyType, TupleType
-from explorer.plan.schedule.blocked_kernel import Blocks
+from explorer.plan.fusion.blocked_kernel import Blocks
 
 ALIGNMENT = 64
 
 
-def rounded(size: int) -> int:
+def align_up(size: int) -> int:
     """A number of bytes, rounded up to whole cache lines."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def room(kind: AnyType) -> int:
+def aligned_size(type_: AnyType) -> int:
     """Bytes of the place that a result takes: those of several outputs lie one after the other."""
-    return sum([rounded(part.nbytes) for part in kind.parts]) if isinstance(kind, TupleType) else rounded(kind.nbytes)
+    return (
+        sum([align_up(part.nbytes) for part in type_.parts]) if isinstance(type_, TupleType) else align_up(type_.nbytes)
+    )
 
 
 Pick: TypeAlias = tuple[bool, int, int, int]
@@ -44,13 +46,13 @@ class Kernel:
     """operands from outside, each once, in order of first use"""
     level: int = 0
     chain: int = 0
-    ready: tuple[Pick, ...] = ()
+    ready_candidates: tuple[Pick, ...] = ()
     """some of the kernels whose operands are there when it is picked, itself among them"""
     ready_count: int = 1
     waiting: tuple[Pick, ...] = ()
     """where kernels run at one time, some of those of which every operand has begun and one has not ended"""
     waiting_count: int = 0
-    why: str = ""
+    pick_reason: str = ""
     flops: int = 0
     bytes: int = 0
     """bytes of the result; 0 for a view"""
@@ -75,7 +77,7 @@ class Kernel:
     """bytes into the arena at which its scratch memory begins"""
     reuses: Expr | None = None
     """the operand whose place the result takes"""
-    until: int = -1
+    runs_until: int = -1
     """the last kernel, by number, that begins before this one has ended; itself where kernels run one at a time"""
     frees: list[Expr] = field(default_factory=list)
     """values that are dead when this kernel, and all that run with it, have ended"""
@@ -103,7 +105,7 @@ class Schedule:
     """bytes of the results that lie outside the arena, at the moment when these are most"""
     working: int = 0
     """bytes of working memory outside the arena, of one thread, at the moment when it is most"""
-    bound: int = 0
+    peak_lower_bound: int = 0
     """bytes alive at the worst moment: no arrangement of these kernels in this order needs less"""
     peak_without_reuse: int = 0
     """what the peak would be if every result were kept"""

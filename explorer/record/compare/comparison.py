@@ -130,7 +130,7 @@ def _told(recording: Recording) -> list[tuple[str, ...]]:
     """What is said of each decision: equal texts are the same decision, whatever the numbers of its nodes."""
     stages = recording.stages
     return [
-        (stages[d.stage].name.removesuffix(" again"), d.link, d.verdict, d.code, recording.reason(d))
+        (stages[d.stage].name.removesuffix(" again"), d.rule, d.verdict, d.code, recording.reason(d))
         for d in recording.decisions
     ]
 

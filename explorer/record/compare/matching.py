@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from dataclasses import dataclass
 
 from explorer.record.compare.alignment import align
-from explorer.record.compare.structural_digests import Graph, graphs
+from explorer.record.compare.structural_digests import RecordedGraph, graphs
 from explorer.record.recording import Recording
 
 
@@ -86,7 +86,7 @@ def match(before: Recording, after: Recording) -> Matching:
     )
 
 
-def _alone(recording: Recording, held: dict[int, Graph], paired: Collection[int]) -> tuple[int, ...]:
+def _alone(recording: Recording, held: dict[int, RecordedGraph], paired: Collection[int]) -> tuple[int, ...]:
     kind = recording.nodes.kind
     nodes = {node for graph in held.values() for node in graph.nodes}
     return tuple(sorted([node for node in nodes if node not in paired and kind[node] != "constant"]))
@@ -95,7 +95,7 @@ def _alone(recording: Recording, held: dict[int, Graph], paired: Collection[int]
 class _Match:
     """Pairs the nodes of two graphs."""
 
-    def __init__(self, first: Graph, second: Graph) -> None:
+    def __init__(self, first: RecordedGraph, second: RecordedGraph) -> None:
         self.first, self.second = first, second
         self.pairs: dict[int, int] = {}
         self.taken: set[int] = set()

@@ -8,7 +8,7 @@ from typing import Any
 from explorer.record.recording import Recording
 
 
-class Graph:
+class RecordedGraph:
     """The recorded nodes of one graph. Equal numbers of two graphs that were made together mean equal things."""
 
     def __init__(self, recording: Recording, body: int, nodes: list[int]) -> None:
@@ -45,7 +45,7 @@ class Graph:
         return tuple(names), self.kind[node], rows.label[node] if rows.kind[node] != "constant" else ""
 
 
-def graphs(before: Recording, after: Recording) -> tuple[dict[int, Graph], dict[int, Graph]]:
+def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
     """Return, of both recordings, each graph that the program calls: 0, and the bodies of calls.
 
     Bodies that share their nodes are one graph, under the number that its nodes have.
@@ -54,7 +54,7 @@ def graphs(before: Recording, after: Recording) -> tuple[dict[int, Graph], dict[
     return _of(before, numbers), _of(after, numbers)
 
 
-def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, Graph]:
+def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, RecordedGraph]:
     rows = recording.nodes
     inside: dict[int, list[int]] = {}
     for node, body in enumerate(rows.body):
@@ -62,11 +62,11 @@ def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, Graph]:
             inside.setdefault(body, []).append(node)
     called = [0] if recording.bodies else []
     known = {0, -1}
-    found: dict[int, Graph] = {}
+    found: dict[int, RecordedGraph] = {}
     for body in called:
         outputs = recording.bodies[body].outputs
         own = rows.body[outputs[0]] if body and outputs else body
-        found[body] = found.get(own) or Graph(recording, own, inside.get(own, []))
+        found[body] = found.get(own) or RecordedGraph(recording, own, inside.get(own, []))
         found.setdefault(own, found[body])
         for node in found[body].nodes:
             if rows.callee[node] not in known:
@@ -82,7 +82,7 @@ def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, Graph]:
     return found
 
 
-def _number(graph: Graph, digests: dict[int, int], numbers: dict[Hashable, int]) -> None:
+def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashable, int]) -> None:
     recording, rows = graph.recording, graph.recording.nodes
     bare: dict[int, int] = {}
     inputs = {node: at for at, node in enumerate(n for n in graph.nodes if rows.kind[n] == "input")}

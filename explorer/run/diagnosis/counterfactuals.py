@@ -1,4 +1,4 @@
-"""Small changes that may make a refusal fall, by its code, the smallest first."""
+"""Small changes that may make a declined rule apply, by its code, the smallest first."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from explorer.ops.base import broadcast_to, cast
 from explorer.ops.elementwise.trigonometric_and_logs import exp2
 from explorer.ops.elementwise.unary import absolute
 from explorer.ops.nn.conv import Conv2d
-from explorer.plan.graph.decisions import Choice
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.passes.inline import Open
-from explorer.plan.planner import Planned
-from explorer.run.diagnosis.replan import Base, Change, Images, fresh
+from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.passes.inline import Inline
+from explorer.plan.planner import Plan
+from explorer.run.diagnosis.replan import Counterfactual, Images, ReplanInput, placeholder
 
-Changes: TypeAlias = Iterator[Change]
+Changes: TypeAlias = Iterator[Counterfactual]
 _MORE = (2, 4, 8, 16, 32, 64)
 
 
-def consumers(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Leave the operand to one reader: the others read another value."""
-    operand = choice.facts["operand" if "operand" in choice.facts else "y"]
+    operand = decision.facts["operand" if "operand" in decision.facts else "y"]
     others = [other for other in base.nodes if other is not node and operand in _reads(base, other)]
     dropped = frozenset({root.uid for root in base.roots if root is operand})
     if not (others or dropped):
@@ -35,17 +35,19 @@ def consumers(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
     told += [f"{operand.operation.label} not asked for"] * bool(dropped)
     edges = {(other.uid, operand.uid): _another(operand, graph) for other in others}
     if len(base.roots) > len(dropped):
-        yield Change(f"one reader of {operand.operation.label}: {', '.join(told)}", edges=edges, dropped=dropped)
+        yield Counterfactual(
+            f"one reader of {operand.operation.label}: {', '.join(told)}", edges=edges, dropped=dropped
+        )
 
 
-def asked(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Ask for one value less."""
-    operand = choice.facts["operand"]
+    operand = decision.facts["operand"]
     if operand is not node and len(base.roots) > 1:
-        yield Change(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
+        yield Counterfactual(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
 
 
-def shape(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Broadcast before the operand's operation, not after it."""
     for operand in base.operands(node):
         if operand.shape == node.shape or not operand.operation.elementwise or not operand.operands:
@@ -55,10 +57,10 @@ def shape(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
             return operation(*[broadcast_to(below, node.shape) for below in image.operands])
 
         text = f"{operand.operation.label} of operands broadcast to {_shape(node.shape)} first"
-        yield Change(text, edges={(node.uid, operand.uid): spread})
+        yield Counterfactual(text, edges={(node.uid, operand.uid): spread})
 
 
-def producer(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Take an operation of one operand before the view that it reads."""
     operands = base.operands(node)
     view = operands[0]
@@ -69,7 +71,7 @@ def producer(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
     def turned(images: tuple[Expr, ...]) -> Expr:
         return view.operation(node.operation(*images[0].operands))
 
-    def shows(planned: Planned, images: Images) -> bool:
+    def shows(planned: Plan, images: Images) -> bool:
         return any(
             member.operation is node.operation and any(other is images[x.uid] for other in kernel.nodes)
             for kernel in planned.schedule.kernels
@@ -77,12 +79,12 @@ def producer(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
         )
 
     text = f"{node.operation.label} taken before {view.operation.label}"
-    yield Change(text, nodes={node.uid: turned}, shows=shows)
+    yield Counterfactual(text, nodes={node.uid: turned}, shows=shows)
 
 
-def dtype(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def convert_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Give the operand the type of the result first."""
-    operand = choice.facts.get("x", choice.facts.get("value"))
+    operand = decision.facts.get("x", decision.facts.get("value"))
     if not isinstance(operand, Expr) or not isinstance(operand.type, TensorType):
         return
 
@@ -90,38 +92,38 @@ def dtype(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
         return broadcast_to(cast(image, node.dtype), node.shape)
 
     edges = {(reader.uid, operand.uid): converted for reader in base.nodes if operand in _reads(base, reader)}
-    yield Change(f"{operand.label} as {node.tensor_type!r} from the beginning", edges=edges)
+    yield Counterfactual(f"{operand.label} as {node.tensor_type!r} from the beginning", edges=edges)
 
 
-def domain(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Make it known that the operand is not negative, or positive."""
-    operand = choice.facts["x"]
+    operand = decision.facts["x"]
     readers = [reader for reader in base.nodes if operand in _reads(base, reader)]
     for text, known in (
         ("not to be negative, as absolute(…) is", absolute),
         ("to be positive, as exp2(…) is", exp2),
     ):
-        yield Change(f"{operand.label} known {text}", edges={(r.uid, operand.uid): known for r in readers})
+        yield Counterfactual(f"{operand.label} known {text}", edges={(r.uid, operand.uid): known for r in readers})
 
 
-def hidden(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
-    """Let the link see what the dynamic data hides."""
-    operand = choice.facts["x"]
+def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
+    """Let the rule see what the dynamic data hides."""
+    operand = decision.facts["x"]
     if operand.operands:
         edges = {(node.uid, operand.uid): _below}
-        yield Change(f"{operand.operands[0].label} itself, its type not hidden", edges=edges)
+        yield Counterfactual(f"{operand.operands[0].label} itself, its type not hidden", edges=edges)
 
 
-def order(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def reverse_operands(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Write the operands in the other's order."""
     turned = {node.uid: _reversed(node)}
-    yield Change(f"{node.operation.label} with its operands in the other order", nodes=turned)
+    yield Counterfactual(f"{node.operation.label} with its operands in the other order", nodes=turned)
 
 
-def members(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Make more calls, or operations, like these."""
-    count = len(choice.subjects)
-    columns = list(zip(*[base.operands(member) for member in choice.subjects], strict=True))
+    count = len(decision.subjects)
+    columns = list(zip(*[base.operands(member) for member in decision.subjects], strict=True))
     differ = [any(operand is not column[0] for operand in column) for column in columns]
 
     def further(times: int) -> Callable[[Images], list[Expr]]:
@@ -129,7 +131,7 @@ def members(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
             made: list[Expr] = []
             for _ in range((times - 1) * count):
                 pairs = zip(base.operands(node), differ, strict=True)
-                operands = tuple([fresh(one, graph) if yes else images[one.uid] for one, yes in pairs])
+                operands = tuple([placeholder(one, graph) if yes else images[one.uid] for one, yes in pairs])
                 call = record(node.operation, operands)
                 made.append(record(Item(0), (call,)) if isinstance(call.type, TupleType) else call)
             return made
@@ -140,45 +142,45 @@ def members(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
         for times in _MORE:
             if times * count <= 4096:
                 text = f"{times * count} of {node.operation.label} in place of {count}"
-                yield Change(text, further=further(times), work=times)
+                yield Counterfactual(text, further=further(times), work=times)
 
 
-def limit(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def raise_limit(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Open larger calls."""
     for times in (2, 4, 8, 16, 32):
-        more = choice.facts["limit"] * times or times
-        yield Change(f"open=Open(limit={more})", options={"open": Open(more)})
+        more = decision.facts["limit"] * times or times
+        yield Counterfactual(f"inline=Inline(limit={more})", options={"inline": Inline(more)})
 
 
-def tiles(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Give the convolution more images at once."""
     images = base.operands(node)[0]
     count, *rest = images.shape
     for times in _MORE:
         larger = Parameter(images.tensor_type.with_shape((count * times, *rest)), images.label)()
         text = f"{count * times} images at once in place of {count}"
-        yield Change(text, nodes={images.uid: _always(larger)}, work=times)
+        yield Counterfactual(text, nodes={images.uid: _always(larger)}, work=times)
 
 
-def channels(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Give the convolution as many channels as pay, then more images too."""
     images, filters = base.operands(node)
-    least = choice.facts["least"]
+    least = decision.facts["least"]
     outer, inner = [max(size, least) for size in filters.shape[:2]]
     count, _, *window = images.shape
-    weights = fresh(filters, graph, filters.tensor_type.with_shape((outer, inner, *filters.shape[2:])))
+    weights = placeholder(filters, graph, filters.tensor_type.with_shape((outer, inner, *filters.shape[2:])))
     text = f"{inner} channels to {outer} in place of {filters.shape[1]} to {filters.shape[0]}"
     work = outer * inner / (filters.shape[0] * filters.shape[1])
     for times in (1, *_MORE):
         pixels = Parameter(images.tensor_type.with_shape((count * times, inner, *window)), images.label)()
-        yield Change(
+        yield Counterfactual(
             text + f", and {count * times} images at once in place of {count}" * (times > 1),
             nodes={images.uid: _always(pixels), filters.uid: _always(weights)},
             work=work * times,
         )
 
 
-def windows(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Take the window that tiles ask for, one option at a time, then all."""
     operation = node.operation
     assert isinstance(operation, Conv2d)
@@ -188,21 +190,21 @@ def windows(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
     for changed in tried:
         better = Conv2d(**{**operation.attributes, **changed})
         told = " and ".join([f"{name}={value}" for name, value in changed.items()])
-        yield Change(f"{told} of the windows", nodes={node.uid: _applied(better)})
+        yield Counterfactual(f"{told} of the windows", nodes={node.uid: _applied(better)})
 
 
-def constant(choice: Choice, node: Expr, base: Base, graph: Graph) -> Changes:
+def keep_filters(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
     """Keep the filters the same for all runs, and give the images at each."""
     images, filters = base.operands(node)
     pixels = Parameter(images.tensor_type, images.label)()
-    weights = fresh(filters, graph) if not filters.operands and not graph.has_parameters else None
+    weights = placeholder(filters, graph) if not filters.operands and not graph.has_parameters else None
     made = {images.uid: _always(pixels)}
     if weights is not None:
         made[filters.uid] = _always(weights)
-    yield Change("images given at each run, and filters that stay", nodes=made)
+    yield Counterfactual("images given at each run, and filters that stay", nodes=made)
 
 
-def _reads(base: Base, reader: Expr) -> list[Expr]:
+def _reads(base: ReplanInput, reader: Expr) -> list[Expr]:
     return _Identical(base.operands(reader))
 
 
@@ -213,8 +215,8 @@ class _Identical(list[Expr]):
         return any(node is other for node in self)
 
 
-def _another(operand: Expr, graph: Graph) -> Callable[[Expr], Expr]:
-    return lambda image: fresh(operand, graph)
+def _another(operand: Expr, graph: PlanGraph) -> Callable[[Expr], Expr]:
+    return lambda image: placeholder(operand, graph)
 
 
 def _always(value: Expr) -> Callable[[tuple[Expr, ...]], Expr]:
@@ -237,22 +239,23 @@ def _shape(sizes: tuple[int, ...]) -> str:
     return "×".join(map(str, sizes)) or "scalar"
 
 
-CHANGES: dict[tuple[str, str], Callable[[Choice, Expr, Base, Graph], Changes]] = {
-    ("fuse", "other_consumers"): consumers,
-    ("fuse", "asked_for"): asked,
-    ("fuse", "shape"): shape,
-    ("fuse", "producer"): producer,
-    ("simplify", "other_consumers"): consumers,
-    ("simplify", "dtype"): dtype,
-    ("simplify", "type"): dtype,
-    ("simplify", "domain"): domain,
-    ("simplify", "hidden_type"): hidden,
-    ("dedup", "order_of_zeros"): order,
-    ("group", "stacking_costs_more"): members,
-    ("open", "too_large"): limit,
-    ("algorithms", "few_tiles"): tiles,
-    ("algorithms", "few_channels"): channels,
-    ("algorithms", "windows"): windows,
-    ("algorithms", "filters_vary"): constant,
+CHANGES: dict[tuple[str, str], Callable[[PlanDecision, Expr, ReplanInput, PlanGraph], Changes]] = {
+    ("fuse", "other_consumers"): split_consumers,
+    ("fuse", "asked_for"): drop_output,
+    ("fuse", "shape"): broadcast_first,
+    ("fuse", "producer"): move_view_after,
+    ("simplify", "other_consumers"): split_consumers,
+    ("simplify", "dtype"): convert_first,
+    ("simplify", "type"): convert_first,
+    ("simplify", "domain"): restrict_domain,
+    ("simplify", "hidden_type"): reveal_type,
+    ("dedup", "order_of_zeros"): reverse_operands,
+    ("batch", "stacking_costs_more"): add_members,
+    ("inline", "too_large"): raise_limit,
+    ("algorithms", "few_tiles"): add_images,
+    ("algorithms", "few_channels"): add_channels,
+    ("algorithms", "windows"): change_window,
+    ("algorithms", "filters_vary"): keep_filters,
 }
-"""(stage, code) → the changes that are tried; of other refusals nothing small is known that makes them fall"""
+"""(stage, code) → the changes that are tried; of other declined decisions nothing small is known that makes them
+apply"""

@@ -58,10 +58,10 @@ class Source:
         return name
 
     def _leaf(self, node: Expr, given: Collection[int]) -> str:
-        kind = node.tensor_type
+        type_ = node.tensor_type
         if node.uid in given:
-            return f'ex.operation("parameter")(kind={written(kind)}, title={node.label!r})()'
-        return _array(kind, node.label)
+            return f'ex.operation("parameter")(kind={written(type_)}, title={node.label!r})()'
+        return _array(type_, node.label)
 
     def _value(self, node: Expr) -> str:
         operation = node.operation
@@ -126,18 +126,18 @@ def _called(operation: Operation) -> str:
     return f'ex.operation("{name}")({", ".join(attributes)})'
 
 
-def _array(kind: TensorType, name: str) -> str:
+def _array(type_: TensorType, name: str) -> str:
     """A tensor of a type, drawn from the seeded ``random``."""
-    if not kind.plain:
+    if not type_.plain:
         raise OperandError(
-            f"a tensor of {kind}", rule="source draws NumPy's own numbers in cpu's memory", fix="convert it before"
+            f"a tensor of {type_}", rule="source draws NumPy's own numbers in cpu's memory", fix="convert it before"
         )
-    shape = written(kind.shape)
+    shape = written(type_.shape)
     drawn = {
         "b": f"random.integers(0, 2, {shape}).astype(bool)",
-        "c": f"random.normal(size={shape}).astype({kind.dtype.name!r})",
-        "f": f"random.normal(size={shape}).astype({kind.dtype.name!r})",
-    }.get(kind.dtype.kind, f"random.integers(0, 2, {shape}).astype({kind.dtype.name!r})")
+        "c": f"random.normal(size={shape}).astype({type_.dtype.name!r})",
+        "f": f"random.normal(size={shape}).astype({type_.dtype.name!r})",
+    }.get(type_.dtype.kind, f"random.integers(0, 2, {shape}).astype({type_.dtype.name!r})")
     return f"ex.tensor({drawn}, name={name!r})"
 
 
@@ -166,17 +166,17 @@ def written(value: Any) -> str:
     if isinstance(value, Policy) and value.minor.major is not None:
         major = value.minor.major
         return f"{_imported(major)}.{value.minor.name}({written(value.value)})"
-    kind = type(value)
-    if is_dataclass(kind):
-        return f"{_imported(kind)}({options(value)})"
+    cls = type(value)
+    if is_dataclass(cls):
+        return f"{_imported(cls)}({options(value)})"
     raise _without_source(value)
 
 
-def _imported(kind: type) -> str:
+def _imported(cls: type) -> str:
     """One of explorer's own classes; raises OperandError for another, which the source could not import."""
-    if not kind.__module__.startswith("explorer."):
-        raise _without_source(kind)
-    return f"ex.{kind.__module__.removeprefix('explorer.')}.{kind.__qualname__}"
+    if not cls.__module__.startswith("explorer."):
+        raise _without_source(cls)
+    return f"ex.{cls.__module__.removeprefix('explorer.')}.{cls.__qualname__}"
 
 
 def _without_source(value: Any) -> OperandError:
@@ -198,6 +198,6 @@ def _default(field: Field[Any]) -> Any:
     return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
-def is_drawable(kind: AnyType) -> bool:
+def is_drawable(type_: AnyType) -> bool:
     """Whether a value of the type can be cut off and drawn instead."""
-    return not isinstance(kind, TupleType) and kind.plain
+    return not isinstance(type_, TupleType) and type_.plain

@@ -8,20 +8,20 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from explorer.core.ir.expr import Expr, derive
+from explorer.core.ir.expr import Expr, make_replacement
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import TensorType, TupleType
 from explorer.plan.graph.constancy import is_constant
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.planner import Options, Planned, plan
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.planner import Options, Plan, plan
 
 Images: TypeAlias = dict[int, Expr]
 """uid of a node → what stands in its place in the changed graph"""
 
 
 @dataclass(frozen=True)
-class Base:
+class ReplanInput:
     """A graph to change: nodes, operands first, what they read, and whose values are asked for."""
 
     nodes: Sequence[Expr]
@@ -30,7 +30,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Change:
+class Counterfactual:
     """One small change of a graph or of the options, said in words."""
 
     text: str
@@ -45,24 +45,24 @@ class Change:
     options: Mapping[str, Any] = field(default_factory=dict)
     work: float = 1.0
     """how many times the work is done: prices are given for once"""
-    shows: Callable[[Planned, Images], bool] | None = None
-    """whether the change did what it was meant to, where the place of the refused nodes does not tell"""
+    shows: Callable[[Plan, Images], bool] | None = None
+    """whether the change did what it was meant to, where the place of the declined nodes does not tell"""
 
 
-NOTHING = Change("as it is")
+NOTHING = Counterfactual("as it is")
 
 
-def recorded(graph: Graph) -> Base:
+def recorded_input(graph: PlanGraph) -> ReplanInput:
     """The graph as the user wrote it."""
-    return Base(graph.recorded, lambda node: node.operands, graph.recorded_roots)
+    return ReplanInput(graph.recorded, lambda node: node.operands, graph.recorded_roots)
 
 
-def final(graph: Graph) -> Base:
+def planned_input(graph: PlanGraph) -> ReplanInput:
     """The graph as the passes left it."""
-    return Base(graph.live, lambda node: graph.inputs[node.uid], graph.roots)
+    return ReplanInput(graph.live, lambda node: graph.inputs[node.uid], graph.roots)
 
 
-def around(graph: Graph, node: Expr, depth: int) -> Base:
+def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
     """A node alone over so many levels of operands; what lies below them is drawn."""
     level = {node.uid: 0}
     reached = [node]
@@ -81,9 +81,9 @@ def around(graph: Graph, node: Expr, depth: int) -> Base:
     for current in found:
         for operand in graph.operands(current):
             if level[operand.uid] > depth:
-                leaves[operand.uid] = fresh(operand, graph) if operand.operands else operand
+                leaves[operand.uid] = placeholder(operand, graph) if operand.operands else operand
     inside = [*{leaf.uid: leaf for leaf in leaves.values()}.values(), *found]
-    return Base(inside, lambda current: operands(current) if current.operands else (), (node,))
+    return ReplanInput(inside, lambda current: operands(current) if current.operands else (), (node,))
 
 
 def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> list[Expr]:
@@ -99,15 +99,15 @@ def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> l
     return list(found.values())
 
 
-def fresh(like: Expr, graph: Graph, kind: TensorType | None = None) -> Expr:
+def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = None) -> Expr:
     """Another value of a node's type: given at each run where the node's is, else a tensor."""
-    kind = kind or like.tensor_type
-    if graph.has_parameters and not is_constant(like, graph):
-        return Parameter(kind, like.label)()
-    return tensor(np.zeros(kind.shape, kind.dtype), name=like.label, copy=False, device=kind.device)
+    type_ = type_ or original.tensor_type
+    if graph.has_parameters and not is_constant(original, graph):
+        return Parameter(type_, original.label)()
+    return tensor(np.zeros(type_.shape, type_.dtype), name=original.label, copy=False, device=type_.device)
 
 
-def planned_again(base: Base, options: Options, change: Change = NOTHING) -> tuple[Planned, Images]:
+def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING) -> tuple[Plan, Images]:
     """The plan of a changed graph; raises OperandError where the change is not legal."""
     images: Images = {}
     for node in base.nodes:
@@ -122,7 +122,7 @@ def planned_again(base: Base, options: Options, change: Change = NOTHING) -> tup
         elif not operands:
             images[node.uid] = node
         else:
-            images[node.uid] = derive(node.operation, tuple(operands), node, node.scope)
+            images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)
     roots = [images[root.uid] for root in base.roots if root.uid not in change.dropped]
     roots += change.further(images) if change.further is not None else []
     roots = [root for root in roots if not isinstance(root.type, TupleType)]

@@ -10,7 +10,7 @@ from explorer.core.errors import OperandError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item, Parameter
 from explorer.core.types.tensor_type import TupleType
-from explorer.plan.planner import Planned
+from explorer.plan.planner import Plan
 from explorer.record import Decision, Recording
 from explorer.run.diagnosis.python_source import Source, is_drawable, options
 from explorer.run.recording.recorder import expressions
@@ -27,7 +27,7 @@ class _Part(NamedTuple):
     roots: tuple[Expr, ...]
 
 
-def reproducer(planned: Planned, recording: Recording, decision: Decision) -> str:
+def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
     """Python source that records a small graph, plans it, and asserts that the decision is taken again.
 
     It needs ``explorer as ex`` and ``numpy as np`` only. The parts are tried, smallest first, by running the source.
@@ -52,12 +52,12 @@ def reproducer(planned: Planned, recording: Recording, decision: Decision) -> st
         if _shows(source, decision):
             return f"{source}{_claim(decision)}"
     raise StateError(
-        f"no part of the graph shows {decision.link} [{decision.code}] again",
+        f"no part of the graph shows {decision.rule} [{decision.code}] again",
         rule="a decision is reproduced where it rests on the graph and the options alone, not on other plans or values",
     ) from unwritten
 
 
-def _parts(planned: Planned, recording: Recording, decision: Decision) -> Iterator[_Part]:
+def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
     """Parts of the recorded graph around a decision's nodes, smallest first, the whole graph last."""
     everything, graph = expressions(planned), planned.graph
     named = [*decision.subjects, *decision.produced, *_facts(decision)]
@@ -85,7 +85,7 @@ def _parts(planned: Planned, recording: Recording, decision: Decision) -> Iterat
     yield _closed(planned, set(by_uid), by_uid, items)
 
 
-def _closed(planned: Planned, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
+def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
     """The operations among the wanted nodes over their operands; what cannot be drawn is taken in with its own."""
     inside: set[int] = set()
     cut: set[int] = set()
@@ -127,7 +127,7 @@ def _facts(decision: Decision) -> list[int]:
     return found
 
 
-def _written(planned: Planned, part: _Part) -> str:
+def _written(planned: Plan, part: _Part) -> str:
     """The source of a part with its plan; raises OperandError where something has no source, a function among them."""
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
@@ -141,13 +141,13 @@ def _written(planned: Planned, part: _Part) -> str:
     return _cell(made, [f"plan = ex.EvalPlan({chosen})", f"for root in [{roots}]:"])
 
 
-def _call(planned: Planned, part: _Part) -> Expr | None:
+def _call(planned: Plan, part: _Part) -> Expr | None:
     """The first call of a part."""
     inside = (node for node in planned.graph.recorded if node.uid in part.inside)
     return next((node for node in inside if isinstance(node.operation, Call)), None)
 
 
-def _differentiated(planned: Planned, part: _Part) -> str:
+def _differentiated(planned: Plan, part: _Part) -> str:
     """The source of the first call of a part beside its gradient: the two functions know each other by that alone."""
     call = _call(planned, part)
     assert call is not None
@@ -180,11 +180,11 @@ def _shows(source: str, decision: Decision) -> bool:
     names: dict[str, Any] = {}
     exec(compile(source, "<reproducer>", "exec"), names)
     made: Recording = names["plan"].recording
-    return (decision.link, decision.code) in [(other.link, other.code) for other in made.decisions]
+    return (decision.rule, decision.code) in [(other.rule, other.code) for other in made.decisions]
 
 
 def _claim(decision: Decision) -> str:
     return (
-        "taken = [(decision.link, decision.code) for decision in plan.recording.decisions]\n"
-        f"assert ({decision.link!r}, {decision.code!r}) in taken, taken\n"
+        "taken = [(decision.rule, decision.code) for decision in plan.recording.decisions]\n"
+        f"assert ({decision.rule!r}, {decision.code!r}) in taken, taken\n"
     )

@@ -8,8 +8,8 @@ from typing import Protocol
 class Observer(Protocol):
     """Whatever looks at kernels as they run; both methods are called on the thread that runs the kernel."""
 
-    def before(self, index: int) -> None:
+    def before_kernel(self, index: int) -> None:
         """Take note that the kernel of this number begins: its operands are there, and may be written over."""
 
-    def after(self, index: int) -> None:
+    def after_kernel(self, index: int) -> None:
         """Take note that the kernel of this number has run: its result is there."""

@@ -17,14 +17,14 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
-from explorer.plan.planner import Planned, plan_closed
+from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel
-from explorer.run.execution.task_graph import Chains, chains, dependencies
-from explorer.run.kernels.elementwise_chain import Chain
+from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
+from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fused_reduction import Reducing
-from explorer.run.kernels.runners import Once, Runner, Values, single
+from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
 from explorer.run.kernels.tiled_epilogue import InPieces
-from explorer.run.runtime.device_runners import Dropping
+from explorer.run.runtime.device_runners import FreeAfter
 from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.sealed_arrays import sealed
 
@@ -36,7 +36,7 @@ class Program:
     each run.
     """
 
-    def __init__(self, planned: Planned, within: Array | None = None, lent: bool = False) -> None:
+    def __init__(self, planned: Plan, within: Array | None = None, reusable: bool = False) -> None:
         self.planned = planned
         schedule = planned.schedule
         if within is None:
@@ -54,7 +54,7 @@ class Program:
             self._add(kernel.result, None)
         self.memory = Memory(schedule, within)
         passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)}
-        if lent:
+        if reusable:
             passing = {leaf.uid for leaf in schedule.leaves}
         self._lasting = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """values that lie in the same memory at every run"""
@@ -69,7 +69,7 @@ class Program:
         ]
         self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
         """whether workers take part in a run"""
-        self.borrowed = self._borrowed()
+        self.borrowed = self._aliases_input()
         """slots of results that share the memory of a parameter's value, which is not ours"""
 
     def _add(self, node: Expr, value: Any) -> None:
@@ -78,7 +78,7 @@ class Program:
 
     def _leaf(self, leaf: Expr) -> Any:
         if isinstance(leaf, Tensor):
-            leaf.use()
+            leaf.mark_used()
             return leaf.storage.array
         if isinstance(leaf.operation, Parameter):
             self.parameters.append(leaf)
@@ -88,7 +88,7 @@ class Program:
         self._views.append((len(self.values), run))
         return run(self.values)
 
-    def lend(self, tensors: Iterable[tuple[int | None, Tensor]]) -> None:
+    def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]]) -> None:
         """The values of tensors that expressions use, by slot, for its own leaves', until they are given back."""
         values = self.values
         for slot, tensor in tensors:
@@ -97,7 +97,7 @@ class Program:
         for slot, run in self._views:
             values[slot] = run(values)
 
-    def give_back(self, slots: Iterable[int | None]) -> None:
+    def release_leaves(self, slots: Iterable[int | None]) -> None:
         """Hold no value that was lent, nor a view of one; tensors that rules of the plan brought in stay."""
         for slot in (*slots, *[slot for slot, _ in self._views]):
             if slot is not None:
@@ -117,7 +117,7 @@ class Program:
             gone = [slot for node in kernel.frees for slot in slots.pop(node.uid, ()) if node is not result]
             if gone:
                 runner, slot = self.runners[index]
-                self.runners[index] = Dropping(runner, gone), slot
+                self.runners[index] = FreeAfter(runner, gone), slot
 
     def _constant(self, node: Expr) -> bool:
         """Whether every run finds a value the same; asked only where it is worth keeping what is made of it."""
@@ -127,7 +127,7 @@ class Program:
         slot, out = self.slots[kernel.result.uid], self.memory.result(kernel)
         runner = self._running(kernel, out)
         if kernel.constant:
-            runner = Once(runner, slot)
+            runner = ComputeOnce(runner, slot)
         elif out is not None:
             self.values[slot] = out
         elif (view := self._lasting_view(kernel, runner)) is None:
@@ -149,12 +149,12 @@ class Program:
 
     def _running(self, kernel: Kernel, out: Any) -> Runner:
         result = kernel.result
-        kind = result.type
+        type_ = result.type
         inputs = self.planned.graph.inputs
         lasting = all(read.uid in self._lasting for read in kernel.reads)
         anchor = kernel.nodes[0]
-        if anchor.operation.in_pieces and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
-            place = anchor.operation.prepares
+        if anchor.operation.is_tileable and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
+            place = anchor.operation.packed_operand
             constant = place is not None and self._constant(inputs[anchor.uid][place])
             return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
         if kernel.blocks is not None and kernel.blocks.cutting is not None:
@@ -162,11 +162,11 @@ class Program:
                 kernel, lambda node: inputs[node.uid], self.slots, out, self.memory.scratch(kernel), lasting
             )
         if len(kernel.nodes) > 1:
-            return Chain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
+            return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
             return self._call(kernel, result.operation.body, sources)
-        return single(result.operation, sources, kind, out, [operand.type for operand in inputs[result.uid]])
+        return single(result.operation, sources, type_, out, [operand.type for operand in inputs[result.uid]])
 
     def _let_go(self) -> None:
         """Constants that only constants read are dropped when the last of these is made."""
@@ -180,11 +180,11 @@ class Program:
                     last.pop(read.uid, None)
         for uid, index in last.items():
             runner = self.runners[index][0] if index >= 0 else None
-            if isinstance(runner, Once):
+            if isinstance(runner, ComputeOnce):
                 runner.drops.append(self.slots[uid])
 
     @functools.cached_property
-    def chains(self) -> Chains:
+    def chains(self) -> ExecutionChains:
         """Its execution chains, and what these wait for."""
         uid_of = {slot: uid for uid, slot in self.slots.items()}
         drops = {
@@ -194,7 +194,7 @@ class Program:
         schedule = self.planned.schedule
         return chains(schedule, dependencies(schedule, drops))
 
-    def _borrowed(self) -> set[int]:
+    def _aliases_input(self) -> set[int]:
         base = {parameter.uid for parameter in self.parameters}
         for kernel in self.planned.schedule.kernels:
             if kernel.result.operation.view and kernel.reads and kernel.reads[0].uid in base:
@@ -302,13 +302,13 @@ def _read_only(value: Any, copied: bool) -> Any:
 def _fitting(parameter: Expr, value: Any) -> Any:
     """A parameter's value in its dtype; raises OperandError where shape or kind of number differ."""
     array = np.asarray(value)
-    kind = parameter.tensor_type
-    if array.shape != kind.shape or not np.can_cast(array.dtype, kind.dtype, "same_kind"):
+    type_ = parameter.tensor_type
+    if array.shape != type_.shape or not np.can_cast(array.dtype, type_.dtype, "same_kind"):
         given = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
         raise OperandError(
-            f"the parameter {parameter.operation.label!r} ({kind}) given {given}",
+            f"the parameter {parameter.operation.label!r} ({type_}) given {given}",
             rule="a value has its parameter's shape, and a dtype that converts to the parameter's",
-            fix=f"pass an array of shape {kind.shape}, for instance value.astype('{kind.dtype.name}')",
+            fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
         )
-    found = array.astype(kind.dtype, copy=False)
-    return found if kind.device is cpu else kind.device.put(found)
+    found = array.astype(type_.dtype, copy=False)
+    return found if type_.device is cpu else type_.device.put(found)

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from explorer.core.ir.function import Call
-from explorer.plan.schedule.schedule import Schedule, room, rounded
+from explorer.plan.schedule.schedule import Schedule, align_up, aligned_size
 from explorer.run.execution.task_scheduler import Tasks
 
 _LARGE = 50.0
@@ -21,7 +21,7 @@ _APART = 10.0
 """µs of estimated time below which a kernel is mostly Python, which one thread at a time runs"""
 
 
-class Chains(NamedTuple):
+class ExecutionChains(NamedTuple):
     """Execution chains: kernels that run one after the other on one thread; and what these wait for."""
 
     kernels: list[list[int]]
@@ -29,7 +29,7 @@ class Chains(NamedTuple):
     tasks: Tasks
 
 
-def chains(schedule: Schedule, waits: Sequence[set[int]]) -> Chains:
+def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
     """Kernels of which each is all that the next one waits for, and nothing else waits for it."""
     users = [0] * len(waits)
     for before in waits:
@@ -52,7 +52,7 @@ def chains(schedule: Schedule, waits: Sequence[set[int]]) -> Chains:
             following[other].append(number)
     estimates = _apart(schedule)
     large = [sum([estimates[index] for index in members]) >= _LARGE for members in found]
-    return Chains(found, Tasks([len(before) for before in waiting], following, large))
+    return ExecutionChains(found, Tasks([len(before) for before in waiting], following, large))
 
 
 def worth_threads(schedule: Schedule) -> bool:
@@ -85,11 +85,11 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
         before = {made[read.uid] for read in kernel.reads if read.uid in made}
         busy: set[int] = set()
         if kernel.offset >= 0:
-            for owner in memory.take(kernel.offset, room(result.type), result.uid):
+            for owner in memory.take(kernel.offset, aligned_size(result.type), result.uid):
                 busy.update(users[owner][1:] or users[owner])  # who reads it waits for who writes it
         if kernel.scratch_offset >= 0:
             users[-1 - index] = [index]
-            for owner in memory.take(kernel.scratch_offset, rounded(kernel.scratch), -1 - index):
+            for owner in memory.take(kernel.scratch_offset, align_up(kernel.scratch), -1 - index):
                 busy.update(users[owner][1:] or users[owner])
         for uid in drops.get(index, ()):
             busy.update(users.get(base.get(uid, uid), ()))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.run.runtime.thread_pool import Job, ask, own
+from explorer.run.runtime.thread_pool import TileBatch, thread_state, wake
 
 _TICK = 0.1
 """seconds between two reports to who follows, while others work"""
@@ -33,7 +33,7 @@ class Tasks(NamedTuple):
     """whether it lasts so long that another thread should be woken for others"""
 
 
-class Crew:
+class TaskScheduler:
     """Threads at one run of tasks: ``run(task, thread)`` is called for each when all that it waits for have ended.
 
     The thread that asks is 0, others are workers. ``tick`` is called now and then while the former waits for these.
@@ -51,7 +51,7 @@ class Crew:
         self._ready = [task for task, count in enumerate(tasks.needs) if not count]
         self._count = len(tasks.needs)
         self._done: deque[None] = deque()
-        self._jobs: list[Job] = []
+        self._jobs: list[TileBatch] = []
         self._idle = False
         """the thread that asked waits"""
         self._asked: deque[None] = deque()
@@ -65,10 +65,10 @@ class Crew:
 
         Returns, or raises, when no task runs any more.
         """
-        before = own.crew
+        before = thread_state.scheduler
         interrupt: KeyboardInterrupt | None = None
         try:
-            own.crew = self
+            thread_state.scheduler = self
             while True:
                 self._work(caller=True)
                 if self.stopped or len(self._done) == self._count:
@@ -78,7 +78,7 @@ class Crew:
             while True:
                 try:
                     self.stopped = True
-                    own.crew = before
+                    thread_state.scheduler = before
                     while len(self._begun) > len(self._ended):
                         self._wake.get()
                     break
@@ -93,22 +93,22 @@ class Crew:
         """Work along on a thread that nobody interrupts, until nothing is ready."""
         while True:
             self._begun.append(None)
-            own.crew = self
+            thread_state.scheduler = self
             with np.errstate(all="ignore"):  # as on the thread that asked
                 self._work(caller=False)
-            own.crew = None
+            thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
             if self.stopped or not self._ready:  # what came since it found nothing found it still here
                 return
             self._asked.append(None)
 
-    def offer(self, job: Job, helpers: int) -> None:
+    def submit(self, job: TileBatch, helpers: int) -> None:
         """Have up to so many threads help that have no task."""
         self._jobs.append(job)
         self._call(helpers)
 
-    def withdraw(self, job: Job) -> None:
+    def retract(self, job: TileBatch) -> None:
         """No thread begins to help any more."""
         with suppress(ValueError):
             self._jobs.remove(job)
@@ -122,12 +122,12 @@ class Crew:
         here = max(len(self._asked), len(self._begun)) - len(self._ended)
         for _ in range(min(helpers, self._helpers - here)):
             self._asked.append(None)
-            ask(self, 1)
+            wake(self, 1)
 
     def _work(self, caller: bool) -> None:
         """Run what is ready, help with jobs where nothing is."""
         ready, large = self._ready, self._large
-        thread = 0 if caller else own.number
+        thread = 0 if caller else thread_state.number
         task = -1
         while not self.stopped:
             if task < 0:

@@ -72,7 +72,7 @@ def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[t
     return tuple(tuple(row) for row in np.clip(np.rint(shades * 255), 0, 255).astype(int).tolist())
 
 
-class Watch:
+class ValueCapture:
     """Summaries of all values by uid; what is inside a kernel is computed for it, each by its own kernel.
 
     Executors call ``before`` and ``after`` on the thread that runs the kernel, outside of its time.
@@ -81,16 +81,16 @@ class Watch:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._kernels = program.planned.schedule.kernels
-        self.found: dict[int, Summary] = {}
+        self.summaries: dict[int, Summary] = {}
         self._rows: dict[int, list[tuple[int, int]]] = {}
         """uid of a value → the uids of nodes whose values are its members, and their indices"""
         graph = program.planned.graph
-        for uid, (whole, index) in graph.rows.items():
+        for uid, (whole, index) in graph.batch_member_of.items():
             self._rows.setdefault(graph.resolve(whole).uid, []).append((uid, index))
         for leaf in program.planned.schedule.leaves:
             self._note(leaf)
 
-    def before(self, index: int) -> None:
+    def before_kernel(self, index: int) -> None:
         """The kernel of this number is about to run: its operands are there, and may be written over."""
         kernel = self._kernels[index]
         if len(kernel.nodes) == 1:
@@ -104,7 +104,7 @@ class Watch:
             made[node.uid] = node.operation.compute(*operands)
             self._tell(node.uid, made[node.uid])
 
-    def after(self, index: int) -> None:
+    def after_kernel(self, index: int) -> None:
         """The kernel of this number has run: its result is there."""
         self._note(self._kernels[index].result)
 
@@ -114,6 +114,6 @@ class Watch:
             self._tell(node.uid, node.type.device.read(value))
 
     def _tell(self, uid: int, value: Any) -> None:
-        self.found[uid] = summarize(value)
+        self.summaries[uid] = summarize(value)
         for row, index in self._rows.get(uid, ()):
-            self.found[row] = summarize(value[index])
+            self.summaries[row] = summarize(value[index])

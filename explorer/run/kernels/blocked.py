@@ -34,7 +34,7 @@ class Blockwise(ABC):
         self._reads = [slots[read.uid] for read in steps.reads]
         self._lasting = lasting
         self.shared = worth_sharing(kernel)
-        self._whole = None if whole is None else steps.room(*whole)
+        self._whole = None if whole is None else steps.register_file(*whole)
         self._tasks: list[Callable[[], None]] = []
 
     @property

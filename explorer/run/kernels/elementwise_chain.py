@@ -7,24 +7,24 @@ from collections.abc import Callable
 
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL
 from explorer.plan.schedule.schedule import Kernel
-from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 from explorer.run.kernels.blocked import Blockwise
 from explorer.run.kernels.runners import Operands, Steps
 
 
-class Chain(Blockwise):
+class ElementwiseChain(Blockwise):
     """Elementwise operations that run block by block over the result."""
 
     def __init__(
         self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, lasting: bool
     ) -> None:
-        kind = kernel.result.type
-        assert isinstance(kind, TensorType)
+        type_ = kernel.result.type
+        assert isinstance(type_, TensorType)
         assert kernel.blocks is not None
-        order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(kind.rank))
-        whole = (kind.shape, order) if kind.nbytes <= BLOCK_BYTES else None
+        order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(type_.rank))
+        whole = (type_.shape, order) if type_.nbytes <= BLOCK_BYTES else None
         steps = Steps(kernel.blocks, kernel.reads, operands)
         super().__init__(kernel, steps, slots, out, lasting and out is not None, whole)
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, Shape, TensorType
+from explorer.plan.fusion.tiling import boxes, halved
 from explorer.plan.schedule.schedule import Kernel
-from explorer.plan.schedule.tiling import boxes, halved
 from explorer.run.kernels.blocked import Blockwise
-from explorer.run.kernels.runners import BoxesRoom, Operands, Steps, Values
+from explorer.run.kernels.runners import BoxRegisterFiles, Operands, Steps, Values
 
 
 class Reducing(Blockwise):
@@ -33,8 +33,8 @@ class Reducing(Blockwise):
         scratch: Array | None,
         lasting: bool,
     ) -> None:
-        blocks, kind = kernel.blocks, kernel.result.type
-        assert isinstance(kind, TensorType)
+        blocks, type_ = kernel.blocks, kernel.result.type
+        assert isinstance(type_, TensorType)
         assert blocks is not None
         assert blocks.cutting is not None
         self._operation, self._cutting = kernel.result.operation, blocks.cutting
@@ -48,20 +48,20 @@ class Reducing(Blockwise):
         if in_parts:  # values of parts lie in the plan's scratch memory in the order of what they are values of
             assert scratch is not None
             shape = [self._cutting.parts[axis] for axis in self._cutting.order]
-            self._laid = np.ndarray(shape, self._operation.part_dtype(kind.dtype), scratch)
+            self._laid = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
             self._parts = self._laid.transpose(np.argsort(self._cutting.order))
             if self._cutting.halvings:  # a row's values side by side
                 self._laid = self._laid.reshape(-1, 1 << self._cutting.halvings)
-        self._size = kind.size
+        self._size = type_.size
         self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
-        self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxesRoom]] = {}
+        self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
         """the boxes of a piece of a row, and the room for them"""
 
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
         out = super().__call__(values)
         if self._laid is not None:
-            self._operation.finish(out, self._joined(self._laid).reshape(out.shape), self._count)
+            self._operation.finalize(out, self._joined(self._laid).reshape(out.shape), self._count)
         return out
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
@@ -78,7 +78,9 @@ class Reducing(Blockwise):
                 into = self._parts[part]
             shape = tuple([own.stop - own.start for own in index])
             tasks.append(
-                over([cut(array, index, rank) for array in inputs], into, self._steps.room(shape, cutting.order))
+                over(
+                    [cut(array, index, rank) for array in inputs], into, self._steps.register_file(shape, cutting.order)
+                )
             )
         return tasks
 
@@ -103,14 +105,14 @@ class Reducing(Blockwise):
                 into = places[number : number + 1]
                 if len(flat) == len(given):
                     own = [array[start:stop] if array.ndim else array for array in flat]
-                    tasks.append(self._steps.over(own, into, self._steps.room((stop - start,), (0,))))
+                    tasks.append(self._steps.over(own, into, self._steps.register_file((stop - start,), (0,))))
                 else:
                     where, room = self._boxes(start, stop)
                     each = [[cut(array, box, rank) for array in given] for box in where]
                     tasks.append(self._steps.over_boxes(each, into, room))
         return tasks
 
-    def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxesRoom]:
+    def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxRegisterFiles]:
         """The boxes of a piece of a row, and the room for them."""
         known = self._boxes_of.get((start, stop))
         if known is None:
@@ -123,12 +125,12 @@ class Reducing(Blockwise):
                     index[axis], shape[axis] = part, part.stop - part.start
                 found.append(tuple(index))
                 shapes.append(tuple(shape))
-            known = self._boxes_of[start, stop] = found, self._steps.boxes_room(shapes, cutting.order)
+            known = self._boxes_of[start, stop] = found, self._steps.box_register_files(shapes, cutting.order)
         return known
 
     def _joined(self, laid: Array) -> Array:
         """What the values of parts of rows make together: those of halves as NumPy's pairwise summation adds them."""
-        cutting, joins = self._cutting, self._operation.joins
+        cutting, joins = self._cutting, self._operation.combine_ufunc
         assert joins is not None
         for _ in range(cutting.halvings):
             laid = joins(laid[:, 0::2], laid[:, 1::2])
@@ -141,7 +143,7 @@ class Reducing(Blockwise):
 
 
 def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
-    operation.part(into, x, axes)
+    operation.partial_reduce(into, x, axes)
     return into
 
 

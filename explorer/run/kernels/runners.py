@@ -17,26 +17,26 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.tiles import scratch
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape
-from explorer.plan.schedule.blocked_kernel import RESULT, Blocks
-from explorer.run.runtime.device_runners import copied, elsewhere
+from explorer.plan.fusion.blocked_kernel import RESULT, Blocks
+from explorer.run.runtime.device_runners import device_copy, run_on_device
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import share
 
 Values: TypeAlias = list[Any]
 Runner: TypeAlias = Callable[[Values], Any]
 Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
-Room: TypeAlias = Callable[[], list[Array]]
-BoxesRoom: TypeAlias = Callable[[], list[list[Array]]]
+RegisterFile: TypeAlias = Callable[[], list[Array]]
+BoxRegisterFiles: TypeAlias = Callable[[], list[list[Array]]]
 _Step: TypeAlias = tuple[Callable[..., Any], list[int], int, Expr]
 """a step of a kernel: what computes it, the places that it reads and writes, and its node"""
 
 
-def settle(out: Any, made: Any) -> Any:
+def copy_into(out: Any, made: Any) -> Any:
     """``out`` with the result in it, also where a kernel returned other memory than it was given."""
     if made is out or made is None:
         return out
     if isinstance(out, tuple):
-        return tuple([settle(part, other) for part, other in zip(out, made, strict=True)])
+        return tuple([copy_into(part, other) for part, other in zip(out, made, strict=True)])
     np.copyto(out, made, casting="same_kind")
     return out
 
@@ -46,11 +46,11 @@ def single(operation: Operation, sources: list[int], kind: Any, out: Any, types:
     if isinstance(operation, Item):
         (source,), index = sources, operation.index
         return lambda values: values[source][index]
-    if operation.moves:
-        return copied(sources[0], types[0].device, kind, out)
+    if operation.changes_device:
+        return device_copy(sources[0], types[0].device, kind, out)
     kernel = kernel_of(operation, kind.device, kind, *types)
     if kind.device is not cpu:
-        return elsewhere(operation, kernel, sources, kind)
+        return run_on_device(operation, kernel, sources, kind)
     if operation.view:
         if len(sources) == 1:
             (only,) = sources
@@ -60,15 +60,15 @@ def single(operation: Operation, sources: list[int], kind: Any, out: Any, types:
     def run(values: Values) -> Any:
         memory = allocate(kind) if out is None else out
         made = kernel(memory, *[values[source] for source in sources])
-        return memory if made is memory else settle(memory, made)
+        return memory if made is memory else copy_into(memory, made)
 
     def run_one(values: Values) -> Any:
         made = kernel(out, values[first])
-        return out if made is out else settle(out, made)
+        return out if made is out else copy_into(out, made)
 
     def run_two(values: Values) -> Any:
         made = kernel(out, values[first], values[second])
-        return out if made is out else settle(out, made)
+        return out if made is out else copy_into(out, made)
 
     if out is None or len(sources) not in (1, 2):
         return run
@@ -76,7 +76,7 @@ def single(operation: Operation, sources: list[int], kind: Any, out: Any, types:
     return run_one if len(sources) == 1 else run_two
 
 
-class Once:
+class ComputeOnce:
     """A kernel whose result every run finds the same: it runs once, and the table of values keeps its result."""
 
     def __init__(self, runner: Runner, slot: int) -> None:
@@ -124,7 +124,7 @@ class Steps:
         if blocks.anchor is not None:
             held[blocks.anchor.uid] = len(self.reads)
         result = len(held)  # places are those of the inputs, then the result's, then the registers
-        self._rooms: dict[tuple[Shape, tuple[int, ...]], Room] = {}
+        self._rooms: dict[tuple[Shape, tuple[int, ...]], RegisterFile] = {}
         self._program: list[_Step] = []
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [held[operand.uid] for operand in operands(step)]
@@ -138,25 +138,27 @@ class Steps:
         if not self.registers:
             return functools.partial(self._run, self._program, [*inputs, out])
         axes = (0,) if out.ndim == 1 else tuple(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
-        return self.over(inputs, out, self.room(out.shape, axes))
+        return self.over(inputs, out, self.register_file(out.shape, axes))
 
-    def over(self, inputs: Sequence[Array], out: Array, room: Room) -> Callable[[], None]:
+    def over(self, inputs: Sequence[Array], out: Array, register_file: RegisterFile) -> Callable[[], None]:
         """What computes ``out`` from arrays that broadcast to the shape of a ``room``."""
-        return functools.partial(self._run_in, [*inputs, out], room)
+        return functools.partial(self._run_in, [*inputs, out], register_file)
 
-    def over_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, room: BoxesRoom) -> Callable[[], None]:
+    def over_boxes(
+        self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles
+    ) -> Callable[[], None]:
         """What computes ``out`` from one run of elements, made in the boxes of a ``room`` from the inputs of each."""
-        return functools.partial(self._run_in_boxes, inputs, out, room)
+        return functools.partial(self._run_in_boxes, inputs, out, register_files)
 
     def run(self, places: list[Array]) -> None:
         """Compute the result from what lies in the places: the inputs, the result, the registers."""
         self._run(self._program, places)
 
-    def _run_in(self, places: list[Array], room: Room) -> None:
-        self._run(self._program, places + room())
+    def _run_in(self, places: list[Array], register_file: RegisterFile) -> None:
+        self._run(self._program, places + register_file())
 
-    def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, room: BoxesRoom) -> None:
-        runs, *boxes = room()
+    def _run_in_boxes(self, inputs: Sequence[Sequence[Array]], out: Array, register_files: BoxRegisterFiles) -> None:
+        runs, *boxes = register_files()
         for given, registers in zip(inputs, boxes, strict=True):
             self._run(self._program[:-1], [*given, out, *registers])
         self._run(self._program[-1:], [*inputs[0], out, *runs])
@@ -174,19 +176,19 @@ class Steps:
                 else:
                     made = kernel(into, *[places[source] for source in sources])
                 if made is not into:
-                    settle(into, made)
+                    copy_into(into, made)
         except Exception:
             self.failed = step[3]
             raise
 
-    def room(self, shape: Shape, order: tuple[int, ...]) -> Room:
+    def register_file(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
         """What gives a thread's registers, which lie in memory by ``order``, so that one loop runs through all."""
         found = self._rooms.get((shape, order))
         if found is None:
-            found = self._rooms[shape, order] = self._room(shape, order)
+            found = self._rooms[shape, order] = self._allocate_registers(shape, order)
         return found
 
-    def _room(self, shape: Shape, order: tuple[int, ...]) -> Room:
+    def _allocate_registers(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
         laid, back = tuple([shape[axis] for axis in order]), np.argsort(order)
         wanted = [(laid, dtype) for dtype in self.registers]
         return functools.partial(
@@ -196,7 +198,7 @@ class Steps:
             lambda *registers: [register.transpose(back) for register in registers],
         )
 
-    def boxes_room(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxesRoom:
+    def box_register_files(self, shapes: Sequence[Shape], order: tuple[int, ...]) -> BoxRegisterFiles:
         """What gives a thread's registers, each one run of memory, and for each box the parts of all that it takes."""
         ends = [*itertools.accumulate([math.prod(shape) for shape in shapes], initial=0)]
         back = np.argsort(order)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tiles import PIECE_BYTES, cut
+from explorer.core.ir.tiles import TILE_BYTES, cut
 from explorer.core.types.tensor_type import Array
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.elementwise_chain import blocks
@@ -41,7 +41,7 @@ class InPieces:
         self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
         self.shared = worth_sharing(kernel)
         self._keeps = constant
-        varies = operation.prepares is not None and not constant
+        varies = operation.packed_operand is not None and not constant
         self._lasting = lasting and out is not None and not self._apart and not varies
         self._prepared: Any = None
         self._tasks: list[Callable[[], None]] = []
@@ -73,13 +73,13 @@ class InPieces:
     def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
         operation, steps = self._anchor.operation, self._steps
         prepared = self._prepared
-        if prepared is None and operation.prepares is not None:
-            prepared = operation.prepare(operands[operation.prepares])
+        if prepared is None and operation.packed_operand is not None:
+            prepared = operation.pack_operand(operands[operation.packed_operand])
             if self._keeps:
                 self._prepared = prepared
         product = allocate(self._anchor.tensor_type, self._last) if self._apart else out
         tasks = []
-        for place, make in operation.pieces(product, prepared, *operands):
+        for place, make in operation.tiles(product, prepared, *operands):
             if steps is None:
                 tasks.append(make)
             else:
@@ -100,9 +100,9 @@ class InPieces:
 
 def _finishing(steps: Steps, inputs: list[Array], part: Array) -> list[Callable[[], None]]:
     """The elementwise steps on a piece: block by block, where registers lie between them."""
-    if not steps.registers or part.nbytes <= PIECE_BYTES:
+    if not steps.registers or part.nbytes <= TILE_BYTES:
         return [steps.bind(inputs, part)]
     return [
         steps.bind([cut(array, index, part.ndim) for array in inputs], part[index])
-        for index in blocks(part, PIECE_BYTES)
+        for index in blocks(part, TILE_BYTES)
     ]

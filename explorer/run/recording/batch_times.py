@@ -8,7 +8,7 @@ from explorer.record import Decision, Recording, Run
 from explorer.record.batches import batches
 
 
-def with_measured(recording: Recording, run: Run) -> list[Decision]:
+def add_batch_timings(recording: Recording, run: Run) -> list[Decision]:
     """The decisions; those of batches with ``measured_us``, the time of the kernels that computed what they made.
 
     ``computed_with`` names the results of other batches that the same kernels computed, ``kernels`` says how many

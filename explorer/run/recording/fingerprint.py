@@ -9,23 +9,23 @@ from typing import Any
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call
 from explorer.core.ir.operation import Operation
-from explorer.plan.planner import Planned
+from explorer.plan.planner import Plan
 
 _BYTES = 8
 
 
-def fingerprint(planned: Planned) -> str:
+def fingerprint(planned: Plan) -> str:
     """A digest of the planned structure: operations, attributes, edges, types, kernels; equal on every machine."""
     digest = hashlib.blake2b(digest_size=_BYTES)
     number: dict[int, int] = {}
     inputs = planned.graph.inputs
-    _enter(digest, number, [(node, inputs[node.uid]) for node in planned.graph.live])
+    _hash_nodes(digest, number, [(node, inputs[node.uid]) for node in planned.graph.live])
     for kernel in planned.schedule.kernels:
         digest.update((",".join([str(number[node.uid]) for node in kernel.nodes]) + f"@{kernel.buffer}|").encode())
     return digest.hexdigest()
 
 
-def _enter(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
+def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
     """Take nodes with their operands in, operands first, and give them numbers by uid."""
     known: dict[int, str] = {}
     for node, operands in nodes:
@@ -53,7 +53,7 @@ def _of_body(body: Body) -> str:
         inputs = (*body.parameters, *body.captured)
         digest.update(";".join([repr(node.type) for node in inputs]).encode())
         number = {node.uid: place for place, node in enumerate(inputs)}
-        _enter(digest, number, [(node, node.operands) for node in body.nodes if node.uid not in number])
+        _hash_nodes(digest, number, [(node, node.operands) for node in body.nodes if node.uid not in number])
         digest.update(",".join([str(number[output.uid]) for output in body.outputs]).encode())
         held = body.derived["fingerprint"] = digest.hexdigest()
     return held

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Item
 from explorer.grad.gradient_scopes import twin_path
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes.inline import own
 from explorer.record import Gradient
 
 
-def gradients(graph: Graph, nodes: Sequence[Expr], ids: Mapping[int, int]) -> list[Gradient]:
+def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -> list[Gradient]:
     """The rows of all forward nodes that have a gradient, by node; ``ids`` are those of the nodes by uid."""
     finder = _Finder(graph, ids)
     backward: dict[int, list[int]] = {}
@@ -49,14 +49,14 @@ def _below(found: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) 
 
 
 class _Finder:
-    def __init__(self, graph: Graph, ids: Mapping[int, int]) -> None:
+    def __init__(self, graph: PlanGraph, ids: Mapping[int, int]) -> None:
         self._graph, self._ids = graph, ids
         self._replaced = {old.uid: new for _, old, new in reversed(graph.substitutions)}
         self._batches = {
-            member.uid: graph.choices[cluster.decision].produced[0]
-            for cluster in graph.clusters
-            if cluster.kind == "batch"
-            for member in cluster.members
+            member.uid: graph.decisions[group.decision].produced[0]
+            for group in graph.groups
+            if group.kind == "batch"
+            for member in group.members
         }
         """uid of a call → the call over stacked rows that it became a member of"""
         self._places: dict[int, dict[int, int]] = {}
@@ -97,7 +97,7 @@ class _Finder:
     def _opened(self, uid: int) -> tuple[Body, list[Expr]] | None:
         """What was opened in the place of a call, or of the call that stands for it."""
         seen = {uid}
-        while uid not in self._graph.opened:
+        while uid not in self._graph.inlined:
             other = self._batches.get(uid, self._replaced.get(uid))
             if other is None:
                 return None
@@ -105,7 +105,7 @@ class _Finder:
             if uid in seen:
                 return None
             seen.add(uid)
-        return self._graph.opened[uid]
+        return self._graph.inlined[uid]
 
     def _place(self, body: Body) -> dict[int, int]:
         held = self._places.get(id(body))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from explorer.core.ir.expr import Scope
-from explorer.layers.framework.describe import Telling
+from explorer.layers.framework.describe import Describable
 from explorer.record import Layer, Port
 
 
@@ -15,19 +15,19 @@ def layers(boxes: Sequence[Scope | None]) -> list[Layer]:
 
     Boxes inside that of a layer are those of its sublayers: what layers share does not know whose it is.
     """
-    known: dict[int, Telling | None] = {}
-    found: dict[int, tuple[Telling, list[int]]] = {}
+    known: dict[int, Describable | None] = {}
+    found: dict[int, tuple[Describable, list[int]]] = {}
     for row, box in enumerate(boxes):
         layer = _layer(box, known)
         if layer is not None:
             found.setdefault(id(layer), (layer, []))[1].append(row)
     made: list[Layer] = []
     for layer, rows in found.values():
-        made.append(replace(layer.told(), scopes=tuple(rows)))
+        made.append(replace(layer.to_row(), scopes=tuple(rows)))
     return sorted(made, key=lambda each: each.scopes[0])
 
 
-def _layer(box: Scope | None, known: dict[int, Telling | None]) -> Telling | None:
+def _layer(box: Scope | None, known: dict[int, Describable | None]) -> Describable | None:
     path = []
     while box is not None and id(box) not in known:
         path.append(box)
@@ -35,7 +35,7 @@ def _layer(box: Scope | None, known: dict[int, Telling | None]) -> Telling | Non
     found = known[id(box)] if box is not None else None
     for inner in reversed(path):
         if inner.kind == "layer":
-            found = inner.about if isinstance(inner.about, Telling) else found and found.inside(inner.name)
+            found = inner.payload if isinstance(inner.payload, Describable) else found and found.sublayer(inner.name)
         elif inner.kind != "twin":
             found = None
         known[id(inner)] = found

@@ -16,9 +16,9 @@ from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full
 from explorer.plan.graph.cost_model import kernel_cost, split_cost
-from explorer.plan.graph.decisions import Choice
-from explorer.plan.graph.plan_graph import Graph, flops_of, result_bytes
-from explorer.plan.planner import Planned
+from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
+from explorer.plan.planner import Plan
 from explorer.record import (
     Body,
     Decision,
@@ -32,7 +32,7 @@ from explorer.record import (
     Summary,
     Type,
 )
-from explorer.run.recording.batch_times import with_measured
+from explorer.run.recording.batch_times import add_batch_timings
 from explorer.run.recording.fingerprint import fingerprint, spoken
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.layer_tables import layers, ports
@@ -60,15 +60,15 @@ class _Tables:
             self.recording.operations.append(name)
         return self.operations[name]
 
-    def type(self, kind: AnyType) -> int:
-        row = self.types.get(id(kind))
+    def type(self, type_: AnyType) -> int:
+        row = self.types.get(id(type_))
         if row is None:
-            if isinstance(kind, TupleType):
-                parts = tuple([self.type(part) for part in kind.parts])
-                made = Type((), "tuple", kind.device.name, parts)
+            if isinstance(type_, TupleType):
+                parts = tuple([self.type(part) for part in type_.parts])
+                made = Type((), "tuple", type_.device.name, parts)
             else:
-                made = Type(kind.shape, dtype_name(kind.dtype), kind.device.name)
-            row = self.types[id(kind)] = len(self.recording.types)
+                made = Type(type_.shape, dtype_name(type_.dtype), type_.device.name)
+            row = self.types[id(type_)] = len(self.recording.types)
             self.recording.types.append(made)
         return row
 
@@ -146,7 +146,7 @@ def _text(value: Any) -> str:
 
 
 def build(
-    planned: Planned,
+    planned: Plan,
     title: str,
     options: Mapping[str, Any],
     run: Run | None = None,
@@ -168,31 +168,31 @@ def build(
             nodes.gone[ids[node.uid]] = decision
     recording.substitutions = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
     recording.groups = [
-        Group(cluster.decision, cluster.kind, cluster.label, tuple([ids[node.uid] for node in cluster.members]))
-        for cluster in graph.clusters
+        Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
+        for group in graph.groups
     ]
     recording.decisions = [
         Decision(
             choice.stage,
-            choice.link,
+            choice.rule,
             "applied" if choice.applied else "declined",
             choice.code,
             choice.reason,
-            {name: _fact(value, ids) for name, value in choice.facts.items()} | _lost(choice),
+            {name: _fact(value, ids) for name, value in choice.facts.items()} | _estimated_cost(choice),
             tuple([ids[node.uid] for node in choice.subjects]),
             tuple([ids[node.uid] for node in choice.produced if node.uid in ids]),
-            choice.chain,
+            choice.rule_index,
             choice.location,
         )
-        for choice in graph.choices
+        for choice in graph.decisions
     ]
-    recording.stages = [stage(chapter, tables.flops, graph.clusters) for chapter in graph.chapters]
+    recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
     recording.schedule = schedule(planned, ids)
     recording.title, recording.options = title, dict(options)
     recording.fingerprint = fingerprint(planned)
     if run is not None:
         run.values = {ids[uid]: summary for uid, summary in (values or {}).items() if uid in ids}
-        recording.run, recording.decisions = run, with_measured(recording, run)
+        recording.run, recording.decisions = run, add_batch_timings(recording, run)
         recording.stages.append(
             Stage(
                 "run",
@@ -208,7 +208,7 @@ def build(
     return recording
 
 
-def _rows(graph: Graph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
+def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
     """(node, decision that produced it, graph it stands in) of every row, and the bodies, in the order of their ids."""
     bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
     rows = [(node, -1, 0) for node in graph.recorded]
@@ -222,12 +222,12 @@ def _rows(graph: Graph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
     return rows, bodies
 
 
-def expressions(planned: Planned) -> list[Expr]:
+def expressions(planned: Plan) -> list[Expr]:
     """The expressions of a recording's nodes, by id."""
     return [node for node, _, _ in _rows(planned.graph)[0]]
 
 
-def _enter_nodes(tables: _Tables, graph: Graph) -> None:
+def _enter_nodes(tables: _Tables, graph: PlanGraph) -> None:
     recording = tables.recording
     rows, bodies = _rows(graph)
     for row, body in enumerate(bodies, 1):
@@ -259,20 +259,20 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
     return list(found.values())
 
 
-def _lost(choice: Choice) -> dict[str, float]:
-    """The estimate of what a refusal costs, in µs, as a fact."""
-    if choice.applied:
+def _estimated_cost(decision: PlanDecision) -> dict[str, float]:
+    """The estimate of what a declined decision costs, in µs, as a fact."""
+    if decision.applied:
         return {}
-    lost, facts = choice.lost, choice.facts
+    lost, facts = decision.estimated_cost_us, decision.facts
     if lost is None and "separate_us" in facts and "together_us" in facts:
         lost = max(0.0, facts["separate_us"] - facts["together_us"])
     if lost is None and "before_us" in facts and "after_us" in facts:
         lost = max(0.0, facts["before_us"] - facts["after_us"])
-    if lost is None and choice.between:
-        lost = sum([split_cost(operand, reader) for operand, reader in choice.between])
+    if lost is None and decision.unfused_edges:
+        lost = sum([split_cost(operand, reader) for operand, reader in decision.unfused_edges])
     if lost is None:
-        lost = sum([kernel_cost(node, node.operands) for node in choice.subjects])
-    return {"lost_us": round(lost, 3)}
+        lost = sum([kernel_cost(node, node.operands) for node in decision.subjects])
+    return {"estimated_cost_us": round(lost, 3)}
 
 
 def _fact(value: Any, ids: Mapping[int, int]) -> Any:

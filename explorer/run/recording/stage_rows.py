@@ -5,36 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from explorer.core.ir.expr import Expr
-from explorer.plan.graph.decisions import Chapter, Cluster
-from explorer.plan.planner import Planned
+from explorer.plan.graph.decisions import NodeGroup, PlanStage
+from explorer.plan.planner import Plan
 from explorer.record import Kernel, Run, Schedule, Stage, Step
 from explorer.run.runtime.timing import Timing
 
 
-def stage(chapter: Chapter, flops: Mapping[int, int], clusters: Sequence[Cluster]) -> Stage:
+def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGroup]) -> Stage:
     """Return a stage with its counts; ``flops`` are by uid."""
-    operations = [node for node in chapter.live if node.operands]
-    inner = _inside_kernels(clusters, chapter.last)
+    operations = [node for node in stage.live if node.operands]
+    inner = _inside_kernels(clusters, stage.last)
     written = [node for node in operations if node.uid not in inner] if inner else operations
     counts = {
-        "nodes": len(chapter.live),
+        "nodes": len(stage.live),
         "operations": len(operations),
         "flops": sum([flops[node.uid] for node in operations]),
         "bytes": sum([0 if node.operation.view else node.type.nbytes for node in written]),
-        **chapter.counts,
+        **stage.counts,
     }
-    return Stage(
-        chapter.name, chapter.kind, chapter.first, chapter.last, counts, chapter.purpose, round(chapter.micros, 1)
-    )
+    return Stage(stage.name, stage.kind, stage.first, stage.last, counts, stage.purpose, round(stage.micros, 1))
 
 
-def _inside_kernels(clusters: Sequence[Cluster], position: int) -> set[int]:
+def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
     """The uids of values that are handed on inside a kernel once so many decisions are taken, and never written."""
-    kernels = [cluster for cluster in clusters if cluster.kind == "kernel" and cluster.decision < position]
+    kernels = [group for group in clusters if group.kind == "kernel" and group.decision < position]
     return {node.uid for kernel in kernels for node in kernel.members[:-1]}
 
 
-def schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
+def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
     """Return the schedule of a plan; ``ids`` are by uid."""
     found = planned.schedule
 
@@ -52,9 +50,9 @@ def schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
             round(kernel.estimate, 3),
             kernel.buffer,
             kernel.reuses is not None,
-            tuple([ids[pick[2]] for pick in sorted(kernel.ready)]),
+            tuple([ids[pick[2]] for pick in sorted(kernel.ready_candidates)]),
             kernel.ready_count,
-            kernel.why,
+            kernel.pick_reason,
             numbers(kernel.frees),
             kernel.live,
             tuple([ids[pick[2]] for pick in sorted(kernel.waiting)]),
@@ -65,7 +63,7 @@ def schedule(planned: Planned, ids: Mapping[int, int]) -> Schedule:
     return Schedule(tuple(kernels), found.buffers, found.peak, found.peak_without_reuse)
 
 
-def measured(planned: Planned, executor: str, timing: Timing) -> Run:
+def measured(planned: Plan, executor: str, timing: Timing) -> Run:
     """The run of a schedule: its steps in the order in which they began."""
     kernels = planned.schedule.kernels
     if not kernels:

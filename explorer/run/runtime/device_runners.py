@@ -14,27 +14,27 @@ from explorer.run.runtime.memory import allocate
 Runner: TypeAlias = Callable[[list[Any]], Any]
 
 
-def copied(source: int, origin: Device, kind: TensorType, out: Any) -> Runner:
+def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Runner:
     """From one device to another, through NumPy's memory."""
 
     def run(values: list[Any]) -> Any:
-        memory = allocate(kind) if out is None else out
-        kind.device.write(memory, origin.read(values[source]))
+        memory = allocate(type_) if out is None else out
+        type_.device.write(memory, origin.read(values[source]))
         return memory
 
     return run
 
 
-def elsewhere(operation: Operation, kernel: Callable[..., Any], sources: list[int], kind: AnyType) -> Runner:
+def run_on_device(operation: Operation, kernel: Callable[..., Any], sources: list[int], type_: AnyType) -> Runner:
     """One operation on another device: its kernel writes into the memory that it is given, or returns its own."""
-    parts = kind.parts if isinstance(kind, TupleType) else (kind,)
+    parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
 
     def run(values: list[Any]) -> Any:
-        memory: Any = None if operation.view else allocate(kind)
+        memory: Any = None if operation.view else allocate(type_)
         made = kernel(memory, *[values[source] for source in sources])
         found: Any = memory if made is None else made
-        given = [tuple(part.shape) for part in (found if isinstance(kind, TupleType) else (found,))]
+        given = [tuple(part.shape) for part in (found if isinstance(type_, TupleType) else (found,))]
         if given != shapes:
             raise DeclarationError(
                 f"the kernel of {operation.name} on {parts[0].device.name} gave the shapes {given}",
@@ -46,7 +46,7 @@ def elsewhere(operation: Operation, kernel: Callable[..., Any], sources: list[in
     return run
 
 
-class Dropping:
+class FreeAfter:
     """A kernel after which values of other devices are read no more: their memory is given back."""
 
     def __init__(self, runner: Runner, slots: Sequence[int]) -> None:

@@ -11,31 +11,31 @@ from explorer.core.ir.tensor import Tensor
 from explorer.core.memory_budget import budget, claim_memory
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType, TupleType
-from explorer.plan.schedule.schedule import Kernel, Schedule, rounded
+from explorer.plan.schedule.schedule import Kernel, Schedule, align_up
 from explorer.record.reasons import bytes_text
 
 
-def allocate(kind: TensorType | TupleType, channels_last: bool = False) -> Any:
+def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
     """Memory of its device for a result, an array or a tuple of them."""
-    if isinstance(kind, TupleType):
-        return tuple([part.device.empty(part.shape, part.dtype) for part in kind.parts])
+    if isinstance(type_, TupleType):
+        return tuple([part.device.empty(part.shape, part.dtype) for part in type_.parts])
     if not channels_last:
-        return kind.device.empty(kind.shape, kind.dtype)
-    n, c, h, w = kind.shape
-    return np.empty((n, h, w, c), kind.dtype).transpose(0, 3, 1, 2)
+        return type_.device.empty(type_.shape, type_.dtype)
+    n, c, h, w = type_.shape
+    return np.empty((n, h, w, c), type_.dtype).transpose(0, 3, 1, 2)
 
 
-def placed(kind: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
+def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
     """A result's memory inside a block; the parts of several outputs lie one after the other, each aligned."""
-    if isinstance(kind, TensorType):
+    if isinstance(type_, TensorType):
         if channels_last:
-            n, c, h, w = kind.shape
-            return np.ndarray((n, h, w, c), kind.dtype, buffer=block).transpose(0, 3, 1, 2)
-        return np.ndarray(kind.shape, kind.dtype, buffer=block)
+            n, c, h, w = type_.shape
+            return np.ndarray((n, h, w, c), type_.dtype, buffer=block).transpose(0, 3, 1, 2)
+        return np.ndarray(type_.shape, type_.dtype, buffer=block)
     parts, offset = [], 0
-    for part in kind.parts:
+    for part in type_.parts:
         parts.append(np.ndarray(part.shape, part.dtype, buffer=block, offset=offset))
-        offset += rounded(part.nbytes)
+        offset += align_up(part.nbytes)
     return tuple(parts)
 
 

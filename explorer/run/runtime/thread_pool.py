@@ -98,14 +98,14 @@ def _blas() -> _Blas:
     return _Blas()
 
 
-class Helped(Protocol):
+class SharedWork(Protocol):
     """What threads can help with."""
 
     def help(self) -> object:
         """Do what can be done now; raises nothing on a thread that nobody interrupts."""
 
 
-class Job:
+class TileBatch:
     """Tasks that several threads take from ``waiting``; a failure empties it."""
 
     def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
@@ -150,23 +150,23 @@ class Job:
                 failure = error
 
 
-class Crew(Protocol):
+class TileQueue(Protocol):
     """Threads that are at one run: those of them that have nothing else to do help with its jobs."""
 
-    def offer(self, job: Job, helpers: int) -> None:
+    def submit(self, job: TileBatch, helpers: int) -> None:
         """Have up to so many threads help."""
 
-    def withdraw(self, job: Job) -> None:
+    def retract(self, job: TileBatch) -> None:
         """No thread begins to help any more."""
 
 
-class _Own(threading.local):
+class _ThreadState(threading.local):
     def __init__(self) -> None:
         self.number = 0
-        self.crew: Crew | None = None
+        self.scheduler: TileQueue | None = None
 
 
-own = _Own()
+thread_state = _ThreadState()
 """of each thread: its number, 0 where it is no worker; and the crew that it is in"""
 
 
@@ -178,10 +178,10 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Helped] = SimpleQueue()
+        self._jobs: SimpleQueue[SharedWork] = SimpleQueue()
         self._threads = 0
 
-    def ask(self, job: Helped, helpers: int) -> None:
+    def wake(self, job: SharedWork, helpers: int) -> None:
         """Have so many threads help, or as many as can be had, which at the end of the process is none."""
         with suppress(RuntimeError):
             while self._threads < helpers:
@@ -191,7 +191,7 @@ class _Pool:
             self._jobs.put(job)
 
     def _serve(self, number: int) -> None:
-        own.number = number
+        thread_state.number = number
         while True:
             self._jobs.get().help()
 
@@ -206,9 +206,9 @@ def threads() -> int:
     return _blas().threads
 
 
-def ask(helped: Helped, helpers: int) -> None:
+def wake(work: SharedWork, helpers: int) -> None:
     """Have so many workers help, or as many as can be had, as soon as they are free."""
-    _pool().ask(helped, helpers)
+    _pool().wake(work, helpers)
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
@@ -227,21 +227,21 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
         for task in tasks:
             task()
         return
-    job, crew = Job(tasks), own.crew
+    job, scheduler = TileBatch(tasks), thread_state.scheduler
     interrupt: KeyboardInterrupt | None = None
     with nullcontext() if blas.ruled else blas:
         try:
-            if crew is None:
-                _pool().ask(job, most - 1)
+            if scheduler is None:
+                _pool().wake(job, most - 1)
             else:
-                crew.offer(job, most - 1)
+                scheduler.submit(job, most - 1)
             job.work()
         finally:
             while True:
                 try:
                     job.waiting.clear()  # after a failure or an interrupt
-                    if crew is not None:
-                        crew.withdraw(job)
+                    if scheduler is not None:
+                        scheduler.retract(job)
                     while len(job.begun) > len(job.ended):
                         job.wake.get()
                     break

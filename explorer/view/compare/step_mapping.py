@@ -14,7 +14,7 @@ at equally many steps of the same stage."""
 TIES: tuple[Tie, ...] = get_args(Tie)
 
 
-class Chapters:
+class StageSteps:
     """The steps of a recording, by its stages."""
 
     def __init__(self, recording: Recording) -> None:
@@ -44,7 +44,7 @@ class Chapters:
         return list(range(len(schedule.kernels))) if schedule and stage == self.picked else []
 
 
-def by_steps(own: Chapters, others: Chapters) -> list[int]:
+def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
     """For each step, the one at the same place of the stage of that name; without it, the end of the one before."""
     found = [0]
     here, missing = 0, False
@@ -62,7 +62,7 @@ def by_steps(own: Chapters, others: Chapters) -> list[int]:
     return found
 
 
-def by_nodes(own: Chapters, others: Chapters, same: dict[int, int], follows: tuple[int, ...]) -> list[int]:
+def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows: tuple[int, ...]) -> list[int]:
     """For each step, the one of the same decision, or of the kernel that computes the same; without it, the one before.
 
     ``same`` are decisions, and ``follows`` kernels of the other side. The last step of a stage is at its last one.
@@ -94,7 +94,7 @@ def by_nodes(own: Chapters, others: Chapters, same: dict[int, int], follows: tup
 
 def partners(comparison: Comparison) -> dict[str, tuple[list[int], list[int]]]:
     """For each way to tie two views: the step after for every step before, and the step before for every step after."""
-    before, after = Chapters(comparison.before), Chapters(comparison.after)
+    before, after = StageSteps(comparison.before), StageSteps(comparison.after)
     back = {other: number for number, other in comparison.decisions.items()}
     return {
         "nodes": (

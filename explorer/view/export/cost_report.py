@@ -1,4 +1,4 @@
-"""What refusals cost and what batches took, as text: one line a cause, or a batch."""
+"""What declined decisions cost and what batches took, as text: one line a cause, or a batch."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ _LISTED = 20
 
 
 def costs(recording: Recording) -> str:
-    """Return the refusals with the time that each may cost, from the reference prices; "" where nothing was refused.
+    """Return the declined decisions with the time that each may cost, from the reference prices; "" where nothing was
+    declined.
 
-    Times are estimates of what the schedule takes longer than it would if the refusal fell: they cannot be added up.
+    Times are estimates of what the schedule takes longer than it would if it had been applied: they cannot be added up.
     """
-    refused = recording.refusals
-    if not refused:
+    declined = recording.declined
+    if not declined:
         return ""
-    lines = [f"what it costs: {len(refused):,} {'refusal' if len(refused) == 1 else 'refusals'}, the costliest first"]
-    lines += [_line(recording, decision) for decision in refused[:_LISTED]]
-    rest = refused[_LISTED:]
+    lines = [f"what it costs: {len(declined):,} declined, the costliest first"]
+    lines += [_line(recording, decision) for decision in declined[:_LISTED]]
+    rest = declined[_LISTED:]
     if rest:
-        most = micros_text(rest[0].facts.get("lost_us", 0.0))
+        most = micros_text(rest[0].facts.get("estimated_cost_us", 0.0))
         lines.append(f"  … and {len(rest):,} more of at most {most} each")
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
 def _line(recording: Recording, decision: Decision) -> str:
-    lost = micros_text(decision.facts.get("lost_us", 0.0))
+    cost = micros_text(decision.facts.get("estimated_cost_us", 0.0))
     places = len(decision.subjects)
     many = f", {count_text(places)} nodes" if places > 1 else ""
     stage = recording.stages[decision.stage].name
-    return f"  {lost:>8}  {stage} · {decision.link}: {recording.reason(decision)}{many} [{decision.code}]"
+    return f"  {cost:>8}  {stage} · {decision.rule}: {recording.reason(decision)}{many} [{decision.code}]"
 
 
 def gains(recording: Recording) -> str:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from explorer.record import Recording
-from explorer.record.gc_pause import uncollected
+from explorer.record.gc_pause import gc_paused
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import LIGHT, page_style
 from explorer.view.layout.box_layout import draw
@@ -55,7 +55,7 @@ _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !imp
 
 def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
     """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
-    with uncollected():
+    with gc_paused():
         drawing = draw(recording)
         held = payload(recording, theme=theme, position=position, drawing=drawing)
         picture = Markup(svg(recording, theme=theme, drawing=drawing))

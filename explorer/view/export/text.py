@@ -30,7 +30,7 @@ _KERNELS = 8
 _PRICES = ("separate_us", "together_us")
 NOT_RUN = (
     "the members were not run one by one: "
-    'plan.compare(EvalPlan(without=["group"])) of the same expressions, run too, measures both'
+    'plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both'
 )
 """what a measured batch is told with; decision_card.js says it too"""
 _Row = TypeVar("_Row")
@@ -66,7 +66,8 @@ def explain(recording: Recording, node: int | None = None) -> str:
 
 
 def why(recording: Recording, node: int) -> str:
-    """Return the story of a node: its decisions with their facts, every refusal in its order, and what became of it.
+    """Return the story of a node: its decisions with their facts, every declined decision in its order, and what
+    became of it.
 
     Raises ValueError for an id that the recording does not have.
     """
@@ -83,7 +84,7 @@ def why(recording: Recording, node: int) -> str:
         lines.append(f"scope {scope}")
     decisions = _concerning(recording, node)
     if not decisions:
-        lines.append("no link had anything to say about it")
+        lines.append("no rule had anything to say about it")
     for decision in decisions:
         lines.append(decision_line(recording, decision, located=True))
         lines += _fact_lines(recording, decision)
@@ -104,7 +105,7 @@ def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
 
 
 def _concerning(recording: Recording, node: int) -> list[Decision]:
-    """List the decisions on a node and, before each change, what was refused to the nodes that changed with it."""
+    """List the decisions on a node and, before each change, what was declined to the nodes that changed with it."""
     own = [n for n, d in enumerate(recording.decisions) if node in d.subjects or node in d.produced]
     found = set(own)
     for change in own:
@@ -137,14 +138,14 @@ def _count(name: str, value: int) -> str:
 
 
 def decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
-    """Return a decision as a line: verdict, stage, link, sentence, code; ``located`` names the link's module too."""
+    """Return a decision as a line: verdict, stage, rule, sentence, code; ``located`` names the rule's module too."""
     stage = recording.stages[decision.stage].name
-    # Without the line: an edit above a link would change every text that tells of it.
+    # Without the line: an edit above a rule would change every text that tells of it.
     module = re.sub(r":\d+$", "", decision.location)
     where = f" ({module})" if located and module else ""
     many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
     sentence = recording.reason(decision)
-    return f"  {_MARK[decision.verdict]} {stage} · {decision.link}{where}: {sentence}{many} [{decision.code}]"
+    return f"  {_MARK[decision.verdict]} {stage} · {decision.rule}{where}: {sentence}{many} [{decision.code}]"
 
 
 def _scope_lines(recording: Recording) -> list[str]:
@@ -220,7 +221,10 @@ def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     names += ["…"] if len(kernel.nodes) > 8 else []
     place = "no buffer" if kernel.buffer < 0 else f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
     size = f"{bytes_text(kernel.bytes)}, {count_text(kernel.flops)} flops"
-    return f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, {size}, {place}; {kernel.why}"
+    return (
+        f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, "
+        f"{size}, {place}; {kernel.pick_reason}"
+    )
 
 
 def _scope_path(recording: Recording, node: int) -> str:

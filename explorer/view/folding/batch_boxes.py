@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from explorer.record import Recording
 from explorer.record.batches import Batch, batches
-from explorer.view.tree.box_tree import Box, Item, Tree
+from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.slots import Slots
 
 
@@ -43,28 +43,28 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
         batched = [found[number] for number in numbers]
         tree.boxes[box].label = _label(batched)
         tree.boxes[box].batches = tuple([batch.decision for batch in batched])
-        inside = [item for item in items if item != Item("box", box)]
-        contents.take([*inside, Item("box", box)])
+        inside = [item for item in items if item != BoxItem("box", box)]
+        contents.take([*inside, BoxItem("box", box)])
         passing = [item for item in inside if item.kind == "slot" and nodes.gone[slots.nodes[item.number][-1]] >= 0]
         if 0 < len(passing) < len(items):
             inside = [*(item for item in inside if item not in passing), _aside(recording, slots, tree, box, passing)]
             transient.update([slot for _, slot in passing])
         held = [*contents.of(box), *inside]
         contents.put(box, sorted(held, key=lambda item: _last(contents, slots, item)))
-        contents.add(holder, Item("box", box))
+        contents.add(holder, BoxItem("box", box))
     contents.close()
     if transient:
         slots.edges = [edge for edge in slots.edges if not transient.intersection(edge)]
 
 
-def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[Item]) -> Item:
+def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
     """Put what stands between two passes only into a box, so that it takes no room from what stays."""
     names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
     label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     box = len(tree.boxes)
     tree.boxes.append(Box("stack", label, holder, count=len(items)))
     tree.hold(box, items)
-    return Item("box", box)
+    return BoxItem("box", box)
 
 
 def _label(batched: list[Batch]) -> str:
@@ -101,7 +101,7 @@ def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: 
 def _around(tree: Tree, slots: Iterable[int]) -> int:
     """The innermost box that holds all of some slots; −1 where there is none."""
     paths: set[tuple[int, ...]] = set()
-    for holder in {tree.holder[slot] for slot in slots}:
+    for holder in {tree.box_of[slot] for slot in slots}:
         path = [holder]
         while tree.boxes[path[-1]].parent >= 0:
             path.append(tree.boxes[path[-1]].parent)
@@ -114,14 +114,14 @@ def _around(tree: Tree, slots: Iterable[int]) -> int:
     return common
 
 
-def _outermost(tree: Tree, slots: set[int]) -> list[Item]:
+def _outermost(tree: Tree, slots: set[int]) -> list[BoxItem]:
     """The boxes of batched calls that hold some slots, and those slots that none of them holds."""
-    found: dict[Item, None] = {}
+    found: dict[BoxItem, None] = {}
     for slot in sorted(slots):
-        item, box = Item("slot", slot), tree.holder[slot]
+        item, box = BoxItem("slot", slot), tree.box_of[slot]
         while box >= 0:
             if tree.boxes[box].kind == "batch":
-                item = Item("box", box)
+                item = BoxItem("box", box)
             box = tree.boxes[box].parent
         found[item] = None
     return list(found)
@@ -132,34 +132,34 @@ class _Contents:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._held: dict[int, dict[Item, None]] = {}
+        self._held: dict[int, dict[BoxItem, None]] = {}
 
-    def of(self, box: int) -> dict[Item, None]:
+    def of(self, box: int) -> dict[BoxItem, None]:
         """What a box holds now, in order."""
         if box not in self._held:
             self._held[box] = dict.fromkeys(self._tree.boxes[box].items)
         return self._held[box]
 
-    def put(self, box: int, items: list[Item]) -> None:
+    def put(self, box: int, items: list[BoxItem]) -> None:
         """Make items the contents of a box."""
         self._tree.hold(box, items)
         self._held[box] = dict.fromkeys(items)
 
-    def add(self, box: int, inner: Item) -> None:
+    def add(self, box: int, inner: BoxItem) -> None:
         """Put a box into another one, behind what that holds."""
         self.of(box)[inner] = None
         self._tree.boxes[inner.number].parent = box
 
-    def take(self, items: list[Item]) -> None:
+    def take(self, items: list[BoxItem]) -> None:
         """Take items out of the boxes that hold them, and boxes that are empty then out of theirs."""
         tree = self._tree
-        holders = [tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
+        holders = [tree.box_of[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
         for item, box in zip(items, holders, strict=True):
             self.of(box).pop(item, None)  # a new box is nowhere yet
         for box in dict.fromkeys(holders):
             while not self.of(box) and tree.boxes[box].parent >= 0:
                 outer = tree.boxes[box].parent
-                self.of(outer).pop(Item("box", box), None)
+                self.of(outer).pop(BoxItem("box", box), None)
                 box = outer
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class _Contents:
             self._tree.boxes[box].items = list(held)
 
 
-def _last(contents: _Contents, slots: Slots, item: Item) -> int:
+def _last(contents: _Contents, slots: Slots, item: BoxItem) -> int:
     """The last node that stands in a slot, or in a box: nodes are made in topological order."""
     last, inside = -1, [item]
     while inside:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from explorer.record import Recording
-from explorer.view.tree.box_tree import Box, Item, Tree, lift
+from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 
@@ -24,7 +24,7 @@ class Joined(NamedTuple):
     members: list[int]
 
 
-class Joiner:
+class BoxBuilder:
     """Makes boxes in a tree."""
 
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
@@ -43,7 +43,7 @@ class Joiner:
         nodes, node = self.recording.nodes, self.first(slot)
         return nodes.label[node] if nodes.kind[node] == "call" else self.recording.operations[nodes.operation[node]]
 
-    def is_leaf(self, item: Item) -> bool:
+    def is_leaf(self, item: BoxItem) -> bool:
         """Whether an item is a value that the program is given."""
         return item.kind == "slot" and self.leaf[item.number]
 
@@ -60,7 +60,7 @@ class Joiner:
             elif members[0].kind == "box" and group.kind != "block":
                 self._keep_first(inner, members)
             inside.update(dict.fromkeys(group.members, inner))
-        kept = list(dict.fromkeys(Item("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
+        kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
         if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
             # A box that holds nothing but a repeat is the repeat.
             self.tree.boxes[box].count = len(joined[0].members)
@@ -75,7 +75,7 @@ class Joiner:
         if boxes:
             self.structure.enter(self.tree, boxes, lift(self.tree, self.slots.recorded))
 
-    def common(self, items: list[Item]) -> str:
+    def common(self, items: list[BoxItem]) -> str:
         """Name equal things together: the common name, or the first and last one."""
         nodes, boxes = self.recording.nodes, self.tree.boxes
         first, last = (
@@ -86,21 +86,21 @@ class Joiner:
             return first
         return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
 
-    def _keep_first(self, box: int, members: list[Item]) -> None:
+    def _keep_first(self, box: int, members: list[BoxItem]) -> None:
         """Show the first of many equal boxes, the others behind one more click; of few, all."""
         if len(members) <= FEW:
             return
         label = f"{len(members) - 1:,} more: {self.common(members[1:])}"
         rest = self.add(Box("part", label, box, count=len(members) - 1))
         self.tree.hold(rest, members[1:])
-        self.tree.hold(box, [members[0], Item("box", rest)])
+        self.tree.hold(box, [members[0], BoxItem("box", rest)])
 
     def add(self, box: Box) -> int:
         """Enter a new box; returns its index."""
         self.tree.boxes.append(box)
         return len(self.tree.boxes) - 1
 
-    def _split_chain(self, box: int, members: list[Item], label: str) -> None:
+    def _split_chain(self, box: int, members: list[BoxItem], label: str) -> None:
         """Divide a chain into chains of chains, so that each is short enough to read."""
         parts = members
         while len(parts) > PARTS + PARTS // 2:
@@ -110,8 +110,8 @@ class Joiner:
                 inner = self.add(Box("chain", label, box))
                 self.tree.hold(inner, group)
                 self.tree.boxes[inner].count = sum(self._length(item) for item in group)
-                parts.append(Item("box", inner))
+                parts.append(BoxItem("box", inner))
         self.tree.hold(box, parts)
 
-    def _length(self, item: Item) -> int:
+    def _length(self, item: BoxItem) -> int:
         return self.tree.boxes[item.number].count if item.kind == "box" else 1

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from explorer.record import Recording
 from explorer.view.folding.batch_boxes import gather
-from explorer.view.folding.box_builder import PARTS, Joined, Joiner
+from explorer.view.folding.box_builder import PARTS, BoxBuilder, Joined
 from explorer.view.folding.repeated_blocks import repeated
 from explorer.view.folding.stacks import LEAST, stack_pieces
-from explorer.view.tree.box_tree import Box, Item, Tree, lift
+from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.topological import levels, ordered
 
@@ -34,14 +34,14 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     folder = _Folder(recording, slots, tree)
     edges, recorded = lift(tree, slots.edges), lift(tree, slots.recorded)
     # No box holds the outermost ones: nothing asks how those are built.
-    if inner := [box for box in tree.inside_out() if box >= len(tree.bodies)]:
+    if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
     if stack_pieces(folder, edges, recorded):
         edges = lift(tree, slots.edges)
     if folder.blocks(edges):
         edges = lift(tree, slots.edges)
     recorded, is_changed = lift(tree, slots.recorded), False
-    for box in tree.inside_out():
+    for box in tree.postorder():
         items = tree.boxes[box].items
         if tree.boxes[box].kind in FOLDED:
             continue
@@ -54,13 +54,13 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
             is_changed = True
     if is_changed:
         edges = lift(tree, slots.edges)
-    for box in tree.inside_out():
+    for box in tree.postorder():
         if len(tree.boxes[box].items) > MOST:
             folder.cut(box, edges[box] if box < len(edges) else [])
     tree.compact()
 
 
-class _Folder(Joiner):
+class _Folder(BoxBuilder):
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         super().__init__(recording, slots, tree)
         self.readers = [0] * len(slots.nodes)
@@ -68,12 +68,12 @@ class _Folder(Joiner):
         for producer, consumer in slots.edges:
             self.readers[producer] += 1
             self.operands[consumer] += 1
-        self._ordered: dict[int, tuple[list[Item], Edges, list[int]]] = {}
+        self._ordered: dict[int, tuple[list[BoxItem], Edges, list[int]]] = {}
 
     def blocks(self, edges: list[Edges]) -> bool:
         """Put blocks that repeat without a scope of their own into boxes; tell whether there are any."""
         new: list[int] = []
-        for box in self.tree.inside_out():
+        for box in self.tree.postorder():
             items = self.tree.boxes[box].items
             leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}
             if len(items) - len(leaves) < LEAST or self.tree.boxes[box].kind in FOLDED:
@@ -88,12 +88,12 @@ class _Folder(Joiner):
         self.number(new)
         return bool(new)
 
-    def _is_chain(self, items: Sequence[Item], block: Sequence[int]) -> bool:
+    def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
         """Tell whether a block is a stretch of a plain chain, which is folded as such."""
         inside = [items[index] for index in block]
         return all(kind == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for kind, slot in inside)
 
-    def chains(self, items: list[Item], edges: Edges) -> list[Joined]:
+    def chains(self, items: list[BoxItem], edges: Edges) -> list[Joined]:
         """Find long runs of operations: each is read by the next only, and reads it only or does the same again."""
         follower: dict[int, int] = {}
         fed: set[int] = set()
@@ -119,7 +119,7 @@ class _Folder(Joiner):
                 found.append(Joined("chain", label, members))
         return found
 
-    def stacks(self, items: list[Item], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
+    def stacks(self, items: list[BoxItem], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find equal calls, or equal boxes, that stand on one level: none reads another.
 
         What the program wrote stands where it wrote it, whatever passes made between.
@@ -138,7 +138,7 @@ class _Folder(Joiner):
         groups = [group for group in alike.values() if len(group) >= max(ALIKE, self._least(items[group[0]]))]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
-    def _is_written(self, item: Item) -> bool:
+    def _is_written(self, item: BoxItem) -> bool:
         """Tell whether the program wrote an item, or any node inside it."""
         pending = [item]
         while pending:
@@ -149,10 +149,10 @@ class _Folder(Joiner):
                 return True
         return False
 
-    def _is_stackable(self, item: Item) -> bool:
+    def _is_stackable(self, item: BoxItem) -> bool:
         return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
-    def leaves(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
+    def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find many leaves of one type that the same things read, or that stacks alone read."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
@@ -174,14 +174,14 @@ class _Folder(Joiner):
         groups = [sorted(members) for members in alike.values() if len(members) >= CHAIN]
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
-    def _is_many(self, item: Item) -> bool:
+    def _is_many(self, item: BoxItem) -> bool:
         """Tell whether an item is a box of many equal things, or of what a batch made of such."""
         return self._is_batch(item) or (item.kind == "box" and self.tree.boxes[item.number].kind == "stack")
 
-    def _is_batch(self, item: Item) -> bool:
+    def _is_batch(self, item: BoxItem) -> bool:
         return item.kind == "box" and bool(self.tree.boxes[item.number].batches)
 
-    def repeats(self, items: list[Item], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
+    def repeats(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find runs of equal boxes of which each reads the one before."""
         taken = {member for group in joined for member in group.members}
         # Between stacks there may be what some of their members only read.
@@ -207,7 +207,7 @@ class _Folder(Joiner):
                 found.append(Joined("repeat", label, members))
         return found
 
-    def _least(self, item: Item) -> int:
+    def _least(self, item: BoxItem) -> int:
         """How many equals are folded at least: single operators of a file are small, and their names say much."""
         if item.kind == "slot":
             return ALIKE
@@ -245,6 +245,6 @@ class _Folder(Joiner):
                 group = members[start : start + size]
                 label = f"nodes {first + start:,} – {first + start + len(group) - 1:,}"
                 inner = self.add(Box("part", label, holder))
-                parts.append(Item("box", inner))
+                parts.append(BoxItem("box", inner))
                 pending.append((inner, group, first + start))
             self.tree.hold(holder, parts)

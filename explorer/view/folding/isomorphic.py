@@ -37,8 +37,8 @@ def alike(
     found: list[list[list[int]]] = []
     for numbers in _components(range(len(classes)), paired):
         inside = set(numbers)
-        links = [edge for (one, _), pairs in paired.items() if one in inside for edge in pairs]
-        pieces = _components([item for number in numbers for item in classes[number]], links)
+        rules = [edge for (one, _), pairs in paired.items() if one in inside for edge in pairs]
+        pieces = _components([item for number in numbers for item in classes[number]], rules)
         if all(len(piece) == len(numbers) for piece in pieces):
             found.append(pieces)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from explorer.view.tree.box_tree import Item
+from explorer.view.tree.box_tree import BoxItem
 from explorer.view.tree.structural_hash import Structure
 
 _OPERATIONS = 3
@@ -29,7 +29,7 @@ class _Segment(NamedTuple):
 
 
 def repeated(
-    items: Sequence[Item],
+    items: Sequence[BoxItem],
     edges: Sequence[tuple[int, int]],
     order: Sequence[int],
     leaves: Collection[int],
@@ -74,7 +74,7 @@ def repeated(
 
 
 def _segments(
-    items: Sequence[Item],
+    items: Sequence[BoxItem],
     operations: Sequence[int],
     reads: Sequence[Sequence[int]],
     last_use: Sequence[int],

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from explorer.view.folding.box_builder import FEW, PARTS, Joiner
+from explorer.view.folding.box_builder import FEW, PARTS, BoxBuilder
 from explorer.view.folding.isomorphic import alike
-from explorer.view.tree.box_tree import Box, Item, lift
+from explorer.view.tree.box_tree import Box, BoxItem, lift
 
 LEAST = 24
 """operations of a box at least in which one looks for repetition"""
 
 _Edges = Sequence[Sequence[tuple[int, int]]]
-_Pieces = list[list[Item]]
+_Pieces = list[list[BoxItem]]
 """equal pieces of graph, the operations of each in the same order"""
 
 
-def stack_pieces(joiner: Joiner, edges: _Edges, recorded: _Edges) -> bool:
+def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> bool:
     """Stack equal operations, and equal pieces of graph, in every box; tell whether there are any.
 
     What the program wrote is compared without what passes made of it, and that by itself: ``recorded`` are the edges
     in every box that the program wrote, ``edges`` all of them.
     """
     tree = joiner.tree
-    found = [(box, stacks) for box in tree.inside_out() if (stacks := _find(joiner, box, edges, recorded))]
+    found = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
     first = len(tree.boxes)
     for box, stacks in found:
         inside = {item: stack for pieces in stacks for stack in [_stack(joiner, box, pieces)] for item in _flat(pieces)}
         tree.hold(box, list(dict.fromkeys([inside.get(item, item) for item in tree.boxes[box].items])))
-    made = [box for box in tree.inside_out() if box >= first]
+    made = [box for box in tree.postorder() if box >= first]
     joiner.structure.enter(tree, made, lift(tree, joiner.slots.recorded))
     return bool(found)
 
 
-def _find(joiner: Joiner, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
+def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list[_Pieces]:
     items, nodes = joiner.tree.boxes[box].items, joiner.recording.nodes
     first = {
         place: joiner.first(item.number)
@@ -56,11 +56,11 @@ def _find(joiner: Joiner, box: int, edges: _Edges, recorded: _Edges) -> list[_Pi
     return [[[items[place] for place in piece] for piece in pieces] for pieces in found]
 
 
-def _flat(pieces: _Pieces) -> list[Item]:
+def _flat(pieces: _Pieces) -> list[BoxItem]:
     return [item for piece in pieces for item in piece]
 
 
-def _stack(joiner: Joiner, box: int, pieces: _Pieces) -> Item:
+def _stack(joiner: BoxBuilder, box: int, pieces: _Pieces) -> BoxItem:
     """Put equal pieces into one box: the first of many is shown, the others operation by operation."""
     names = [joiner.operation(slot) for _, slot in pieces[0]]
     label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
@@ -84,14 +84,14 @@ def _stack(joiner: Joiner, box: int, pieces: _Pieces) -> Item:
     return _filled(joiner, stack, members)
 
 
-def _block(joiner: Joiner, holder: int, number: int, piece: list[Item]) -> Item:
+def _block(joiner: BoxBuilder, holder: int, number: int, piece: list[BoxItem]) -> BoxItem:
     return _filled(joiner, _box(joiner, "block", f"block {number:,}", holder), piece)
 
 
-def _box(joiner: Joiner, kind: str, label: str, holder: int, count: int = 1) -> int:
+def _box(joiner: BoxBuilder, kind: str, label: str, holder: int, count: int = 1) -> int:
     return joiner.add(Box(kind, label, holder, count=count))
 
 
-def _filled(joiner: Joiner, box: int, items: list[Item]) -> Item:
+def _filled(joiner: BoxBuilder, box: int, items: list[BoxItem]) -> BoxItem:
     joiner.tree.hold(box, items)
-    return Item("box", box)
+    return BoxItem("box", box)

@@ -10,13 +10,13 @@ from typing import overload
 
 from explorer.record import Recording
 from explorer.record.fork_locks import renew_in_children
-from explorer.record.gc_pause import uncollected
+from explorer.record.gc_pause import gc_paused
 from explorer.view.base import font
-from explorer.view.layout.graphviz_engine import Graph, LayoutEngine, Placed, cost, dot
+from explorer.view.layout.graphviz_engine import LayoutEngine, LayoutGraph, Placed, cost, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.model.labels import TITLE as TITLE_SIZE
 from explorer.view.model.model import Model, build_model
-from explorer.view.tree.box_tree import Item
+from explorer.view.tree.box_tree import BoxItem
 
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
@@ -49,9 +49,9 @@ class Layouts(Sequence[BoxLayout]):
 
     def __init__(self, model: Model, engine: LayoutEngine | None = None) -> None:
         self._model, self._first, self._plain = model, engine or dot(), Layered()
-        self._known: dict[Graph, BoxLayout] = {}
+        self._known: dict[LayoutGraph, BoxLayout] = {}
         self._found: dict[int, BoxLayout] = {}
-        self._graphs: dict[int, Graph] = {}
+        self._graphs: dict[int, LayoutGraph] = {}
         self._ranked = _by_importance(model)
         self._choosing = self._choices()
         self._simple: dict[int, bool] = {}
@@ -107,14 +107,14 @@ class Layouts(Sequence[BoxLayout]):
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies)
         return self._known[graph]
 
-    def _graph(self, box: int) -> Graph:
+    def _graph(self, box: int) -> LayoutGraph:
         if box not in self._graphs:
             self._graphs[box] = _graph(self._model, box)
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
         """Choose the boxes that dot would take too long over, the most important first; equal ones cost it once."""
-        simple: dict[Graph, bool] = {}
+        simple: dict[LayoutGraph, bool] = {}
         spent = 0
         for box in self._ranked:
             graph = self._graph(box)
@@ -134,7 +134,7 @@ def _order(model: Model, box: int, found: dict[int, BoxLayout]) -> tuple[tuple[i
         return tuple(range(counts[0])), tuple(range(counts[1]))
     tops: list[list[int]] = [[] for _ in range(counts[0])]
     bottoms: list[list[int]] = [[] for _ in range(counts[1])]
-    item = model.tree.boxes[parent].items.index(Item("box", box))
+    item = model.tree.boxes[parent].items.index(BoxItem("box", box))
     for edge, route in zip(model.edges[parent], found[parent].routes, strict=True):
         out, into = model.ports.ends(model.tree, parent, *edge)
         if edge[1] == item:
@@ -151,16 +151,16 @@ def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
 
 def _by_importance(model: Model) -> list[int]:
     """Order the boxes: open ones first, then from the outside in."""
-    order = model.tree.inside_out()[::-1]
+    order = model.tree.postorder()[::-1]
     depth: dict[int, int] = {-1: -1}
     for box in order:
         depth[box] = depth[model.tree.boxes[box].parent] + 1
     return sorted(order, key=lambda box: (not model.tree.boxes[box].open, depth[box], box))
 
 
-def _graph(model: Model, box: int) -> Graph:
+def _graph(model: Model, box: int) -> LayoutGraph:
     items = model.tree.boxes[box].items
-    return Graph(
+    return LayoutGraph(
         tuple(model.extents[index] if kind == "slot" else model.box_sizes[index] for kind, index in items),
         frozenset(item for item, (kind, _) in enumerate(items) if kind == "box"),
         tuple(_ported(model, box, edge) for edge in model.edges[box]),
@@ -183,7 +183,7 @@ def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
     return (-1 - start if edge[0] < 0 else edge[0]), (-1 - end if edge[1] < 0 else edge[1])
 
 
-def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
+def _frame(graph: LayoutGraph, placed: Placed, outermost: bool) -> BoxLayout:
     """Put the engine's answer into the frame of the open box: padding around it, the title strip above."""
     dx, dy = PADDING, PADDING if outermost else PADDING + TITLE
     dx += max(0, graph.title - placed.size[0]) // 2
@@ -206,15 +206,15 @@ def _frame(graph: Graph, placed: Placed, outermost: bool) -> BoxLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class PlacedModel:
     """What there is to draw, and where."""
 
     model: Model
     layouts: Layouts
 
 
-def draw(recording: Recording) -> Drawing:
+def draw(recording: Recording) -> PlacedModel:
     """Find what there is to draw in a recording; its boxes are placed when they are looked at."""
-    with uncollected():
+    with gc_paused():
         model = build_model(recording)
-        return Drawing(model, Layouts(model))
+        return PlacedModel(model, Layouts(model))

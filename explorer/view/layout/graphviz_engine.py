@@ -25,7 +25,7 @@ _NARROW, _CROWDED = 10, 8
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class LayoutGraph:
     """What an engine lays out; it never sees a name."""
 
     sizes: tuple[tuple[int, int], ...]
@@ -57,7 +57,7 @@ class Placed:
 class LayoutEngine(Protocol):
     """Places the items of one graph."""
 
-    def place(self, graph: Graph) -> Placed:
+    def place(self, graph: LayoutGraph) -> Placed:
         """Return where everything is."""
         ...
 
@@ -96,7 +96,7 @@ class Dot:
         self._session = None
         self._lock = threading.Lock()
 
-    def place(self, graph: Graph) -> Placed:
+    def place(self, graph: LayoutGraph) -> Placed:
         """Lay a graph out from top to bottom."""
         with self._lock:
             if self._session is None:
@@ -111,7 +111,7 @@ def dot() -> Dot:
     return Dot()
 
 
-def dot_text(graph: Graph) -> str:
+def dot_text(graph: LayoutGraph) -> str:
     """Write a graph in the DOT language; all names are numbers, so that no text of a file reaches Graphviz."""
     # Edges that pass a rank stand as far from each other as items do, so the items themselves get the room instead.
     gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else GAP
@@ -150,7 +150,7 @@ def dot_text(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def cost(graph: Graph) -> int:
+def cost(graph: LayoutGraph) -> int:
     """Count the items, and an item for each level that an edge passes: dot orders them all."""
     level = levels(len(graph.sizes), graph.edges)
     last = max(level, default=0) + 1
@@ -158,7 +158,7 @@ def cost(graph: Graph) -> int:
     return len(level) + sum(max(1, end - start) for start, end in ends)
 
 
-def border(graph: Graph) -> tuple[list[str], list[str]]:
+def border(graph: LayoutGraph) -> tuple[list[str], list[str]]:
     """Name the ports that edges use, at the top and at the bottom."""
     tops = sorted({tail for tail, _ in graph.edges if tail < 0}, reverse=True)
     bottoms = sorted({head for _, head in graph.edges if head < 0}, reverse=True)
@@ -169,7 +169,7 @@ def _port(side: str, end: int) -> str:
     return side if end == -1 else f"{side}{-1 - end}"
 
 
-def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
+def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
     # A whole rank between the border and the first row is more room than an edge needs.
@@ -209,7 +209,7 @@ def _read(graph: Graph, answer: dict[str, Any]) -> Placed:
     )
 
 
-def _spread(graph: Graph, routes: list[list[int]]) -> None:
+def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
     """Let the operands of a node arrive side by side, from the left those that come from the left."""
     arriving: dict[int, list[int]] = {}
     for edge, (_, head) in enumerate(graph.edges):
@@ -224,7 +224,7 @@ def _spread(graph: Graph, routes: list[list[int]]) -> None:
             routes[edge][-4] += offset
 
 
-def _straighten(graph: Graph, routes: list[list[int]]) -> None:
+def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
     """Let edges leave and enter boxes vertically, so that they go on smoothly inside, and never swing back."""
     for (tail, head), route in zip(graph.edges, routes, strict=True):
         if tail < 0 or tail in graph.boxes:

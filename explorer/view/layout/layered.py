@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.view.layout.graphviz_engine import GAP, RANK_GAP, Graph, Placed
+from explorer.view.layout.graphviz_engine import GAP, RANK_GAP, LayoutGraph, Placed
 from explorer.view.tree.topological import levels
 
 _SWEEPS = 4
@@ -11,7 +11,7 @@ _SWEEPS = 4
 class Layered:
     """Items on levels by their longest path, each level ordered by the mean place of its neighbours."""
 
-    def place(self, graph: Graph) -> Placed:
+    def place(self, graph: LayoutGraph) -> Placed:
         """Lay a graph out from top to bottom."""
         level = levels(len(graph.sizes), graph.edges)
         last = max(level, default=-1) + 1
@@ -23,7 +23,7 @@ class Layered:
         return _coordinates(rows, graph)
 
 
-def _order(rows: list[list[int]], graph: Graph) -> None:
+def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
     """Sweep down and up, sorting each row by the mean place of what its items read, or are read by."""
     above: list[list[int]] = [[] for _ in graph.sizes]
     below: list[list[int]] = [[] for _ in graph.sizes]
@@ -51,7 +51,7 @@ def _order(rows: list[list[int]], graph: Graph) -> None:
                 place[item] = (index + 0.5) / len(row)
 
 
-def _coordinates(rows: list[list[int]], graph: Graph) -> Placed:
+def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
     widths = [sum(graph.sizes[item][0] for item in row) + GAP * (len(row) - 1) for row in rows]
     wide = max(widths, default=0)
     centres = [(0, 0)] * len(graph.sizes)

@@ -28,16 +28,16 @@ _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 
 def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
     """Say of every box what is inside, safe to show and short enough; "" where its name says it."""
-    teller = _Teller(recording, slots, tree)
+    teller = _BoxSummarizer(recording, slots, tree)
     return [teller.text(box) for box in range(len(tree.boxes))]
 
 
-class _Teller:
+class _BoxSummarizer:
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
         self._steps: dict[int, list[str]] = {}
         self._counts: dict[int, Counter[str]] = {}
-        for box in tree.inside_out():
+        for box in tree.postorder():
             self._steps[box] = self._of(tree.boxes[box])
             self._counts[box] = self._count(tree.boxes[box])
 

@@ -41,7 +41,7 @@ def find_ports(tree: Tree, slots: Slots) -> Ports:
     paths = Paths(tree)
     crossings: dict[tuple[int, int], _Crossing] = {}
     for producer, consumer in slots.edges:
-        if tree.holder[producer] == tree.holder[consumer]:
+        if tree.box_of[producer] == tree.box_of[consumer]:
             continue
         segments = list(paths.segments(producer, consumer))
         leaving = [segment for segment in segments if segment[2] < 0]
@@ -104,7 +104,7 @@ def port_names(recording: Recording, tree: Tree, slots: Slots) -> PortNames:
     paths = Paths(tree)
     found: dict[tuple[int, int, int], tuple[dict[str, None], dict[str, None]]] = {}
     for producer, consumer in slots.edges:
-        if tree.holder[producer] == tree.holder[consumer]:
+        if tree.box_of[producer] == tree.box_of[consumer]:
             continue
         segments = list(paths.segments(producer, consumer))
         leaving = [segment for segment in segments if segment[2] < 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.record import Recording
-from explorer.view.tree.box_tree import Item, Tree, lift
+from explorer.view.tree.box_tree import BoxItem, Tree, lift
 from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 
@@ -23,13 +23,13 @@ def choose_open(recording: Recording, slots: Slots, tree: Tree) -> None:
     alike, whatever their shapes, the first opens; the others where too little is visible yet.
     """
     structure = Structure(recording, slots, types=False)
-    structure.enter(tree, tree.inside_out(), lift(tree, slots.recorded))
-    chooser = _Chooser(tree, structure, sum(scope.type != "" for scope in recording.scopes) > _READABLE)
+    structure.enter(tree, tree.postorder(), lift(tree, slots.recorded))
+    chooser = _OpenBoxChooser(tree, structure, sum(scope.type != "" for scope in recording.scopes) > _READABLE)
     for outermost in tree.bodies:
         chooser.open(outermost)
 
 
-class _Chooser:
+class _OpenBoxChooser:
     def __init__(self, tree: Tree, structure: Structure, operators_closed: bool) -> None:
         self._boxes, self._structure, self._operators_closed = tree.boxes, structure, operators_closed
         self._seen: set[int] = set()
@@ -45,7 +45,7 @@ class _Chooser:
         for parent in opened:
             new: list[int] = []
             for box in self._inside(parent):
-                number = self._structure.of(Item("box", box))
+                number = self._structure.of(BoxItem("box", box))
                 (others if number in self._seen else new).append(box)
                 self._seen.add(number)
             opened += self._take(new)

@@ -82,7 +82,7 @@ class Lines:
 
 
 def now_text(labels: Sequence[str]) -> str:
-    """Say what stands where something else was: ``now 1,000 × member``, or that nothing does."""
+    """Say what stands where something else was: ``now 1,000 × index0``, or that nothing does."""
     if not labels:
         return "removed"
     counts = Counter(labels).most_common(_NAMED)

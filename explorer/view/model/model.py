@@ -23,7 +23,7 @@ from explorer.view.model.labels import (
     short_type,
 )
 from explorer.view.model.totals import Totals, of_boxes
-from explorer.view.tree.box_tree import Box, Item, Tree, lift, scope_tree
+from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, scope_tree
 from explorer.view.tree.slots import Slots, build_slots
 
 _TYPE = 120.0
@@ -133,11 +133,11 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
     A closed operator stands for what is inside it.
     """
     groups: list[list[tuple[int, list[int]]]] = [[] for _ in tree.boxes]
-    taken: set[Item] = set()
+    taken: set[BoxItem] = set()
     for group in sorted(recording.groups, key=lambda group: -group.decision):
         found = {slots.of[node] for node in group.members if slots.of[node] >= 0}
         members = dict.fromkeys(_closed(tree, slot) for slot in sorted(found))
-        holders = {tree.holder[index] if kind == "slot" else tree.boxes[index].parent for kind, index in members}
+        holders = {tree.box_of[index] if kind == "slot" else tree.boxes[index].parent for kind, index in members}
         if group.kind == "kernel" and len(members) > 1 and len(holders) == 1 and not taken & set(members):
             taken.update(members)
             holder = holders.pop()
@@ -147,8 +147,8 @@ def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[
     return groups
 
 
-def _closed(tree: Tree, slot: int) -> Item:
+def _closed(tree: Tree, slot: int) -> BoxItem:
     """Return the closed operator around a slot, or the slot."""
-    box = tree.holder[slot]
+    box = tree.box_of[slot]
     closed = box >= 0 and tree.boxes[box].is_operator and not tree.boxes[box].open
-    return Item("box", box) if closed else Item("slot", slot)
+    return BoxItem("box", box) if closed else BoxItem("slot", slot)

@@ -64,7 +64,7 @@ def _holds_weights(recording: Recording, row: int) -> bool:
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     """The totals of every box with all that is inside it; of each slot the first node counts, but no call that went."""
     found = [Totals()] * len(tree.boxes)
-    for box in tree.inside_out():
+    for box in tree.postorder():
         nodes, weights, flops, size = 0, 0, 0, 0
         for kind, index in tree.boxes[box].items:
             inner = of_node(recording, counted(recording, slots.nodes[index])) if kind == "slot" else found[index]

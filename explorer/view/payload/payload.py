@@ -86,8 +86,8 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.record import SCHEMA, Recording
-from explorer.record.gc_pause import uncollected
-from explorer.view.layout.box_layout import BoxLayout, Drawing, draw
+from explorer.record.gc_pause import gc_paused
+from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
 
@@ -100,7 +100,7 @@ def payload(
     theme: str = "auto",
     position: int | None = None,
     height: int = 560,
-    drawing: Drawing | None = None,
+    drawing: PlacedModel | None = None,
     boxes: Collection[int] | None = None,
 ) -> dict[str, Any]:
     """Return all that the front end needs of a recording, JSON-able; ``position`` None stands at the end.
@@ -115,7 +115,7 @@ def payload(
     if not 0 <= where <= recording.end:
         raise ValueError(f"position {where} is outside this recording: it has positions 0 to {recording.end}")
     placed = drawing or draw(recording)
-    with uncollected():
+    with gc_paused():
         return {
             "recording": {"schema": SCHEMA, **pack(recording)},
             "layout": pack(layout_json(recording, placed, boxes)),
@@ -124,7 +124,7 @@ def payload(
 
 
 def layout_json(
-    recording: Recording, drawing: Drawing | None = None, boxes: Collection[int] | None = None
+    recording: Recording, drawing: PlacedModel | None = None, boxes: Collection[int] | None = None
 ) -> dict[str, Any]:
     """Return the "layout" part of the payload, unpacked."""
     placed = drawing or draw(recording)
@@ -144,7 +144,7 @@ def layout_json(
     }
 
 
-def answer(drawing: Drawing, boxes: Sequence[int]) -> dict[str, Any]:
+def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
     """Return what a front end gets that asked for the insides of some boxes: packed ``[[box, inside], …]``.
 
     Raises ValueError for what is no box of the drawing.
@@ -153,7 +153,7 @@ def answer(drawing: Drawing, boxes: Sequence[int]) -> dict[str, Any]:
     wrong = [box for box in boxes if type(box) is not int or not 0 <= box < count]
     if wrong:
         raise ValueError(f"{wrong[0]!r} is no box of this layout: it has 0 to {count - 1}")
-    with uncollected():
+    with gc_paused():
         found = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
         return {"kind": "placed", "boxes": pack(found)}
 

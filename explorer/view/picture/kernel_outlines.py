@@ -32,7 +32,7 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
     found, closed = [], closed_around(model, scene)
     for group, members in state.groups:
         slots = tuple(slot for slot in members if slot in scene.slots)
-        hiding = [closed[model.tree.holder[slot]] for slot in members if slot not in scene.slots]
+        hiding = [closed[model.tree.box_of[slot]] for slot in members if slot not in scene.slots]
         boxes = tuple(box for box in dict.fromkeys(hiding) if box >= 0 and model.tree.boxes[box].is_operator)
         if not slots and (not boxes or set(hiding) == {boxes[0]}):
             continue
@@ -50,13 +50,13 @@ def closed_around(model: Model, scene: Scene) -> list[int]:
     """Return for each box the visible closed box that hides what it holds, −1 where nothing does."""
     boxes = model.tree.boxes
     found = [-1] * len(boxes)
-    for box in reversed(model.tree.inside_out()):
+    for box in reversed(model.tree.postorder()):
         outer = boxes[box].parent
         found[box] = box if box in scene.boxes else found[outer] if outer >= 0 else -1
     return found
 
 
-def around(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
+def enclosing(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
     """Return left, top, right, bottom of the frame of some places."""
     rects = list(rects)
     return (
@@ -68,9 +68,9 @@ def around(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
 
 
 def _shapes(rects: list[Rect], others: list[Rect], walls: list[Rect]) -> tuple[Rect, ...]:
-    frame = around(rects)
+    frame = enclosing(rects)
     if any(_touches(frame, rect) for rect in others) or any(_cuts(frame, rect) for rect in walls):
-        return tuple(sorted((around([rect], _HUG) for rect in rects), key=lambda shape: (shape[1], shape[0])))
+        return tuple(sorted((enclosing([rect], _HUG) for rect in rects), key=lambda shape: (shape[1], shape[0])))
     return (frame,)
 
 

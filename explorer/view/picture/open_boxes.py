@@ -26,7 +26,7 @@ def settled(recording: Recording, tree: Tree, state: State, position: int, is_op
     for slot, node in (*state.shown.items(), *state.ghosts.items()):
         works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in rows
         is_call = nodes.kind[node] == "call" and slot in state.shown
-        box, marks = tree.holder[slot], 1 + 2 * works + 4 * is_call
+        box, marks = tree.box_of[slot], 1 + 2 * works + 4 * is_call
         while box >= 0 and passed.get(box, 0) & marks != marks:
             passed[box] = passed.get(box, 0) | marks
             if box in wanted and (works or box not in members):
@@ -67,7 +67,7 @@ def _around(model: Model, slots: Iterable[int]) -> set[int]:
     """The boxes around some slots."""
     found = set[int]()
     for slot in slots:
-        box = model.tree.holder[slot]
+        box = model.tree.box_of[slot]
         while box >= 0 and box not in found:
             found.add(box)
             box = model.tree.boxes[box].parent

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 
 from explorer.record import Recording
-from explorer.record.gc_pause import uncollected
+from explorer.record.gc_pause import gc_paused
 from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
-from explorer.view.layout.box_layout import Drawing, draw
+from explorer.view.layout.box_layout import PlacedModel, draw
 from explorer.view.layout.compose import Rect, Scene, Segment, compose
 from explorer.view.model.labels import LINE, TITLE, group_title, now_text
 from explorer.view.model.model import Model
@@ -30,7 +30,7 @@ def svg(
     *,
     theme: str = "auto",
     body: int = 0,
-    drawing: Drawing | None = None,
+    drawing: PlacedModel | None = None,
     marks: Mapping[int, Difference] | None = None,
 ) -> str:
     """Draw a recording at a position (None: the end) as SVG text; ``body`` chooses one of its graphs.
@@ -45,7 +45,7 @@ def svg(
         raise ValueError(f"theme {theme!r} is not one of auto, light, dark")
     placed = drawing or draw(recording)
     model = placed.model
-    with uncollected():
+    with gc_paused():
         state = state_at(recording, model.slots, where)
         wanted = {index for index, box in enumerate(model.tree.boxes) if box.open}
         is_open = settled(recording, model.tree, state, where, wanted)
@@ -190,7 +190,7 @@ class _Picture:
     def _live(self) -> dict[int, list[int]]:
         """Find the slots that stand inside each closed box."""
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
-        closed, holder = closed_around(self.model, self.scene), self.model.tree.holder
+        closed, holder = closed_around(self.model, self.scene), self.model.tree.box_of
         for slot in self.state.shown:
             box = closed[holder[slot]]
             if box in live:

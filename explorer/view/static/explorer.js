@@ -3,7 +3,7 @@
 import { Pair } from "./compare/pair.js";
 import { Placement } from "./scene/compose.js";
 import { sentence } from "./data/reasons.js";
-import { Story } from "./data/timeline.js";
+import { Timeline } from "./data/timeline.js";
 import { Trace } from "./data/recording.js";
 import { View } from "./view.js";
 
@@ -100,5 +100,5 @@ async function renderPair(model, el) {
   };
 }
 
-export { Placement, Story, Trace, mount, mountPair, sentence };
+export { Placement, Timeline, Trace, mount, mountPair, sentence };
 export default { render };

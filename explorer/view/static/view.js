@@ -10,10 +10,10 @@ import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/compose.js";
 import { Player } from "./controls/player.js";
-import { Director } from "./scene/scene.js";
-import { Settling } from "./scene/open_boxes.js";
+import { SceneBuilder } from "./scene/scene.js";
+import { OpenBoxes } from "./scene/open_boxes.js";
 import { Shell } from "./controls/shell.js";
-import { Story } from "./data/timeline.js";
+import { Timeline } from "./data/timeline.js";
 import { Theme } from "./controls/theme.js";
 import { Totals } from "./data/totals.js";
 import { Trace } from "./data/recording.js";
@@ -23,7 +23,7 @@ import { Trace } from "./data/recording.js";
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void}} Callbacks
  * @typedef {Callbacks & {onMoment?: (moment: import("./story.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
- *   differs?: (scene: import("./scene.js").Scene) => Map<number, string>, told?: (node: number) => string[],
+ *   differs?: (scene: import("./scene.js").Scene) => Map<number, string>, changes?: (node: number) => string[],
  *   keys?: {key: string, what: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
  */
 
@@ -42,7 +42,7 @@ export class View {
     this.resized = new ResizeObserver(() => this.#measure());
     this.player = new Player({ advance: () => this.#advance(), changed: (playing) => this.shell.playing(playing) });
     this.#adopt(payload);
-    this.now = this.story.at(this.story.atPosition(payload.options.position ?? 0));
+    this.now = this.timeline.at(this.timeline.atPosition(payload.options.position ?? 0));
     element.append(this.root);
     listenToKeys(this);
     this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
@@ -53,12 +53,12 @@ export class View {
 
   #adopt(payload) {
     this.trace = new Trace(payload);
-    this.story = new Story(this.trace.recording);
+    this.timeline = new Timeline(this.trace.recording);
     this.paths = new Paths(this.trace.layout);
     this.opening?.end();
     this.opening = new Opening(this);
-    this.settling = new Settling(this.trace, this.story);
-    this.director = new Director(this.trace, this.story, this.paths);
+    this.settling = new OpenBoxes(this.trace, this.timeline);
+    this.sceneBuilder = new SceneBuilder(this.trace, this.timeline, this.paths);
     this.totals = new Totals(this.trace);
     this.heat = new Heat(this.totals, () => this.show());
     this.open = new Set(this.trace.layout.boxes.flatMap((box, index) => (box.open ? [index] : [])));
@@ -76,7 +76,7 @@ export class View {
     this.resized.disconnect();
     this.resized.observe(this.root);
     this.resized.observe(this.stage);
-    this.resized.observe(this.shell.strip.root);
+    this.resized.observe(this.shell.timelineSlider.root);
     listenToPointer(this);
   }
 
@@ -117,9 +117,9 @@ export class View {
 
   #draw(motion) {
     this.#settle();
-    this.scene = this.director.scene(this.now, this.placement);
+    this.scene = this.sceneBuilder.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
-    const lit = this.shell.panel.twins.lit(this.selected, this.box, this.scene.moment.position);
+    const lit = this.shell.panel.gradientLinks.lit(this.selected, this.box, this.scene.moment.position);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected: this.selected, box: this.box, matches: this.matches, heat, lit, differs: this.differs }, motion);
     this.shell.show(this.now, this.selected, this.box);
@@ -131,7 +131,7 @@ export class View {
     this.root.classList.toggle("ex-narrow", this.root.clientWidth < NARROW);
     const { clientWidth: width, clientHeight: height } = this.stage;
     this.room = { width, height };
-    this.shell.strip.resize(this.shell.strip.root.clientWidth);
+    this.shell.timelineSlider.resize(this.shell.timelineSlider.root.clientWidth);
     if (!this.fitted && width > 0) {
       this.fitted = true;
       this.theme.paint();
@@ -146,11 +146,11 @@ export class View {
     this.shell.minimap.draw(this.placement, this.scene, this.differs);
   }
 
-  /** Go to a step. @param {number} step @param {number} [chapter] the stage wanted, where several share the step */
-  go(step, chapter = -1) {
-    const wanted = Math.max(0, Math.min(this.story.end, step));
-    const moment = this.story.at(wanted, chapter);
-    if (moment.step === this.now.step && moment.chapter === this.now.chapter) return;
+  /** Go to a step. @param {number} step @param {number} [stage] the stage wanted, where several share the step */
+  go(step, stage = -1) {
+    const wanted = Math.max(0, Math.min(this.timeline.end, step));
+    const moment = this.timeline.at(wanted, stage);
+    if (moment.step === this.now.step && moment.stage === this.now.stage) return;
     const motion = wanted - this.now.step;
     this.now = moment;
     this.callbacks.onMoment?.(moment);
@@ -161,13 +161,13 @@ export class View {
 
   /** The name of the stage that is shown. */
   get stageName() {
-    return this.story.chapters[this.now.chapter]?.name ?? "";
+    return this.timeline.stages[this.now.stage]?.name ?? "";
   }
 
   /** Go to a stage by its name; an unknown name is left alone. */
   goStage(name) {
-    const chapter = this.story.named(name, this.now.chapter);
-    if (chapter >= 0 && chapter !== this.now.chapter) this.go(this.story.entry(chapter), chapter);
+    const stage = this.timeline.named(name, this.now.stage);
+    if (stage >= 0 && stage !== this.now.stage) this.go(this.timeline.entry(stage), stage);
   }
 
   /** Go some steps forward or back. */
@@ -176,20 +176,20 @@ export class View {
   }
 
   /** Go some stages forward or back. */
-  chapter(by) {
-    const chapter = Math.max(0, Math.min(this.story.chapters.length - 1, this.now.chapter + by));
-    this.go(this.story.entry(chapter), chapter);
+  stepStage(by) {
+    const stage = Math.max(0, Math.min(this.timeline.stages.length - 1, this.now.stage + by));
+    this.go(this.timeline.entry(stage), stage);
   }
 
   /** Start or stop playing; from the end it starts again. */
   play() {
-    if (!this.player.timer && this.now.step >= this.story.end) this.go(0);
+    if (!this.player.timer && this.now.step >= this.timeline.end) this.go(0);
     this.player.toggle();
   }
 
   #advance() {
     this.step(1);
-    return this.now.step < this.story.end;
+    return this.now.step < this.timeline.end;
   }
 
   /** Bring what changed into sight, by the least motion. */
@@ -222,7 +222,7 @@ export class View {
   visit(node) {
     const { born, gone } = this.trace.nodes;
     if (!this.trace.exists(node, this.now.position)) {
-      this.go(this.story.afterDecision(born[node] >= this.now.position ? born[node] : gone[node]));
+      this.go(this.timeline.afterDecision(born[node] >= this.now.position ? born[node] : gone[node]));
     }
     this.select(node, true);
   }
@@ -254,7 +254,7 @@ export class View {
 
   /** Go to the moment at which a kernel runs, or before a run is picked. @param {number} kernel */
   goKernel(kernel) {
-    const step = this.story.ofKernel(kernel, this.now.phase);
+    const step = this.timeline.ofKernel(kernel, this.now.phase);
     if (step >= 0) this.go(step);
   }
 
@@ -326,8 +326,8 @@ export class View {
     this.chosen = new Set([...chosen].filter((box) => this.open.has(box)));
     this.body = body < this.trace.layout.bodies.length ? body : 0;
     this.selected = selected < this.trace.count ? selected : -1;
-    const chapter = this.story.chapters[now.chapter]?.name === stageName ? now.chapter : this.story.named(stageName, -1);
-    this.now = this.story.at(Math.min(now.step, this.story.end), chapter);
+    const stage = this.timeline.stages[now.stage]?.name === stageName ? now.stage : this.timeline.named(stageName, -1);
+    this.now = this.timeline.at(Math.min(now.step, this.timeline.end), stage);
     Object.assign(this.camera, { x, y, scale });
     this.replace();
     if (this.heat.known.includes(measure)) this.heat.choose(measure);

@@ -10,7 +10,7 @@ from explorer.record import Recording
 from explorer.view.tree.slots import Slots
 
 
-class Item(NamedTuple):
+class BoxItem(NamedTuple):
     """What a box holds: a slot or another box, by its index."""
 
     kind: Literal["slot", "box"]
@@ -24,7 +24,7 @@ class Box:
     kind: str
     label: str
     parent: int
-    items: list[Item] = field(default_factory=list)
+    items: list[BoxItem] = field(default_factory=list)
     count: int = 1
     """the "n" of "×n": how many equal things it stands for"""
     open: bool = False
@@ -50,19 +50,19 @@ class Tree:
     boxes: list[Box] = field(default_factory=list)
     bodies: list[int] = field(default_factory=list)
     """the outermost box of each graph of the recording"""
-    holder: list[int] = field(default_factory=list)
+    box_of: list[int] = field(default_factory=list)
     """the innermost box around each slot"""
 
-    def hold(self, box: int, items: list[Item]) -> None:
+    def hold(self, box: int, items: list[BoxItem]) -> None:
         """Make ``items`` the contents of a box."""
         self.boxes[box].items = items
         for kind, index in items:
             if kind == "slot":
-                self.holder[index] = box
+                self.box_of[index] = box
             else:
                 self.boxes[index].parent = box
 
-    def inside_out(self) -> list[int]:
+    def postorder(self) -> list[int]:
         """List the boxes that are reachable from a graph's outermost box, every box after those inside it."""
         order = []
         stack = list(reversed(self.bodies))
@@ -74,22 +74,22 @@ class Tree:
 
     def compact(self) -> None:
         """Renumber the boxes from the outside in, and forget those that nothing holds."""
-        old = self.inside_out()[::-1]
+        old = self.postorder()[::-1]
         new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in set(self.bodies))])}
         boxes: list[Box] = [self.boxes[box] for box in new]
         for box in boxes:
             box.parent = new.get(box.parent, -1)
-            box.items = [Item(kind, new[index] if kind == "box" else index) for kind, index in box.items]
+            box.items = [BoxItem(kind, new[index] if kind == "box" else index) for kind, index in box.items]
         self.boxes = boxes
         self.bodies = [new[box] for box in self.bodies]
-        self.holder = [new.get(box, -1) for box in self.holder]
+        self.box_of = [new.get(box, -1) for box in self.box_of]
 
 
 def scope_tree(recording: Recording, slots: Slots) -> Tree:
     """Build the boxes of the scopes that hold two slots or more."""
     nodes, scopes = recording.nodes, recording.scopes
     depth = _scope_depths(recording)
-    tree = Tree(holder=[-1] * len(slots.nodes))
+    tree = Tree(box_of=[-1] * len(slots.nodes))
     names = [body.name for body in recording.bodies] or [""]
     for row, name in enumerate(names):
         tree.bodies.append(row)
@@ -102,7 +102,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
             if depth[nodes.scope[member]] > depth[scope]:
                 scope = nodes.scope[member]
         body = nodes.body[members[0]]
-        item = Item("slot", slot)
+        item = BoxItem("slot", slot)
         # Up from the slot to the first scope that has its box already.
         while scope >= 0 and scopes[scope].kind != "top":
             box = found.get((body, scope))
@@ -113,7 +113,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
                 made.scope, made.layer = scope, layers.get(scope, -1)
                 tree.boxes.append(made)
             tree.boxes[box].items.append(item)
-            item = Item("box", box)
+            item = BoxItem("box", box)
             if known:
                 break
             scope = scopes[scope].parent
@@ -145,13 +145,13 @@ def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
 
     A layer that is told of stays, and what is around it, unless it holds nothing but a leaf: its parameter.
     """
-    for index in tree.inside_out():
+    for index in tree.postorder():
         box = tree.boxes[index]
         items = []
         for kind, inner in box.items:
             child = tree.boxes[inner] if kind == "box" else None
             if child is None or len(child.items) > 1 or _is_told(tree, child, leaves):
-                items.append(Item(kind, inner))
+                items.append(BoxItem(kind, inner))
                 continue
             only = child.items[0]
             if only.kind == "box":
@@ -180,10 +180,10 @@ class Paths:
     """
 
     def __init__(self, tree: Tree) -> None:
-        self._boxes, self._holder = tree.boxes, tree.holder
-        self.slot_place, self._box_place = [0] * len(tree.holder), [0] * len(tree.boxes)
+        self._boxes, self._holder = tree.boxes, tree.box_of
+        self.slot_place, self._box_place = [0] * len(tree.box_of), [0] * len(tree.boxes)
         self._depth = [0] * len(tree.boxes)
-        for index in reversed(tree.inside_out()):
+        for index in reversed(tree.postorder()):
             for place, (kind, number) in enumerate(tree.boxes[index].items):
                 (self.slot_place if kind == "slot" else self._box_place)[number] = place
             parent = tree.boxes[index].parent
@@ -207,7 +207,7 @@ class Paths:
 def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Return for every box the segments of edges between slots that run in it, each once."""
     paths = Paths(tree)
-    holder, place = tree.holder, paths.slot_place
+    holder, place = tree.box_of, paths.slot_place
     found: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     for producer, consumer in edges:
         if (box := holder[producer]) == holder[consumer]:

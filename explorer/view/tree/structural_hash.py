@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from explorer.record import Recording
-from explorer.view.tree.box_tree import Item, Tree
+from explorer.view.tree.box_tree import BoxItem, Tree
 from explorer.view.tree.slots import Slots
 
 
@@ -22,7 +22,7 @@ class Structure:
         """Number anything that tells a structure."""
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def of(self, item: Item) -> int:
+    def of(self, item: BoxItem) -> int:
         """The number of an item; a box has one once ``enter`` was called for it."""
         if item.kind == "box":
             return self._box_numbers[item.number]

@@ -89,17 +89,19 @@ def test_missing_facets_are_all_listed() -> None:
 
 def test_a_facet_that_needs_another_one_says_so() -> None:
     """What a facet announces and does not hold is told when the class is declared, not in a run."""
-    with pytest.raises(ex.DeclarationError, match=r"lacks part\(\), .*; prepare\(\), for the operand number 0"):
+    with pytest.raises(
+        ex.DeclarationError, match=r"lacks partial_reduce\(\), .*; pack_operand\(\), for the operand number 0"
+    ):
 
         class Announced(ex.Elementwise):
             """x."""
 
             nondifferentiable = "a test"
-            prepares = 0
+            packed_operand = 0
             examples = (ex.Example(ex.real(3)),)
 
             @property
-            def joins(self) -> np.ufunc:
+            def combine_ufunc(self) -> np.ufunc:
                 return np.add
 
             def kernel(self, out: Any, x: Any) -> Any:

@@ -8,7 +8,7 @@ from types import CodeType
 import numpy as np
 
 import explorer as ex
-from explorer.core.ir.expr import surrounded
+from explorer.core.ir.expr import recording_at
 from explorer.core.ir.source_location import Place, assigned_name
 
 
@@ -104,7 +104,7 @@ def test_a_body_has_its_own_lines_wherever_it_is_recorded_first() -> None:
         return np.tanh(a)
 
     written = Place("net.param", 12, "nn.Tanh tanh 1 1 a b")
-    with surrounded(None, written):
+    with recording_at(None, written):
         node = f(ex.tensor([1.0]))
         after = node + 1
     assert node.place is after.place is written
@@ -129,6 +129,6 @@ def test_scopes_nest_and_end() -> None:
 
 def test_a_file_can_be_the_place() -> None:
     written = Place("net.param", 12, "nn.ReLU relu 1 1 a b")
-    with surrounded(None, written):
+    with recording_at(None, written):
         node = ex.tensor(1.0) + 1
     assert node.place is written

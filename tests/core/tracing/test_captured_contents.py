@@ -393,8 +393,8 @@ def class_made_inside() -> Case:
 
 @case
 def attribute_read_by_a_class_method() -> Case:
-    kind = type("Kind", (Held,), {"shared": 2.0})
-    return (lambda a: a * kind.of_class()), lambda: setattr(kind, "shared", 5.0)  # type: ignore[attr-defined]
+    cls = type("Kind", (Held,), {"shared": 2.0})
+    return (lambda a: a * cls.of_class()), lambda: setattr(cls, "shared", 5.0)  # type: ignore[attr-defined]
 
 
 @case

@@ -18,19 +18,19 @@ shapes = st.lists(st.integers(0, 3), max_size=4).map(tuple)
 
 
 def test_equal_types_are_one_object() -> None:
-    kind = TensorType((2, 3), np.float32)
+    type_ = TensorType((2, 3), np.float32)
     for same in (
         TensorType((2, 3), "float32"),
         TensorType([2, 3], np.dtype("f4")),
         TensorType((np.int64(2), 3), ">f4"),
-        kind.with_dtype("f8").with_dtype("f4"),
-        pickle.loads(pickle.dumps(kind)),
+        type_.with_dtype("f8").with_dtype("f4"),
+        pickle.loads(pickle.dumps(type_)),
     ):
-        assert same is kind
-    assert TensorType((2, 3), np.float64) is not kind
-    pair = TupleType((kind, kind))
-    assert TupleType((kind, kind)) is pair is pickle.loads(pickle.dumps(pair))
-    assert pair.nbytes == 2 * kind.nbytes == 48
+        assert same is type_
+    assert TensorType((2, 3), np.float64) is not type_
+    pair = TupleType((type_, type_))
+    assert TupleType((type_, type_)) is pair is pickle.loads(pickle.dumps(pair))
+    assert pair.nbytes == 2 * type_.nbytes == 48
 
 
 @pytest.mark.parametrize("shape", [(-1,), (2.5,), (2.0,), ("a",), (None,), 1.5])

@@ -29,7 +29,7 @@ def model(
     graph = helper.make_graph(
         list(nodes),
         "graph",
-        [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items()],
+        [helper.make_tensor_value_info(name, *type_) for name, type_ in inputs.items()],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
         [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()],
     )

@@ -243,7 +243,7 @@ def test_expressions_become_nodes_in_a_box() -> None:
     assert y.operands[0] is not y.operands[1]
     np.testing.assert_array_equal(net.run(x, x + 2), np.full_like(x, 4))
     plan = net.plan(x, x + 2)
-    assert [d.code for d in plan.recording.decisions if d.link == "Dedup" and d.verdict == "applied"] == ["merged"]
+    assert [d.code for d in plan.recording.decisions if d.rule == "Dedup" and d.verdict == "applied"] == ["merged"]
 
 
 @pytest.mark.spec("I-7")

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer import layers
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.traversal import reachable, rebuild
-from explorer.layers.framework.expand import write_out
+from explorer.layers.framework.expand import expand
 from explorer.record import Layer, Policy, Recording, from_json, to_json
 from explorer.view.export.text import text
 
@@ -123,7 +123,7 @@ def test_a_policy_of_ones_own_is_told_too() -> None:
         return Scale
 
     layer = Scaled("root", policies=[Scale.factor(3.0)])
-    assert [(policy.name, policy.value, policy.by) for policy in layer.told().policies if "Scale" in policy.name] == [
+    assert [(policy.name, policy.value, policy.by) for policy in layer.to_row().policies if "Scale" in policy.name] == [
         ("Scale.factor", "3.0", "given by root")
     ]
 
@@ -141,11 +141,11 @@ def test_gradients_that_nobody_needs_are_not_built_and_say_why() -> None:
     assert [each.text for each in told(recording, "root/weight/parameter").feedback] == [
         "its gradient is not built: GradPolicy.update = False was given by root, for weight"
     ]
-    assert list(write_out(layer).gradients) == ["bias/parameter"]
+    assert list(expand(layer).gradients) == ["bias/parameter"]
     forward = {recording.label(gradient.node) for gradient in recording.gradients}
     assert forward == {"add"}, "the product has no gradient"
     quiet = layers.Linear("root", 2, 3, policies=[layers.PUpdate])
-    assert {each.built for each in quiet.told().feedback} == {False}
+    assert {each.built for each in quiet.to_row().feedback} == {False}
 
 
 @pytest.mark.spec("M-L5", "M-L7")
@@ -154,7 +154,7 @@ def test_a_layer_is_written_out_as_it_is_fed() -> None:
     layer = perceptron(layers.PUpdate, layers.PFeedbackOutput, train=True)
     layer.init(layers.Initializer(filler=layers.Uniform(-1.0, 1.0), seed=3))
     x, g = np.array([[0.1, 0.2]], np.float32), np.array([[0.3, -0.1, 0.2]], np.float32)
-    written = write_out(layer, {"input": x})
+    written = expand(layer, {"input": x})
     fed = layer.feed_forward(x)
     np.testing.assert_array_equal(ex.evaluate(written.outputs["output"]), ex.evaluate(fed))
     back = layer.feed_backward(g)
@@ -308,5 +308,5 @@ def test_the_steps_of_a_recurrent_layer_are_boxes_of_one_layer() -> None:
 @pytest.mark.spec("V-1")
 def test_a_value_that_a_layer_is_explored_with_is_called_as_its_port() -> None:
     """An array that a layer is explored with has its port's name in the picture."""
-    written = write_out(layers.Subtract("s"), {"left": np.ones(2), "right": np.ones(2)})
+    written = expand(layers.Subtract("s"), {"left": np.ones(2), "right": np.ones(2)})
     assert [operand.label for operand in written.outputs["output"].operands] == ["left", "right"]

@@ -62,7 +62,7 @@ def pieces(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._FLOPS", 8)
         monkeypatch.setattr(f"explorer.ops.nn.kernels.{module}._BLOCK", 1500)
     monkeypatch.setattr("explorer.ops.nn.kernels.conv_filter_gradient._CHANNELS", 2)
-    monkeypatch.setattr("explorer.ops.nn.kernels.pooling_windows.PIECE_BYTES", 300)
+    monkeypatch.setattr("explorer.ops.nn.kernels.pooling_windows.TILE_BYTES", 300)
 
 
 def convolution(images: Any, filters: Any, operation: Conv2d, upstream: Any) -> tuple[Any, Any]:
@@ -196,8 +196,8 @@ def test_every_element_is_in_one_piece_and_their_order_does_not_matter(
 ) -> None:
     expected = operation.compute(*operands)
     out = np.full_like(expected, np.nan)
-    prepared = None if operation.prepares is None else operation.prepare(operands[operation.prepares])
-    pieces = operation.pieces(out, prepared, *operands)
+    prepared = None if operation.packed_operand is None else operation.pack_operand(operands[operation.packed_operand])
+    pieces = operation.tiles(out, prepared, *operands)
     assert len(pieces) > 1
     times = np.zeros(out.shape, int)
     for place, compute in reversed(pieces):

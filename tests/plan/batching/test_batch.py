@@ -15,18 +15,18 @@ from explorer.core.ir.function import item
 from explorer.core.types.tensor_type import TupleType
 from explorer.ops.linalg.matmul import Matmul
 from explorer.plan import Options, plan
-from explorer.plan.graph.decisions import Choice
-from explorer.plan.passes import Open
-from explorer.plan.planner import Planned
+from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.passes import Inline
+from explorer.plan.planner import Plan
 from tests.support.execution import run
 from tests.support.interpreter import reference
 
 random = np.random.default_rng(11)
 
 
-def decisions(planned: Planned, code: str, name: str = "") -> list[Choice]:
-    found = [choice for choice in planned.graph.choices if choice.code == code]
-    return [choice for choice in found if not name or choice.facts["name"] == name]
+def decisions(planned: Plan, code: str, name: str = "") -> list[PlanDecision]:
+    found = [decision for decision in planned.graph.decisions if decision.code == code]
+    return [decision for decision in found if not name or decision.facts["name"] == name]
 
 
 @ex.function
@@ -44,9 +44,9 @@ def test_a_loop_over_samples_with_shared_parameters_is_one_batch_and_its_gradien
     loss = ex.add_n(*[ex.square(y).sum() for y in results])
     roots = [*results, loss, *ex.grad(loss, (w, b))]
     planned = plan(roots)
-    names = [choice.facts["name"] for choice in decisions(planned, "batched")]
+    names = [decision.facts["name"] for decision in decisions(planned, "batched")]
     assert {"layer", "square", "sum", "layer gradient"} <= set(names)
-    assert {choice.facts["count"] for choice in decisions(planned, "batched")} == {count}
+    assert {decision.facts["count"] for decision in decisions(planned, "batched")} == {count}
     assert all(c.facts["together_us"] < c.facts["separate_us"] for c in decisions(planned, "batched"))
     assert len(decisions(planned, "sum_of_products")) == 1
     assert max(node.type.nbytes for node in planned.graph.live) < count * inner * outer
@@ -76,7 +76,7 @@ def test_calls_with_other_static_arguments_are_other_groups() -> None:
     roots = [scaled(x, *kinds[index % 3]) for index, x in enumerate(xs)]
     planned = plan(roots)
     groups = decisions(planned, "batched") + decisions(planned, "stacking_costs_more")
-    assert [choice.facts["count"] for choice in groups] == [100, 100, 100]
+    assert [decision.facts["count"] for decision in groups] == [100, 100, 100]
     for found, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-14)
 
@@ -101,13 +101,13 @@ def test_chains_of_calls_are_grouped_level_by_level_and_calls_that_depend_on_eac
         roots.append(h + z)
     loss = ex.add_n(*[root.sum() for root in roots])
     roots += [loss, ex.grad(loss, w)]
-    planned = plan(roots, Options(open=Open(limit)))
+    planned = plan(roots, Options(inline=Inline(limit)))
     assert [c.facts["count"] for c in decisions(plan(roots[:-2]), "batched", "cell")] == [100, 100, 75, 50]
     members: dict[int, int] = {}
-    for number, choice in enumerate(decisions(planned, "batched")):
-        members.update({node.uid: number for node in choice.subjects})
-    for choice in decisions(planned, "batched"):
-        for node in choice.subjects:
+    for number, decision in enumerate(decisions(planned, "batched")):
+        members.update({node.uid: number for node in decision.subjects})
+    for decision in decisions(planned, "batched"):
+        for node in decision.subjects:
             above = [operand.operands[0] for operand in node.operands if operand.operands]
             assert all(members.get(other.uid) != members[node.uid] for other in above)
     for found, expected in zip(run(planned), reference(roots), strict=True):
@@ -189,10 +189,10 @@ def test_a_body_that_cannot_be_batched_is_refused_with_the_operations_reason() -
 
     roots = [scrambled(ex.tensor(random.normal(size=3))) for _ in range(50)]
     planned = plan(roots)
-    (refusal,) = decisions(planned, "not_batchable")
-    assert (refusal.facts["count"], len(refusal.subjects)) == (50, 50)
-    assert "scramble" in refusal.reason
-    assert set(re.findall(r"{(\w+)", refusal.reason)) <= refusal.facts.keys()
+    (declined,) = decisions(planned, "not_batchable")
+    assert (declined.facts["count"], len(declined.subjects)) == (50, 50)
+    assert "scramble" in declined.reason
+    assert set(re.findall(r"{(\w+)", declined.reason)) <= declined.facts.keys()
     for found, expected in zip(run(planned), reference(roots), strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -204,8 +204,8 @@ def test_stacking_a_large_product_twice_costs_more_and_both_prices_are_told() ->
     arrays = [ex.tensor(random.normal(size=(size, size)).astype("float32")) for _ in range(4)]
     roots = [product(arrays[0], arrays[1]), product(arrays[2], arrays[3])]
     planned = plan(roots)
-    (refusal,) = decisions(planned, "stacking_costs_more")
-    assert refusal.facts["together_us"] >= refusal.facts["separate_us"] > 0
+    (declined,) = decisions(planned, "stacking_costs_more")
+    assert declined.facts["together_us"] >= declined.facts["separate_us"] > 0
     assert not decisions(planned, "batched")
 
 
@@ -246,14 +246,14 @@ def test_a_loop_of_plain_operations_is_what_one_would_have_written_by_hand_for_t
 
 @pytest.mark.spec("P-4", "P-15")
 def test_operations_that_are_not_stacked_say_what_it_would_cost() -> None:
-    """Large operands would have to be copied: one refusal for all that is alike, with both prices."""
+    """Large operands would have to be copied: one declined decision for all that is alike, with both prices."""
     large = [ex.tensor(random.normal(size=(300, 300))) for _ in range(6)]
     planned = plan([*[np.exp(x) for x in large], *[np.exp(x @ x) for x in large]])
     (products,) = decisions(planned, "stacking_costs_more", "matmul")
     (exponentials,) = decisions(planned, "stacking_costs_more", "exp")
     assert (len(products.subjects), len(exponentials.subjects)) == (6, 12)
-    for choice in (products, exponentials):
-        assert choice.facts["together_us"] >= choice.facts["separate_us"]
+    for decision in (products, exponentials):
+        assert decision.facts["together_us"] >= decision.facts["separate_us"]
     assert not decisions(planned, "batched")
 
 

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.ops.manipulation.concat import GatherMembers, Stack
-from explorer.ops.manipulation.slicing import Member
+from explorer.ops.manipulation.concat import GatherStack, Stack
+from explorer.ops.manipulation.slicing import Index0
 from explorer.plan import Options, plan
-from explorer.plan.batching.members import Rows
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.planner import Planned
+from explorer.plan.batching.members import BatchMembers
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.planner import Plan
 from tests.support.execution import run
 
 SIZE = 4
@@ -27,7 +27,7 @@ random = np.random.default_rng(5)
 weight = ex.tensor(random.normal(size=(SIZE, SIZE)) / 2, name="w")
 leaves = [ex.tensor(random.normal(size=SIZE)) for _ in range(12)]
 table = ex.tensor(random.normal(size=(6, SIZE)), name="table")
-ALONE = Options(without=("group",))
+ALONE = Options(without=("batch",))
 
 
 @ex.function
@@ -41,11 +41,11 @@ def split(x: Any, y: Any) -> Any:
     return total + 1.0, ex.tanh(total - x)
 
 
-def kinds(planned: Planned) -> Counter[type]:
+def kinds(planned: Plan) -> Counter[type]:
     return Counter(type(kernel.result.operation) for kernel in planned.schedule.kernels)
 
 
-def same(roots: list[ex.Expr]) -> Planned:
+def same(roots: list[ex.Expr]) -> Plan:
     """The plan of the roots, whose values are those without batches."""
     planned = plan(roots)
     for found, alone in zip(run(planned), run(plan(roots, ALONE)), strict=True):
@@ -65,9 +65,9 @@ def test_a_batch_reads_the_batch_before_it_whole_and_only_asked_members_become_n
     """Between two batches nothing is taken apart and stacked again: rows that nobody else reads are never nodes."""
     planned = same(chains(20, 5))
     assert kinds(planned)[Stack] == 1
-    assert kinds(planned)[Member] == 20
-    assert not kinds(planned)[GatherMembers]
-    assert len([node for _, node in planned.graph.added if isinstance(node.operation, Member)]) == 20
+    assert kinds(planned)[Index0] == 20
+    assert not kinds(planned)[GatherStack]
+    assert len([node for _, node in planned.graph.added if isinstance(node.operation, Index0)]) == 20
 
 
 @pytest.mark.spec("P-4")
@@ -75,7 +75,7 @@ def test_rows_of_several_batches_and_leaves_are_gathered_in_one_step() -> None:
     """What a batch reads from earlier levels and from leaves comes by runs of consecutive rows, not row by row."""
     first, second = chains(20, 1), chains(20, 2)
     planned = same([compose(a, b) for a, b in zip([*first, *second], [*second, *leaves, *first[:8]], strict=True)])
-    gathered = [node.operation for node in planned.graph.live if isinstance(node.operation, GatherMembers)]
+    gathered = [node.operation for node in planned.graph.live if isinstance(node.operation, GatherStack)]
     assert gathered
     assert all(len(each.runs) < each.count / 2 for each in gathered[:1])
 
@@ -91,13 +91,13 @@ def test_a_member_that_all_of_a_batch_read_and_one_that_is_read_outside_are_node
     before = chains(10, 1)
     shared = [compose(each, before[3]) for each in leaves]
     planned = same([*shared, before[5].sum() * 2.0, before[5]])
-    assert kinds(planned)[Member] == len(leaves) + 2
+    assert kinds(planned)[Index0] == len(leaves) + 2
 
 
 def test_outputs_of_functions_with_several_are_gathered_one_by_one() -> None:
     pairs = [split(a, b) for a, b in pairwise(leaves)]
     planned = same([compose(right, left) for left, right in pairs])
-    assert kinds(planned)[Member] == len(pairs)
+    assert kinds(planned)[Index0] == len(pairs)
 
 
 def test_provenance_of_a_row_that_is_no_node_is_its_batch() -> None:
@@ -135,11 +135,11 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
 
     def settle() -> None:
         nodes = [ex.tanh(leaves[0]) for _ in range(count)]
-        graph = Graph(nodes)
-        rows = Rows(graph)
+        graph = PlanGraph(nodes)
+        rows = BatchMembers(graph)
         for index, node in enumerate(nodes):
-            rows.enter(node, whole, index, 0)
-        rows.settle()
+            rows.add(node, whole, index, 0)
+        rows.finish()
         found.append([root.operation for root in graph.roots])
 
     threads = [threading.Thread(target=settle) for _ in range(4)]
@@ -151,7 +151,7 @@ def test_threads_that_plan_at_one_time_read_their_own_members() -> None:
             thread.join()
     finally:
         sys.setswitchinterval(interval)
-    assert found == [[Member(index) for index in range(count)]] * len(threads)
+    assert found == [[Index0(index) for index in range(count)]] * len(threads)
 
 
 @st.composite
@@ -188,7 +188,7 @@ def test_random_forests_have_the_values_that_they_have_without_batches(
 ) -> None:
     """Whatever reads whatever across levels, in and outside of batches, also in the backward program."""
     gradients = ex.grad(roots[-1], [weight, table, leaves[0]]) if differentiated else []
-    wanted, eager = [*roots, *gradients], Options(group=ex.plan.passes.Group(fewest=2))
+    wanted, eager = [*roots, *gradients], Options(batch=ex.plan.passes.Batch(fewest=2))
     for options in (Options(), eager):
         for found, alone in zip(run(plan(wanted, options)), run(plan(wanted, ALONE)), strict=True):
             np.testing.assert_allclose(found, alone, rtol=1e-9, atol=1e-9)

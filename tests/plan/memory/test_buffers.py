@@ -18,9 +18,9 @@ from explorer.core.types.tensor_type import TupleType
 from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
-from explorer.plan import Options, Planned, plan
-from explorer.plan.passes import Open
-from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
+from explorer.plan import Options, Plan, plan
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.plan.passes import Inline
 from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Schedule
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
@@ -54,9 +54,9 @@ def lifetimes(schedule: Schedule) -> dict[int, Life]:
             held = holder.get(read.uid, -1)
             if held in found:
                 found[held].readers.setdefault(index, []).append(read.uid)
-                found[held] = found[held]._replace(last=max(found[held].last, kernel.until))
+                found[held] = found[held]._replace(last=max(found[held].last, kernel.runs_until))
         if kernel.offset >= 0:
-            found[uid] = Life(kernel, index, kernel.until, {})
+            found[uid] = Life(kernel, index, kernel.runs_until, {})
         holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
     return found
 
@@ -70,9 +70,9 @@ def alive(schedule: Schedule) -> tuple[list[int], int, int]:
         uid = kernel.result.uid
         for read in kernel.reads:
             if (held := holder.get(read.uid, -1)) in spans:
-                spans[held][1] = max(spans[held][1], kernel.until)
+                spans[held][1] = max(spans[held][1], kernel.runs_until)
         if kernel.bytes and not kernel.constant:
-            spans[uid] = [index, kernel.until]
+            spans[uid] = [index, kernel.runs_until]
         holder[uid] = holder.get(kernel.reads[0].uid, -1) if kernel.result.operation.view and kernel.reads else uid
     for root in schedule.roots:
         if (held := holder.get(root.uid, -1)) in spans:
@@ -83,7 +83,7 @@ def alive(schedule: Schedule) -> tuple[list[int], int, int]:
     for moment in range(len(kernels)):
         there = [uid for uid, (first, last) in spans.items() if first <= moment <= last]
         there = [uid for uid in there if over.get(uid) not in there]  # written over: one piece of memory
-        running = [kernel for index, kernel in enumerate(kernels) if index <= moment <= kernel.until]
+        running = [kernel for index, kernel in enumerate(kernels) if index <= moment <= kernel.runs_until]
         moments.append(sum(bytes_of[uid].bytes for uid in there) + sum(kernel.workspace for kernel in running))
         outside.append(sum(bytes_of[uid].bytes for uid in there if bytes_of[uid].offset < 0))
         working.append(sum(kernel.workspace - kernel.scratch for kernel in running))
@@ -103,22 +103,22 @@ def check(schedule: Schedule) -> None:
         if over is not None:
             assert over.kernel.offset == kernel.offset
             assert over.readers.pop(life.first) == [kernel.reuses.uid]
-            assert all(schedule.kernels[reader].until < life.first for reader in over.readers)
-            assert over.kernel.until < life.first
+            assert all(schedule.kernels[reader].runs_until < life.first for reader in over.readers)
+            assert over.kernel.runs_until < life.first
             lives[kernel.reuses.uid] = over._replace(last=life.first - 1)
         places.append((kernel.offset, nbytes(kernel.result), life.first, last, kernel.result.uid))
     places = [(start, size, first, lives[uid].last, uid) for start, size, first, _, uid in places]
     for index, kernel in enumerate(schedule.kernels):
         if kernel.scratch:
-            places.append((kernel.scratch_offset, kernel.scratch, index, kernel.until, -1))
+            places.append((kernel.scratch_offset, kernel.scratch, index, kernel.runs_until, -1))
     for number, (start, size, first, last, _) in enumerate(places):
         assert start % ALIGNMENT == 0
         assert 0 <= start <= start + size <= schedule.arena
         for other_start, other_size, other_first, other_last, _ in places[:number]:
             if first <= other_last and other_first <= last:
                 assert start + size <= other_start or other_start + other_size <= start
-    assert schedule.bound == max([kernel.live for kernel in schedule.kernels], default=0)
-    assert schedule.bound <= schedule.peak <= schedule.peak_without_reuse
+    assert schedule.peak_lower_bound == max([kernel.live for kernel in schedule.kernels], default=0)
+    assert schedule.peak_lower_bound <= schedule.peak <= schedule.peak_without_reuse
     moments, results, working = alive(schedule)
     assert [kernel.live for kernel in schedule.kernels] == moments
     assert (schedule.results, schedule.working) == (results, working)
@@ -144,7 +144,7 @@ def test_a_result_is_written_over_an_operand_only_when_its_other_readers_have_en
     wide = ex.tensor(random.normal(size=(200, 2000)))
     y = a @ a
     roots = [(y @ wide) @ wide.T, ex.tanh(y) @ a]
-    alone, beside = [plan(roots, Options(lanes=lanes, without=("group", "fuse"))).schedule for lanes in (1, 2)]
+    alone, beside = [plan(roots, Options(lanes=lanes, without=("batch", "fuse"))).schedule for lanes in (1, 2)]
     for schedule, in_place in ((alone, True), (beside, False)):
         check(schedule)
         (tanh,) = [kernel for kernel in schedule.kernels if kernel.result.operation.name == "tanh"]
@@ -163,7 +163,7 @@ def test_values_of_large_operands_do_not_depend_on_where_they_lie(lanes: int, wi
     assert_same_apart(planned)
 
 
-def assert_same_apart(planned: Planned) -> None:
+def assert_same_apart(planned: Plan) -> None:
     """Values are those of a run in which every result has memory of its own."""
     shared = run(planned)
     for kernel in planned.schedule.kernels:
@@ -184,7 +184,7 @@ def assert_same_apart(planned: Planned) -> None:
 )
 def test_no_two_results_that_live_at_one_time_share_memory(roots: Any, limit: int, fused: bool, lanes: int) -> None:
     """Random graphs: results alive at one moment lie apart, and the peak is between its bound and no reuse."""
-    options = Options(without=() if fused else ("fuse",), open=Open(limit), lanes=lanes)
+    options = Options(without=() if fused else ("fuse",), inline=Inline(limit), lanes=lanes)
     check(plan(roots, options).schedule)
 
 
@@ -195,7 +195,7 @@ def test_values_are_those_of_a_run_in_which_no_memory_is_reused(roots: Any) -> N
     assert_same_apart(plan(roots))
 
 
-def run(planned: Planned) -> Iterable[Any]:
+def run(planned: Plan) -> Iterable[Any]:
     program = Program(planned)
     run_simple(program)
     return program.take()
@@ -215,7 +215,7 @@ def test_models_need_little_more_than_what_lives_at_the_worst_moment(name: str, 
     assert blob.shape is not None
     schedule = net.plan((batch, 3, size, size) if len(blob.shape) == 4 else (batch, 32)).planned.schedule
     check(schedule)
-    assert schedule.peak <= 1.05 * schedule.bound + max(kernel.workspace for kernel in schedule.kernels)
+    assert schedule.peak <= 1.05 * schedule.peak_lower_bound + max(kernel.workspace for kernel in schedule.kernels)
     assert schedule.arena <= 0.4 * sum(kernel.bytes for kernel in schedule.kernels)
 
 
@@ -230,11 +230,11 @@ def test_working_memory_that_makes_the_worst_moment_worse_is_told_with_both_figu
         scaled = centred / (ex.square(centred).mean(axis=1, keepdims=True) + 1e-5)
         h = h + ex.relu(scaled @ w)
     planned, apart = plan([h]), plan([h], Options(without=("fuse",)))
-    (choice,) = [choice for choice in planned.graph.choices if choice.code == "block_memory"]
-    assert choice.facts["alive_bytes"] == planned.schedule.bound > apart.schedule.bound
-    assert apart.schedule.bound - 1024 <= choice.facts["apart_bytes"] <= apart.schedule.bound
-    assert choice.facts["working_bytes"] == planned.schedule.working == 256 * 128 * 4
-    assert not [choice for choice in apart.graph.choices if choice.code == "block_memory"]
+    (decision,) = [decision for decision in planned.graph.decisions if decision.code == "block_memory"]
+    assert decision.facts["alive_bytes"] == planned.schedule.peak_lower_bound > apart.schedule.peak_lower_bound
+    assert apart.schedule.peak_lower_bound - 1024 <= decision.facts["apart_bytes"] <= apart.schedule.peak_lower_bound
+    assert decision.facts["working_bytes"] == planned.schedule.working == 256 * 128 * 4
+    assert not [decision for decision in apart.graph.decisions if decision.code == "block_memory"]
 
 
 @pytest.mark.spec("P-8")
@@ -250,10 +250,10 @@ def test_results_of_several_sizes_are_packed_and_the_saving_is_told() -> None:
         x = times(x, rows)
     planned = plan([times(x, 1)])
     schedule = planned.schedule
-    (choice,) = [choice for choice in planned.graph.choices if choice.code == "packed"]
-    assert choice.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
-    assert choice.facts["beside_bytes"] > schedule.arena
-    assert choice.facts["alive_bytes"] == schedule.bound == schedule.arena
+    (decision,) = [decision for decision in planned.graph.decisions if decision.code == "packed"]
+    assert decision.facts["arena_bytes"] == schedule.arena == 8 * (512 + 1024)
+    assert decision.facts["beside_bytes"] > schedule.arena
+    assert decision.facts["alive_bytes"] == schedule.peak_lower_bound == schedule.arena
 
 
 def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
@@ -263,7 +263,7 @@ def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
         (first, second)
         for place, (first, one) in enumerate(using)
         for second, other in using[place + 1 :]
-        if second <= one.until
+        if second <= one.runs_until
         and one.scratch_offset < other.scratch_offset + other.scratch
         and other.scratch_offset < one.scratch_offset + one.scratch
     ]
@@ -275,7 +275,7 @@ def overlapping(schedule: Schedule) -> list[tuple[int, int]]:
 def test_kernels_at_one_time_have_scratch_memory_of_their_own(lanes: int, lengths: tuple[int, ...]) -> None:
     """Reductions in parts keep the values of parts there; a place is as large as the largest that takes it in turn."""
     roots = [ex.sin(ex.tensor(np.ones(length))).sum() for length in lengths]
-    schedule = plan(roots, Options(lanes=lanes, without=("group",))).schedule
+    schedule = plan(roots, Options(lanes=lanes, without=("batch",))).schedule
     assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == len(lengths)
     assert not overlapping(schedule)
     for kernel in schedule.kernels:
@@ -297,12 +297,12 @@ def test_packed_results_lie_beside_scratch_memory_until_its_kernel_has_ended(
         x = ex.tensor(random.normal(size=(count, x.size))) @ x
     planned = plan(
         [ex.tensor(random.normal(size=(1, x.size))) @ x, *[ex.sin(long * (2.0 + n)).sum() for n in range(sums)]],
-        Options(lanes=lanes, without=("group",)),
+        Options(lanes=lanes, without=("batch",)),
     )
     schedule = planned.schedule
-    assert [choice for choice in planned.graph.choices if choice.code == "packed"]
+    assert [decision for decision in planned.graph.decisions if decision.code == "packed"]
     assert len([kernel for kernel in schedule.kernels if kernel.scratch]) == sums
-    beside = [kernel for index, kernel in enumerate(schedule.kernels) if kernel.scratch and kernel.until > index]
+    beside = [kernel for index, kernel in enumerate(schedule.kernels) if kernel.scratch and kernel.runs_until > index]
     assert bool(beside) == (lanes > 1)
     check(schedule)
 

@@ -9,7 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.ir.function import Parameter
-from explorer.plan.planner import Options, Planned, plan
+from explorer.plan.planner import Options, Plan, plan
 from explorer.record.reasons import render
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.program import Program
@@ -25,11 +25,11 @@ def filters(*shape: int) -> Any:
     return ex.tensor(RNG.standard_normal(shape).astype(np.float32) / 16)
 
 
-def codes(planned: Planned, link: str) -> list[tuple[bool, str]]:
-    return [(choice.applied, choice.code) for choice in planned.graph.choices if choice.link == link]
+def codes(planned: Plan, rule: str) -> list[tuple[bool, str]]:
+    return [(decision.applied, decision.code) for decision in planned.graph.decisions if decision.rule == rule]
 
 
-def value(planned: Planned, x: Any, array: Any) -> Any:
+def value(planned: Plan, x: Any, array: Any) -> Any:
     program = Program(planned)
     program.bind({x: array})
     run_simple(program)
@@ -41,7 +41,7 @@ def test_3x3_convolutions_run_in_tiles_and_give_the_same() -> None:
     """A 3×3 convolution by constant filters is computed in tiles, and equals the direct one within rounding."""
     x = images(2, 32, 15, 14)
     y = ex.relu(ex.conv2d(ex.relu(ex.conv2d(x, filters(48, 32, 3, 3), padding=1)), filters(32, 48, 3, 3), padding=1))
-    tiles, direct = plan([y.sum(axis=(2, 3))]), plan([y.sum(axis=(2, 3))], Options(("algorithms", "layout")))
+    tiles, direct = plan([y.sum(axis=(2, 3))]), plan([y.sum(axis=(2, 3))], Options(("algorithms", "memory_format")))
     assert codes(tiles, "Winograd") == [(True, "tiles"), (True, "tiles")]
     assert not codes(direct, "Winograd")
     array = RNG.standard_normal((2, 32, 15, 14)).astype(np.float32)
@@ -68,9 +68,9 @@ def test_a_convolution_that_stays_direct_says_why(shape: Any, kernel: Any, optio
 @pytest.mark.spec("P-15", "V-2")
 def test_what_tiles_save_is_told_in_flops() -> None:
     """The sentence about tiles gives what is saved and what it was, both in flops."""
-    (choice,) = [c for c in plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)]).graph.choices
-                 if c.link == "Winograd"]  # fmt: skip
-    said = render(choice.reason, choice.facts, str)
+    (decision,) = [c for c in plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)]).graph.decisions
+                 if c.rule == "Winograd"]  # fmt: skip
+    said = render(decision.reason, decision.facts, str)
     assert all(amount in said for amount in ("126 M flops", "231 M flops"))
 
 
@@ -94,7 +94,9 @@ def test_images_between_convolutions_lie_pixel_by_pixel() -> None:
     np.testing.assert_allclose(
         found,
         value(
-            plan([ex.conv2d(inner, planned.graph.recorded_roots[0].operands[1])], Options(("layout", "fuse"))), x, array
+            plan([ex.conv2d(inner, planned.graph.recorded_roots[0].operands[1])], Options(("memory_format", "fuse"))),
+            x,
+            array,
         ),
         atol=1e-5,
     )

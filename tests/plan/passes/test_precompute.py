@@ -9,7 +9,7 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import TensorType
 from explorer.plan import Options, plan
-from explorer.plan.planner import Planned
+from explorer.plan.planner import Plan
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from tests.support.decisions import codes, facts
@@ -19,7 +19,7 @@ w = ex.tensor(np.array([1.0, 2.0, 3.0]), name="w")
 given = np.arange(6.0).reshape(2, 3)
 
 
-def value(planned: Planned) -> list[np.ndarray]:
+def value(planned: Plan) -> list[np.ndarray]:
     program = Program(planned)
     program.bind({x: given})
     run_simple(program)
@@ -52,7 +52,7 @@ def test_a_constant_stays_out_of_a_kernel_that_runs_each_time() -> None:
     full = ex.tensor(given + 1)
     planned = plan([ex.tanh(x) * ex.exp(full)])
     assert [[n.operation.name for n in k.nodes] for k in planned.schedule.kernels] == [["exp"], ["tanh", "multiply"]]
-    assert ("ElementwiseChain", "computed_once") in [(c.link, c.code) for c in planned.graph.choices if not c.applied]
+    assert ("ElementwiseChain", "computed_once") in [(c.rule, c.code) for c in planned.graph.decisions if not c.applied]
     without = plan([ex.tanh(x) * ex.exp(full)], Options(without=("constants",)))
     assert [len(k.nodes) for k in without.schedule.kernels] == [3]
     assert np.array_equal(value(planned)[0], value(without)[0])
@@ -65,7 +65,7 @@ def test_results_that_are_asked_for_and_plans_without_parameters_are_not_marked(
     planned = plan([root, x * ex.cos(root), x + ex.exp(w)])
     assert [k.result.operation.name for k in planned.schedule.kernels if k.constant] == ["exp"]
     alone = plan([ex.tanh(ex.sin(w))])
-    assert "constants" not in [chapter.name for chapter in alone.graph.chapters]
+    assert "constants" not in [stage.name for stage in alone.graph.stages]
     assert not any(kernel.constant for kernel in alone.schedule.kernels)
 
 
@@ -88,7 +88,7 @@ def test_constants_are_picked_before_what_was_recorded_earlier() -> None:
     kernels = planned.schedule.kernels
     assert [kernel.constant for kernel in kernels] == sorted([kernel.constant for kernel in kernels], reverse=True)
     first = kernels[0]
-    assert (first.result.operation.name, first.constant, first.why) == ("softmax", True, "constant")
+    assert (first.result.operation.name, first.constant, first.pick_reason) == ("softmax", True, "constant")
     alone = plan([x * ex.softmax(w) * ex.softmax(w * 2.0 + 1.0)[::-1].sum()])
     first = next(kernel for kernel in alone.schedule.kernels if kernel.ready_count > 1)
-    assert (first.constant, first.why) == (True, "earliest")
+    assert (first.constant, first.pick_reason) == (True, "earliest")

@@ -18,9 +18,9 @@ from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import TensorType
 from explorer.ops.creation.constants import Full, Literal, OneHot
 from explorer.plan import Options, plan
-from explorer.plan.passes import Group, Open
-from explorer.plan.planner import Planned
-from explorer.plan.rewrite.rule import Link
+from explorer.plan.passes import Batch, Inline
+from explorer.plan.planner import Plan
+from explorer.plan.rewrite.rule import Rule
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import cache
@@ -42,12 +42,12 @@ def number(value: Any, shape: tuple[int, ...] = (), dtype: Any = "float64") -> e
     return ex.TrivialTensor(value, shape, dtype=dtype)
 
 
-def folded(planned: Planned) -> list[Any]:
-    return [c for c in planned.graph.choices if c.link == "FoldedConstants" and c.applied]
+def folded(planned: Plan) -> list[Any]:
+    return [c for c in planned.graph.decisions if c.rule == "FoldedConstants" and c.applied]
 
 
-def refused(planned: Planned) -> list[str]:
-    return [c.code for c in planned.graph.choices if c.link == "FoldedConstants" and not c.applied]
+def refused(planned: Plan) -> list[str]:
+    return [c.code for c in planned.graph.decisions if c.rule == "FoldedConstants" and not c.applied]
 
 
 @pytest.mark.spec("P-1")
@@ -142,7 +142,7 @@ def test_what_does_more_than_compute_is_done_as_often_as_it_is_recorded() -> Non
         [aloud(x, each) for each in others],
     ):
         heard.clear()
-        ex.evaluate(roots, group=Group(fewest=2))
+        ex.evaluate(roots, batch=Batch(fewest=2))
         assert len(heard) == len(roots)
 
 
@@ -154,7 +154,7 @@ def test_a_closed_call_of_what_does_more_than_compute_runs_in_every_run() -> Non
 
     heard.clear()
     given_later = Parameter(TensorType((), "float64"), "later")()
-    program = Program(plan([given_later + aloud(ex.tensor(3.0))], Options(open=Open(0))))
+    program = Program(plan([given_later + aloud(ex.tensor(3.0))], Options(inline=Inline(0))))
     for _ in range(2):
         program.bind({given_later: 1.0})
         run_simple(program)
@@ -164,7 +164,7 @@ def test_a_closed_call_of_what_does_more_than_compute_runs_in_every_run() -> Non
 
 @pytest.mark.spec("P-1", "P-15", "P-11")
 def test_constants_that_cannot_be_computed_fail_in_the_run_at_their_line() -> None:
-    """Where a kernel refuses its constants the plan says so, and the run raises with the operation and its types."""
+    """Where a kernel declines its constants the plan says so, and the run raises with the operation and its types."""
     root = number(2, dtype="int64") ** number(-1, dtype="int64") + ex.tensor(1)
     planned = plan([root])
     assert refused(planned) == ["fails"]
@@ -218,7 +218,7 @@ def test_a_tensor_that_is_written_to_is_read_anew() -> None:
 
 @pytest.mark.spec("P-1", "P-12", "M-E7")
 def test_constants_stay_as_stable_as_data() -> None:
-    """What links make stable is folded as they left it: ±1e4 in constants gives what it gives in tensors."""
+    """What rules make stable is folded as they left it: ±1e4 in constants gives what it gives in tensors."""
     log = ex.function(lambda value: ex.log(value))
     programs: tuple[Callable[[ex.Expr], ex.Expr], ...] = (
         lambda v: ex.log(ex.sigmoid(v)),
@@ -315,11 +315,11 @@ def constants(draw: st.DrawFn) -> ex.Expr:
 def test_folded_constants_are_what_the_run_computes(root: ex.Expr) -> None:
     """Random operations on constants of every dtype have the same type, values and signs of zero, folded or not.
 
-    Links take 0.0 and −0.0 for one number, so signs of zero are those of folding alone; and where an intermediate
+    Rules take 0.0 and −0.0 for one number, so signs of zero are those of folding alone; and where an intermediate
     result overflows, they may compute past it.
     """
     (expected,) = reference([root])
-    with patch.object(Link, "chain", []):
+    with patch.object(Rule, "rules", []):
         folded = ex.evaluate(root)
     for found in (folded, ex.evaluate(root, without=["simplify"]), ex.evaluate(root)):
         assert (found.dtype, found.shape) == (root.dtype, root.shape)

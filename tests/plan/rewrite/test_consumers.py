@@ -1,4 +1,4 @@
-"""How many places read a node: links that would compute it twice ask, also about what was made in the same sweep."""
+"""How many places read a node: rules that would compute it twice ask, also about what was made in the same sweep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 import explorer as ex
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Simplify
 from tests.support.programs import programs
 
@@ -17,16 +17,16 @@ x = ex.tensor(np.linspace(0.1, 0.9, 6).reshape(2, 3))
 
 
 class Asked:
-    """Stands for a link that decides."""
+    """Stands for a rule that decides."""
 
 
 @pytest.mark.spec("P-1")
 @given(roots=programs())
 def test_a_sweep_never_counts_fewer_readers_than_there_are(roots: Any) -> None:
     """After a sweep, before the graph is walked again, no node has more readers than it is said to have."""
-    graph = Graph(roots)
+    graph = PlanGraph(roots)
     Simplify()._sweep(graph, set())
-    said = {uid: count for uid, count in graph.users.items() if uid in {*graph.inputs, *graph.known}}
+    said = {uid: count for uid, count in graph.users.items() if uid in {*graph.inputs, *graph.introduced}}
     graph.refresh()
     for node in graph.live:
         assert said.get(node.uid, 0) >= graph.consumers(node), node
@@ -38,11 +38,11 @@ def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
     inner = ex.sin(x)
     middle = ex.cos(inner)
     outer = ex.tanh(middle)
-    graph = Graph([outer + outer, ex.exp(x)])
+    graph = PlanGraph([outer + outer, ex.exp(x)])
     assert [graph.consumers(node) for node in (x, inner, middle, outer)] == [2, 1, 1, 2]
     new = ex.sqrt(x)
     number = graph.decide(Asked(), "asked", "for the test", {}, [outer], (new,))
-    graph.introduce(number, [new], outer)
+    graph.add_nodes(number, [new], outer)
     graph.substitute(number, outer, new)
     counted = [graph.consumers(node) for node in (x, inner, middle, outer, new)]
     assert counted == [2, 0, 0, 0, 2]
@@ -53,19 +53,21 @@ def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
 @pytest.mark.spec("P-1")
 @given(roots=programs())
 def test_a_later_sweep_finds_nothing_where_nobody_counted_readers(roots: Any) -> None:
-    """Asking every link at every node again changes nothing more than asking where the count of readers mattered."""
+    """Asking every rule at every node again changes nothing more than asking where the count of readers mattered."""
     told = []
     for everywhere in (False, True):
-        graph = Graph(roots)
+        graph = PlanGraph(roots)
         if everywhere:
             _sweep_everywhere(graph)
         else:
             Simplify().run(graph)
-        told.append([(choice.link, choice.code, choice.applied, len(choice.subjects)) for choice in graph.choices])
+        told.append(
+            [(decision.rule, decision.code, decision.applied, len(decision.subjects)) for decision in graph.decisions]
+        )
     assert told[0] == told[1]
 
 
-def _sweep_everywhere(graph: Graph) -> None:
+def _sweep_everywhere(graph: PlanGraph) -> None:
     for _ in range(Simplify.sweeps):
         before = len(graph.substitutions)
         Simplify()._sweep(graph, set())

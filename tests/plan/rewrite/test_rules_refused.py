@@ -1,4 +1,4 @@
-"""Links that are declared or answer wrongly are refused at once, by name; a link can be taken out again."""
+"""Rules that are declared or answer wrongly are refused at once, by name; a rule can be taken out again."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,13 +14,13 @@ from tests.support.refusals import refused
 @pytest.fixture(autouse=True)
 def chain() -> Iterator[None]:
     """The chain is afterwards what it was."""
-    held = list(ex.Link.chain)
+    held = list(ex.Rule.rules)
     yield
-    ex.Link.chain[:] = held
+    ex.Rule.rules[:] = held
 
 
-def _link(answer: Any) -> type[ex.Link]:
-    class Odd(ex.Link):
+def _rule(answer: Any) -> type[ex.Rule]:
+    class Odd(ex.Rule):
         """Answers what the test says."""
 
         roots = (Cos,)
@@ -41,30 +41,30 @@ def _plan() -> ex.EvalPlan:
 
 @pytest.mark.parametrize("field", ["{nothing}", "{nothing:place}"])
 def test_a_reason_without_its_fact_is_refused(field: str) -> None:
-    _link(ex.Declined("odd", f"because {field}"))
-    with pytest.raises(ex.DeclarationError, match=r"link Odd .*because .*\n.*missing: nothing"):
+    _rule(ex.Declined("odd", f"because {field}"))
+    with pytest.raises(ex.DeclarationError, match=r"rule Odd .*because .*\n.*missing: nothing"):
         _plan()
 
 
 def test_a_failing_match_names_the_link_and_its_place() -> None:
-    _link(KeyError("k"))
-    with pytest.raises(ex.DeclarationError, match=r"link Odd \(test_rules_refused\.py:\d+\) failed at <cos") as caught:
+    _rule(KeyError("k"))
+    with pytest.raises(ex.DeclarationError, match=r"rule Odd \(test_rules_refused\.py:\d+\) failed at <cos") as caught:
         _plan()
     assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_a_link_has_match_unless_it_is_abstract() -> None:
     with pytest.raises(ex.DeclarationError, match=r"without match\(\)"):
-        type("Silent", (ex.Link,), {"__doc__": "Says nothing.", "roots": (Cos,)})
+        type("Silent", (ex.Rule,), {"__doc__": "Says nothing.", "roots": (Cos,)})
 
-    class Base(ex.Link, abstract=True):
-        """A base of links."""
+    class Base(ex.Rule, abstract=True):
+        """A base of rules."""
 
-    assert not any(isinstance(link, Base) for link in ex.Link.chain)
+    assert not any(isinstance(rule, Base) for rule in ex.Rule.rules)
 
 
 def test_a_link_is_taken_out_again() -> None:
-    odd = _link(ex.Declined("odd", "because {why}", {"why": "of the test"}))
+    odd = _rule(ex.Declined("odd", "because {why}", {"why": "of the test"}))
     assert "because of the test" in _plan().explain()
     odd.remove()
     assert "because of the test" not in _plan().explain()

@@ -1,4 +1,5 @@
-"""What would it take: for a refusal the smallest change that makes it fall, really planned, with both prices."""
+"""What would it take: for a declined decision the smallest change that makes it fall, really planned, with both
+prices."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import explorer as ex
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from explorer.run.diagnosis.what_if import WhatIf
 from tests.golden.programs import PROGRAMS
 from tests.support.programs import prepared, programs
@@ -20,14 +21,14 @@ row = ex.tensor(np.ones(4, np.float32), name="row")
 
 
 def asked(plan: ex.EvalPlan, code: str) -> WhatIf:
-    (decision,) = [decision for decision in plan.recording.refusals if decision.code == code]
+    (decision,) = [decision for decision in plan.recording.declined if decision.code == code]
     return plan.what_if(decision)
 
 
 def flipped(plan: ex.EvalPlan, code: str) -> str:
     found = asked(plan, code)
     assert found.change is not None, str(found)
-    assert found.change is found.tried[-1]
+    assert found.change is found.attempts[-1]
     return found.change.change
 
 
@@ -41,7 +42,7 @@ def test_one_consumer_less_lets_an_operation_fuse() -> None:
     assert found.change.change == "one reader of add: relu reading another value"
     assert found.change.estimated_us < found.estimated_us
     told = str(found)
-    assert told.splitlines()[0] == "✗ " + found.refusal
+    assert told.splitlines()[0] == "✗ " + found.declined
     assert told.splitlines()[1].startswith("  ✓ one reader of add: relu reading another value: ")
     assert " → " in told.splitlines()[1]
 
@@ -57,8 +58,8 @@ def test_what_would_let_elementwise_operations_fuse() -> None:
 
 
 @pytest.mark.spec("P-18")
-def test_what_would_let_links_apply() -> None:
-    """A dtype, a known sign, one reader less and the order of operands make links apply."""
+def test_what_would_let_rules_apply() -> None:
+    """A dtype, a known sign, one reader less and the order of operands make rules apply."""
     positive = prepared(ex.exp(ex.log(x)))
     assert flipped(positive, "domain") == "x known to be positive, as exp2(…) is"
     wide = prepared(x * ex.TrivialTensor(1.0, (3, 4), dtype="float64"))
@@ -82,7 +83,7 @@ def test_how_many_calls_would_be_worth_a_batch() -> None:
     arrays = [ex.tensor(np.ones((300, 300), np.float32)) for _ in range(4)]
     large = asked(prepared(product(*arrays[:2]), product(*arrays[2:])), "stacking_costs_more")
     assert large.change is None
-    assert [tried.change.split()[0] for tried in large.tried] == ["4", "8", "16", "32", "64", "128"]
+    assert [tried.change.split()[0] for tried in large.attempts] == ["4", "8", "16", "32", "64", "128"]
     assert "nothing small flips it" in str(large)
 
 
@@ -90,15 +91,15 @@ def test_how_many_calls_would_be_worth_a_batch() -> None:
 def test_which_limit_would_open_a_call() -> None:
     """The smallest limit among doubled ones that opens a call is found, with what the opened plan takes."""
     body = ex.function(lambda v: ex.tanh(ex.sin(ex.exp(v) + 1.0)) * 2.0)
-    found = asked(prepared(body(x), open=Open(3)), "too_large")
+    found = asked(prepared(body(x), inline=Inline(3)), "too_large")
     assert found.change is not None
-    assert found.change.change == "open=Open(limit=12)"
-    assert [tried.flips for tried in found.tried] == [False, True]
+    assert found.change.change == "inline=Inline(limit=12)"
+    assert [tried.flips for tried in found.attempts] == [False, True]
 
 
 def convolution(images: tuple[int, ...], filters: tuple[int, ...], later: bool = True, **options: Any) -> ex.EvalPlan:
-    kind = ex.TensorType(images, np.float32)
-    pixels = ex.operation("parameter")(kind=kind, title="images")() if later else ex.tensor(np.ones(images, "f4"))
+    type_ = ex.TensorType(images, np.float32)
+    pixels = ex.operation("parameter")(kind=type_, title="images")() if later else ex.tensor(np.ones(images, "f4"))
     return prepared(ex.conv2d(pixels, ex.tensor(np.ones(filters, np.float32)), **options))
 
 
@@ -119,7 +120,7 @@ def test_what_would_let_a_convolution_work_in_tiles() -> None:
 
 @pytest.mark.spec("P-18")
 def test_where_nothing_small_is_known_that_is_said() -> None:
-    """A reduction takes no epilogue whatever is changed; an expression stands for its costliest refusal."""
+    """A reduction takes no epilogue whatever is changed; an expression stands for its costliest declined decision."""
     total = x.sum(axis=0)
     root = total * row
     plan = prepared(root)
@@ -137,9 +138,9 @@ def test_where_nothing_small_is_known_that_is_said() -> None:
 
 def check(plan: ex.EvalPlan) -> None:
     before = plan.recording.fingerprint
-    for decision in plan.recording.refusals:
+    for decision in plan.recording.declined:
         found = plan.what_if(decision)
-        assert [tried.flips for tried in found.tried[:-1]] == [False] * max(0, len(found.tried) - 1)
+        assert [tried.flips for tried in found.attempts[:-1]] == [False] * max(0, len(found.attempts) - 1)
         assert found.estimated_us >= 0
         assert str(found).startswith("✗ ")
     assert plan.recording.fingerprint == before
@@ -156,5 +157,5 @@ def test_every_refusal_of_golden_programs_is_answered(name: str) -> None:
 @settings(max_examples=30)
 @given(programs(12))
 def test_every_refusal_of_random_programs_is_answered(roots: list[ex.Expr]) -> None:
-    """Asking what a refusal would take never fails, and leaves the plan as it was."""
+    """Asking what a declined decision would take never fails, and leaves the plan as it was."""
     check(prepared(*roots))

@@ -24,7 +24,7 @@ from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.plan import Options, plan
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from explorer.run.execution import task_graph
 from explorer.run.execution.executors import run_dag, run_simple
 from explorer.run.execution.program import Program
@@ -63,7 +63,7 @@ def acting(act: str, value: float = 1.0) -> ex.Expr:
 
 
 def prepared(*roots: ex.Expr, **options: Any) -> tuple[ex.EvalPlan, list[ex.Handle]]:
-    made = ex.EvalPlan(executor="dag", without=("fuse", "group"), **options)
+    made = ex.EvalPlan(executor="dag", without=("fuse", "batch"), **options)
     return made, [made.register(root) for root in roots]
 
 
@@ -86,11 +86,11 @@ def test_executors_give_the_same_bits(
 ) -> None:
     """Random graphs, passes left out, lanes and threads: "dag" gives the bits of "simple", run after run."""
     monkeypatch.setattr(task_graph, "_LARGE", 0.0)  # a thread for everything
-    options = Options(without=without, open=Open(limit))
+    options = Options(without=without, inline=Inline(limit))
     simple = Program(plan(roots, options))
     run_simple(simple)
     expected = simple.take()
-    program = Program(plan(roots, options.with_(lanes=lanes)))
+    program = Program(plan(roots, options.with_changes(lanes=lanes)))
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
@@ -170,16 +170,16 @@ def test_a_chain_runs_on_one_thread() -> None:
 def test_the_plan_tells_what_runs_at_a_time_and_what_that_takes() -> None:
     """Lanes are a decision with both times; memory is planned for them; a plain chain declines, at the same peak."""
     branches = [ex.tanh(ex.tensor(np.full((400, 400), float(n))) @ np.ones((400, 400))).sum() for n in range(2, 6)]
-    beside = plan(branches, Options(lanes=4, without=("group",)))
-    (choice,) = [choice for choice in beside.graph.choices if choice.link == "Lanes"]
-    assert choice.applied
-    assert choice.facts["together_us"] < choice.facts["alone_us"] / 3
-    alone = plan(branches, Options(without=("group",)))
+    beside = plan(branches, Options(lanes=4, without=("batch",)))
+    (decision,) = [decision for decision in beside.graph.decisions if decision.rule == "Lanes"]
+    assert decision.applied
+    assert decision.facts["together_us"] < decision.facts["alone_us"] / 3
+    alone = plan(branches, Options(without=("batch",)))
     assert beside.schedule.peak == pytest.approx(4 * alone.schedule.peak, rel=0.1)
     line = [ex.tanh(branches[0] * ex.tensor(np.ones(5))) @ np.ones((5, 5))]
-    (refusal,) = [choice for choice in plan(line, Options(lanes=4)).graph.choices if choice.link == "Lanes"]
-    assert not refusal.applied
-    assert refusal.code == "nothing_independent"
+    (declined,) = [decision for decision in plan(line, Options(lanes=4)).graph.decisions if decision.rule == "Lanes"]
+    assert not declined.applied
+    assert declined.code == "nothing_independent"
     assert plan(line, Options(lanes=4)).schedule.peak == plan(line).schedule.peak
     made, _ = prepared(*branches)
     assert made.prepare().recording.options["lanes"] == 4
@@ -257,7 +257,7 @@ def test_a_run_that_ends_early_keeps_no_value(run: Callable[[Program], object], 
     ACTS["fail"] = fail
     first = acting("none", 2.0)
     beside = acting("none", 7.0)  # with one chain alone no threads are asked for
-    program = Program(plan([first, Act("fail")(first), beside], Options(without=("group", "fuse"))))
+    program = Program(plan([first, Act("fail")(first), beside], Options(without=("batch", "fuse"))))
     slot = program.slots[first.uid]
     assert slot in program.temporary
     with pytest.raises((error, ex.RunError)):
@@ -291,7 +291,7 @@ def test_while_kernels_run_at_one_time_products_use_one_thread_each() -> None:
 def test_of_several_kernels_the_one_that_fails_is_named(executor: str, record: str) -> None:
     ACTS["fail"] = lambda: 1 / 0
     nodes = [Act("fail" if size == 4 else "none")(ex.tensor(np.ones(size))) for size in (2, 3, 4, 5)]
-    made = ex.EvalPlan(executor=executor, record=record, without=("fuse", "group"))
+    made = ex.EvalPlan(executor=executor, record=record, without=("fuse", "batch"))
     for node in nodes:
         made.register(node)
     with pytest.raises(ex.RunError, match=r"^act of \(4 float64\)"):
@@ -483,7 +483,7 @@ def test_a_kernel_in_pieces_is_shared_with_threads_that_have_none() -> None:
 
     random = np.random.default_rng(0)
     big = ex.tensor(random.normal(size=(3000, 3000)).astype("float32"))
-    made = ex.EvalPlan(executor="dag", without=("group",))
+    made = ex.EvalPlan(executor="dag", without=("batch",))
     ACTS["seen"] = lambda: seen.add(threading.get_ident())
     handles = [made.register(ex.tanh(ex.exp(Act("seen")(big * scale) * 0.5))) for scale in (0.5, 0.25)]
     made.eval()

@@ -12,7 +12,7 @@ import pytest
 import explorer as ex
 from explorer.core import registry
 from explorer.plan import Options, plan
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import cache
@@ -36,7 +36,7 @@ def test_a_closed_call_that_failed_holds_no_values() -> None:
     def f(a: ex.Expr) -> ex.Expr:
         return RefusesNegatives()(a) @ a
 
-    program = Program(plan([f(ex.tensor(np.full((3, 3), -1.0)))], Options(open=Open(0))))
+    program = Program(plan([f(ex.tensor(np.full((3, 3), -1.0)))], Options(inline=Inline(0))))
     with pytest.raises(ex.RunError, match="refuses_negatives of"):
         run_simple(program)
     (inner,) = program._closed.values()

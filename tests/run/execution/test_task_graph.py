@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.plan import Options, Planned, plan
-from explorer.plan.passes import Open
+from explorer.plan import Options, Plan, plan
+from explorer.plan.passes import Inline
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.execution.task_graph import _Memory as Memory
@@ -31,7 +31,7 @@ def same(found: Any, expected: Any) -> bool:
     return np.array_equal(found, expected, equal_nan=True)
 
 
-def without_reuse(planned: Planned) -> dict[int, Any]:
+def without_reuse(planned: Plan) -> dict[int, Any]:
     """Every value by uid, each in memory of its own."""
     kept = [kernel.offset for kernel in planned.schedule.kernels]
     for kernel in planned.schedule.kernels:
@@ -49,7 +49,7 @@ def test_in_any_order_kernels_read_what_they_would_without_reuse(
     roots: Any, without: Any, limit: int, lanes: int, data: st.DataObject
 ) -> None:
     """Random graphs, passes, lanes and orders: every operand of every kernel holds the bits of a run without reuse."""
-    planned = plan(roots, Options(without=without, open=Open(limit), lanes=lanes))
+    planned = plan(roots, Options(without=without, inline=Inline(limit), lanes=lanes))
     expected = without_reuse(planned)
     program = Program(planned)
     order = program.chains
@@ -83,7 +83,7 @@ def test_independent_branches_are_chains_that_wait_for_nothing() -> None:
         for _ in range(3):
             y = ex.tanh(y @ y)
         branches.append(y)
-    program = Program(plan([ex.concatenate(branches)], Options(without=("group",), lanes=4)))
+    program = Program(plan([ex.concatenate(branches)], Options(without=("batch",), lanes=4)))
     assert [len(members) for members in program.chains.kernels] == [3, 3, 3, 3, 1]
     assert program.chains.tasks.needs == [0, 0, 0, 0, 4]
     assert program.chains.tasks.users == [[4], [4], [4], [4], []]
@@ -92,12 +92,12 @@ def test_independent_branches_are_chains_that_wait_for_nothing() -> None:
 def test_a_branch_waits_where_memory_is_planned_for_one_kernel_at_a_time() -> None:
     """Planned without lanes, the second branch lies where the first one lay: it waits for what reads that."""
     first, second = [ex.exp(ex.tensor(np.full((8, 8), number)) @ np.eye(8)).sum() for number in (1.0, 2.0)]
-    planned = plan([first, second], Options(without=("group", "fuse", "simplify")))
+    planned = plan([first, second], Options(without=("batch", "fuse", "simplify")))
     found = dependencies(planned.schedule, {})
     producers = {kernel.result.uid: index for index, kernel in enumerate(planned.schedule.kernels)}
     read = [{producers[r.uid] for r in kernel.reads if r.uid in producers} for kernel in planned.schedule.kernels]
     assert any(waits - reads for waits, reads in zip(found, read, strict=True))
-    apart = plan([first, second], Options(without=("group", "fuse", "simplify"), lanes=2))
+    apart = plan([first, second], Options(without=("batch", "fuse", "simplify"), lanes=2))
     assert all(len(waits) <= 1 for waits in dependencies(apart.schedule, {}))
 
 

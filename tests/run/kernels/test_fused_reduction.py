@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.core import registry
 from explorer.core.ir.function import Parameter
-from explorer.plan import Options, Planned, plan
-from explorer.plan.schedule import blocked_kernel
+from explorer.plan import Options, Plan, plan
+from explorer.plan.fusion import blocked_kernel
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.kernels.fused_reduction import Reducing
@@ -42,7 +42,7 @@ REDUCTIONS: dict[str, Callable[[Any, tuple[int, ...], bool], Any]] = {
 SCALE = {"float16": 0.1, "float32": 1e-4, "float64": 1e-10, "complex64": 1e-4, "int32": 0.0}
 
 
-def values(planned: Planned) -> Any:
+def values(planned: Plan) -> Any:
     program = Program(planned)
     run_simple(program)
     (found,) = program.take()
@@ -101,8 +101,8 @@ def test_reductions_with_their_producers_give_what_they_give_alone(
         found = values(fused)
     expected = values(plan([root], Options(without=("fuse",))))
     assert found.dtype == expected.dtype
-    told = [choice for choice in fused.graph.choices if choice.link == "Prologue" and choice.applied]
-    if all(choice.facts["same_bits"] for choice in told):
+    told = [decision for decision in fused.graph.decisions if decision.rule == "Prologue" and decision.applied]
+    if all(decision.facts["same_bits"] for decision in told):
         np.testing.assert_array_equal(found, expected)
     else:
         largest = max(1.0, float(np.abs(expected).max(initial=0.0))) if np.isfinite(expected).all() else 1.0
@@ -158,7 +158,7 @@ def test_nan_and_infinity_come_through_blocks(
         root = REDUCTIONS[name](ex.tensor(x) * 0.5, axes, False)
         monkeypatch.setattr(blocked_kernel, "REDUCED_BYTES", 2048)
         fused = plan([root])
-        assert max(choice.facts.get("blocks", 1) for choice in fused.graph.choices) > 4
+        assert max(decision.facts.get("blocks", 1) for decision in fused.graph.decisions) > 4
         with np.errstate(all="ignore"):
             expected = values(plan([root], Options(without=("fuse",))))
             np.testing.assert_allclose(values(fused), expected, rtol=1e-12)
@@ -277,7 +277,7 @@ def test_a_reduction_of_ones_own_takes_its_producers() -> None:
             return 2 * int(types[0].size)
 
         @property
-        def rows(self) -> tuple[int, ...]:
+        def reduced_axes(self) -> tuple[int, ...]:
             return (1,)
 
     try:

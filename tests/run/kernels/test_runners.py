@@ -14,9 +14,9 @@ import pytest
 import explorer as ex
 from explorer.core import registry
 from explorer.core.ir.function import Parameter
-from explorer.core.ir.tiles import PIECE_BYTES, Piece
+from explorer.core.ir.tiles import TILE_BYTES, Tile
 from explorer.plan import Options, plan
-from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
+from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.kernels.elementwise_chain import blocks
@@ -76,7 +76,7 @@ def test_epilogues_of_large_pieces_run_in_blocks() -> None:
         del registry.operations["notes_its_size"]
     np.testing.assert_allclose(found, np.tanh(0.5) * np.arange(300.0) * np.ones((2, 300, 1)))
     assert len(seen) > 2
-    assert max(seen) <= PIECE_BYTES
+    assert max(seen) <= TILE_BYTES
 
 
 @pytest.mark.parametrize("last", ["chain", "pieces", "view"])
@@ -139,8 +139,8 @@ class FailsInPieces(ex.Operation):
         np.copyto(out, x)
         return out
 
-    def pieces(self, out: Any, prepared: None, x: Any) -> list[Piece]:
-        return [Piece((slice(None),), lambda: self.kernel(out, x))]
+    def tiles(self, out: Any, prepared: None, x: Any) -> list[Tile]:
+        return [Tile((slice(None),), lambda: self.kernel(out, x))]
 
     def flops(self, result: Any, *types: Any) -> int:
         return 0

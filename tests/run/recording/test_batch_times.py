@@ -85,7 +85,7 @@ def test_text_tells_measured_from_estimated():
 def test_two_plans_measure_what_one_estimates():
     """The single members are measured by a plan without groups, compared with the plan that has them."""
     roots = samples(True)
-    plans = [plan_of(roots).eval(), plan_of(roots, without=["group"]).eval()]
+    plans = [plan_of(roots).eval(), plan_of(roots, without=["batch"]).eval()]
     before, after = compare(*[plan.recording for plan in plans]).counts["measured_us"]
     assert (before, after) == tuple(plan.recording.run.micros for plan in plans)
     assert "measured time" in plans[0].compare(plans[1]).text(measured=True)

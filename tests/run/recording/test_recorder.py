@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.core.ir.traversal import reachable
 from explorer.plan import Options, plan
-from explorer.plan.passes import Group, Open
+from explorer.plan.passes import Batch, Inline
 from explorer.record import loads, to_json
 from explorer.run.recording import recorder
 from explorer.run.recording.recorder import expressions
@@ -49,4 +49,4 @@ def test_random_programs(roots: Any, limit: int, differentiated: bool) -> None:
     if differentiated:
         leaves = [node for node in reachable(roots) if isinstance(node, ex.Tensor)] or roots
         roots = [*roots, *ex.grad(ex.add_n(*[root.sum() for root in roots]), leaves)]
-    told(roots, Options(group=Group(fewest=2), open=Open(limit)))
+    told(roots, Options(batch=Batch(fewest=2), inline=Inline(limit)))

@@ -19,7 +19,7 @@ from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.plan import Options, plan
-from explorer.plan.passes import Open
+from explorer.plan.passes import Inline
 from explorer.plan.schedule.schedule import ALIGNMENT
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
@@ -55,7 +55,7 @@ def test_a_closed_call_lives_in_the_scratch_memory_of_its_caller() -> None:
 
     a = ex.tensor(np.random.default_rng(0).normal(size=(16, 16)))
     y = (f(ex.sin(a)) @ f(a)).sum()
-    planned = plan([y], Options(open=Open(0), without=("group",)))
+    planned = plan([y], Options(inline=Inline(0), without=("batch",)))
     program = Program(planned)
     calls = [kernel for kernel in planned.schedule.kernels if kernel.scratch]
     assert len(calls) == 2

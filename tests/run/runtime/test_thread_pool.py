@@ -143,8 +143,8 @@ def test_a_busy_worker_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
     """A thread that has done all its pieces itself does not wait for workers that are at others' pieces."""
     pool, leave = thread_pool._Pool(), threading.Event()
     monkeypatch.setattr(thread_pool, "_pool", lambda: pool)
-    other = thread_pool.Job([partial(leave.wait, 10)])
-    pool.ask(other, 1)
+    other = thread_pool.TileBatch([partial(leave.wait, 10)])
+    pool.wake(other, 1)
     done: list[int] = []
     with threadpool_limits(2, user_api="blas"):
         share([partial(done.append, number) for number in range(9)])

@@ -45,7 +45,7 @@ def test_two_plans_of_one_graph_are_compared() -> None:
     assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
     assert found.counts["measured_us"] == (None, None)
     assert "epilogue" in [decision.code for decision in found.decisions_before]
-    assert all(decision.link != "Epilogue" for decision in found.decisions_after)
+    assert all(decision.rule != "Epilogue" for decision in found.decisions_after)
     assert {len(one.before): len(one.after) for one in found.kernels if not one.same} == {1: 4}
     told = str(found)
     assert "option without: nothing → fuse" in told
@@ -103,13 +103,13 @@ def test_a_plan_compared_with_itself_has_no_difference(name: str) -> None:
 @given(programs())
 def test_kernels_of_two_plans_are_all_matched_once(roots: list[ex.Expr]) -> None:
     """Whatever passes are left out, every kernel of both plans stands in one place of the comparison."""
-    one, two = planned(roots), planned(roots, without=["simplify", "fuse", "group"])
+    one, two = planned(roots), planned(roots, without=["simplify", "fuse", "batch"])
     found = one.compare(two)
     assert found.nodes.equal
     for side, plan in (("before", one), ("after", two)):
         numbers = [number for each in found.kernels for number in getattr(each, side)]
         assert sorted(numbers) == list(range(len(plan.recording.schedule.kernels)))
-    assert found.text() == planned(roots).compare(planned(roots, without=["simplify", "fuse", "group"])).text()
+    assert found.text() == planned(roots).compare(planned(roots, without=["simplify", "fuse", "batch"])).text()
 
 
 @pytest.mark.spec("V-3")
@@ -123,7 +123,7 @@ def test_two_views_step_and_select_together() -> None:
     both.before.step += 1
     assert both.before.place_of(both.before.step) == both.after.place_of(both.after.step) == ("order", 2)
     both.before.stage = "fuse"
-    assert both.after.step == both.after.step_at("group", 1_000)  # the other plan has no such stage
+    assert both.after.step == both.after.step_at("batch", 1_000)  # the other plan has no such stage
     both.tied = "nodes"
     both.before.stage = "order"  # its first kernel is four of the other plan
     assert both.before.place_of(both.before.step) == ("order", 1)
@@ -208,7 +208,7 @@ def test_grouped_samples_are_compared_with_single_ones() -> None:
         return ex.tanh(x @ w)
 
     roots = [sample(ex.tensor(np.full((1, 4), n, np.float32), name=f"x{n}"), w) for n in range(1000)]
-    found = planned(roots).compare(planned(roots, without=["group"]))
+    found = planned(roots).compare(planned(roots, without=["batch"]))
     assert found.nodes.equal
     assert found.counts["estimated_us"][0] < found.counts["estimated_us"][1]
     assert "1,000 calls of sample made one" in found.text()

@@ -12,7 +12,7 @@ import explorer as ex
 from explorer.record.compare.comparison import Comparison, compare
 from explorer.view.base.steps import stage_ends
 from explorer.view.compare.counts import Count, counted
-from explorer.view.compare.step_mapping import Chapters, partners
+from explorer.view.compare.step_mapping import StageSteps, partners
 from tests.support.programs import programs
 
 
@@ -33,13 +33,13 @@ def network() -> list[ex.Expr]:
 def told(comparison: Comparison, side: int, step: int) -> tuple[str, str]:
     """The stage of a step, and the sentence of its decision or the labels of its kernel."""
     recording = (comparison.before, comparison.after)[side]
-    chapters = Chapters(recording)
-    stage = next(number for number, end in enumerate(chapters.ends) if step <= end)
+    stages = StageSteps(recording)
+    stage = next(number for number, end in enumerate(stages.ends) if step <= end)
     row = recording.stages[stage]
-    place = step - chapters.starts[stage] - 1
+    place = step - stages.starts[stage] - 1
     if 0 <= place < row.last - row.first:
         return row.name, recording.reason(recording.decisions[row.first + place])
-    kernels = chapters.kernels(stage)
+    kernels = stages.kernels(stage)
     if not kernels:
         return row.name, ""
     assert recording.schedule is not None
@@ -70,7 +70,7 @@ def test_a_decision_is_followed_to_the_same_decision() -> None:
             if stage in ("order", "buffers"):
                 continue
             if (stage, said) in [told(found, 1 - side, each) for each in range(len(steps[1 - side]))] and said:
-                last = step in Chapters((found.before, found.after)[side]).ends
+                last = step in StageSteps((found.before, found.after)[side]).ends
                 assert told(found, 1 - side, other) == (stage, said) or last
                 both += 1
     assert both >= 4
@@ -81,12 +81,12 @@ def test_a_decision_is_followed_to_the_same_decision() -> None:
 @given(programs())
 def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> None:
     """Whatever passes one plan leaves out, each step of either side leads to one of the other, and ends to ends."""
-    found = compare(planned(roots).recording, planned(roots, without=["simplify", "group", "fuse"]).recording)
+    found = compare(planned(roots).recording, planned(roots, without=["simplify", "batch", "fuse"]).recording)
     ends = stage_ends(found.before)[-1], stage_ends(found.after)[-1]
     for way, sides in partners(found).items():
         for side in (0, 1):
             assert len(sides[side]) == ends[side] + 1
-            own, others = Chapters((found.before, found.after)[side]), Chapters((found.after, found.before)[side])
+            own, others = StageSteps((found.before, found.after)[side]), StageSteps((found.after, found.before)[side])
             last = next(number for number, end in enumerate(own.ends) if end == ends[side])
             other = others.number.get(own.recording.stages[last].name, -1)
             if way == "nodes":

@@ -48,7 +48,7 @@ def test_without_decisions_the_nodes_are_listed():
 
 
 def many(count):
-    """A recording of so many equal refusals after its own decisions, and kernels."""
+    """A recording of so many equal declined decisions after its own decisions, and kernels."""
     recording = sample.mlp()
     declined = next(decision for decision in recording.decisions if decision.verdict == "declined")
     last = recording.stages[-1]
@@ -106,7 +106,7 @@ def test_a_fact_that_is_a_time_is_told_with_its_unit_once():
 
 @pytest.mark.spec("V-2", "V-15")
 def test_an_edit_above_a_link_leaves_the_story_as_it_is():
-    """A story names the link's class and module; its line is in the recording and in the widget."""
+    """A story names the rule's class and module; its line is in the recording and in the widget."""
     first, again = sample.mlp(), sample.mlp()
     again.decisions = [replace(row, location=row.location.replace(":2", ":1")) for row in again.decisions]
     assert [row.location for row in first.decisions] != [row.location for row in again.decisions]
@@ -118,7 +118,7 @@ def test_why_tells_what_became_of_a_node():
     recording = sample.mlp()
     assert "in the end log-softmax stands for it" in why(recording, recording.nodes.label.index("log"))
     assert "in the end it is removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
-    assert "no link had anything to say about it" in why(recording, recording.nodes.label.index("t"))
+    assert "no rule had anything to say about it" in why(recording, recording.nodes.label.index("t"))
 
 
 def test_explain_is_the_plan_or_one_node():
@@ -178,7 +178,7 @@ def test_of_many_scopes_the_first_are_listed():
 @pytest.mark.spec("V-22")
 def test_equal_decisions_that_follow_each_other_are_one_line_with_their_number():
     """What a rule does at each of a thousand samples is told once, with ×1,000."""
-    plan = ex.EvalPlan(without=["dedup", "group"])
+    plan = ex.EvalPlan(without=["dedup", "batch"])
     for _ in range(1000):
         plan.register(np.exp(np.log(np.exp(ex.tensor(1.5)))))
     lines = [line for line in plan.prepare().explain().splitlines() if "simplify ·" in line]

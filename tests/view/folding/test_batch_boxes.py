@@ -46,7 +46,7 @@ def test_samples_in_plain_operations_are_one_stack_with_its_body_shown():
 
 
 @pytest.mark.spec("P-4", "V-4", "V-7")
-@pytest.mark.parametrize("options", [{}, {"without": ("group",)}])
+@pytest.mark.parametrize("options", [{}, {"without": ("batch",)}])
 def test_the_picture_before_is_that_of_the_program_whatever_was_planned(options):
     """What repeats is found in what was recorded, whether anything was grouped or not."""
     drawn = build_model(recorded("plain", **options))
@@ -74,7 +74,7 @@ def test_in_the_end_there_is_one_box_of_what_the_batch_made(name):
     assert [text for text in shown if text in ("stack", "matmul", "add", "tanh")].count("stack") == 1
     assert sum(text.startswith("kernel ") for text in shown) == 3
     assert f"{label} ×1,000" in shown
-    assert "now 1,000 × member" in shown
+    assert "now 1,000 × index0" in shown
     assert "removed" not in shown
 
 
@@ -83,13 +83,13 @@ def test_a_batched_call_is_a_small_box_that_says_what_it_is():
     """Until its body is opened a batch is a closed box: its steps, its members' type and its own, what it gains."""
     recording = recorded("calls")
     (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
-    shown = texts(recording, after(recording, "group"))
+    shown = texts(recording, after(recording, "batch"))
     assert {"mlp ×1,000", "mlp ×1000"} <= set(shown)
     assert "stack → matmul → add → … → matmul → add → tanh" in shown
     assert "1,000 × 4 f32 → 1000×4 f32" in shown
     prices = [micros_text(batched.facts[price]) for price in ("together_us", "separate_us")]
     assert any(all(price in line for price in prices) for line in shown)
-    assert size(recording, after(recording, "group"))[1] < size(recording)[1] / 2
+    assert size(recording, after(recording, "batch"))[1] < size(recording)[1] / 2
 
 
 @pytest.mark.spec("V-4", "V-7")
@@ -99,7 +99,7 @@ def test_what_is_not_there_yet_or_any_more_takes_no_room():
     model = build_model(recording)
     is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
     kinds = {}
-    grouped = after(recording, "group")
+    grouped = after(recording, "batch")
     for name, position in (("before", 0), ("first", 1), ("grouped", grouped), ("then", grouped + 1)):
         state = state_at(recording, model.slots, position)
         found = settled(recording, model.tree, state, position, is_open)
@@ -193,7 +193,7 @@ def test_what_was_written_elsewhere_is_no_repetition():
     x = ex.tensor(np.ones(4, np.float32), name="x")
     values = [ex.exp(x), ex.exp(x), ex.exp(x)]
     many = [ex.log(ex.tensor(np.full(4, n, np.float32))) for n in range(1, 30)]
-    plan = ex.EvalPlan(without=["group", "dedup"])
+    plan = ex.EvalPlan(without=["batch", "dedup"])
     for value in (*values, *many):
         plan.register(value)
     model = build_model(plan.prepare().recording)

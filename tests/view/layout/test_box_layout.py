@@ -3,18 +3,18 @@ import itertools
 import pytest
 
 from explorer.view.layout.box_layout import TITLE, Layouts
-from explorer.view.layout.graphviz_engine import GAP, Graph, cost, dot
+from explorer.view.layout.graphviz_engine import GAP, LayoutGraph, cost, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.model.model import build_model
 from tests.view import sample
 
 GRAPHS = {
-    "one": Graph(((100, 40),), frozenset(), ()),
-    "diamond": Graph(((100, 40), (80, 34), (120, 40), (100, 40)), frozenset(), ((0, 1), (0, 2), (1, 3), (2, 3))),
-    "border": Graph(((100, 40), (80, 34)), frozenset({0}), ((-1, 0), (1, 0), (0, -1))),
-    "cycle": Graph(((100, 40), (80, 34)), frozenset(), ((0, 1), (1, 0))),
-    "groups": Graph(((100, 40),) * 4, frozenset(), ((0, 1), (1, 2), (0, 3), (3, 2)), ((120, (0, 1)),)),
-    "nothing": Graph((), frozenset(), ()),
+    "one": LayoutGraph(((100, 40),), frozenset(), ()),
+    "diamond": LayoutGraph(((100, 40), (80, 34), (120, 40), (100, 40)), frozenset(), ((0, 1), (0, 2), (1, 3), (2, 3))),
+    "border": LayoutGraph(((100, 40), (80, 34)), frozenset({0}), ((-1, 0), (1, 0), (0, -1))),
+    "cycle": LayoutGraph(((100, 40), (80, 34)), frozenset(), ((0, 1), (1, 0))),
+    "groups": LayoutGraph(((100, 40),) * 4, frozenset(), ((0, 1), (1, 2), (0, 3), (3, 2)), ((120, (0, 1)),)),
+    "nothing": LayoutGraph((), frozenset(), ()),
 }
 
 
@@ -137,7 +137,7 @@ def test_many_edges_beside_items_stand_closer_than_items():
     sizes = ((110, 40),) * (levels + values)
     edges = [(level, reader) for level in range(levels) for reader in range(level + 1, levels)]
     edges += [(levels + value, level) for value in range(values) for level in range(levels)]
-    graph = Graph(sizes, frozenset(), tuple(edges))
+    graph = LayoutGraph(sizes, frozenset(), tuple(edges))
     assert cost(graph) > 8 * len(sizes)
     placed = dot().place(graph)
     rows = {}

@@ -4,7 +4,7 @@ import pytest
 
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
-from explorer.view.layout.graphviz_engine import Graph, dot
+from explorer.view.layout.graphviz_engine import LayoutGraph, dot
 from explorer.view.layout.layered import Layered
 from explorer.view.model.model import build_model
 from tests.view import sample
@@ -60,7 +60,7 @@ def test_an_edge_goes_on_inside_where_it_came_in():
 @pytest.mark.parametrize("order", [((0, 1, 2), (0, 1)), ((2, 0, 1), (1, 0))])
 def test_engines_place_every_port(engine, order):
     """Both engines put the ports from the left to the right as they were told, and start their edges there."""
-    graph = Graph(
+    graph = LayoutGraph(
         ((100, 40), (80, 34), (90, 40)), frozenset(), ((-2, 0), (-1, 1), (-3, 2), (0, -1), (2, -2)), (), order
     )
     placed = engine.place(graph)

@@ -215,7 +215,7 @@ def recordings(draw):
     make.stage("simplify", "rewrite")
     for old in draw(st.lists(st.sampled_from(made[1:]), unique=True, max_size=4)):
         new = make.node("scale", *make.recording.nodes.operands[old], type=kind, born=make.next_decision())
-        make.decide("Link", "done", "it is better", (old,), (new,), replace=[(old, new)])
+        make.decide("Rule", "done", "it is better", (old,), (new,), replace=[(old, new)])
     return make.roots(made[-1])
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, even
+from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, even
 from explorer.core.types.tensor_type import Array, Shape
-from explorer.ops.nn.kernels.im2col import Unfolding, by_group, met, pixels
+from explorer.ops.nn.kernels.im2col import Im2col, by_group, drop_skipped_pixels, pixels
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
@@ -22,7 +22,7 @@ _CHANNELS = 16
 """a piece reads at least so many channels of a pixel, and makes at least so many filters"""
 _PIXELS = 32
 """so many pixels of an image are worth a product of their own, where images do not lie in one row"""
-_BLOCK = 8 * PIECE_BYTES
+_BLOCK = 8 * TILE_BYTES
 _Block: TypeAlias = tuple[slice, slice]
 """images, and rows of windows"""
 
@@ -92,14 +92,14 @@ class FilterGradient(NamedTuple):
         gathered = math.prod(part.unfolding.windows(n, rows)) + math.prod(part.unfolding.slab(n, rows))
         return (gathered + copied + product) * itemsize
 
-    def pieces(self, out: Array, upstream: Array, images: Array) -> list[Piece]:
+    def pieces(self, out: Array, upstream: Array, images: Array) -> list[Tile]:
         """The pieces of the gradient in ``out``."""
         if not (upstream.size and images.size):  # a sum of nothing
-            return [Piece(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
-        window, images = met(self.window, images)
+            return [Tile(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
+        window, images = drop_skipped_pixels(self.window, images)
         plain = self._replace(window=window, images=images.shape)
         make = plain._depthwise if plain.depthwise else plain._product
-        return [Piece(index, make(out, upstream, images, index)) for index in plain.indices()]
+        return [Tile(index, make(out, upstream, images, index)) for index in plain.indices()]
 
     # -- one piece -------------------------------------------------------------------------------------------------
 
@@ -115,9 +115,9 @@ class FilterGradient(NamedTuple):
             size=(i.stop - i.start, self.window.size[1]),
             padding=((top - i.start * self.window.dilation[0], below), across),
         )
-        return _Part(groups, channels, Unfolding(window, self.upstream[3], channels.stop - channels.start))
+        return _Part(groups, channels, Im2col(window, self.upstream[3], channels.stop - channels.start))
 
-    def _blocks(self, unfolding: Unfolding, itemsize: int) -> list[_Block]:
+    def _blocks(self, unfolding: Im2col, itemsize: int) -> list[_Block]:
         """Images and rows whose windows are summed at a time."""
         n, _, rows, _ = self.upstream
         block = max(1, _BLOCK // (math.prod(unfolding.windows(1, 1)) * itemsize))
@@ -238,4 +238,4 @@ class _Part(NamedTuple):
     groups: int
     channels: slice
     """of the images"""
-    unfolding: Unfolding
+    unfolding: Im2col

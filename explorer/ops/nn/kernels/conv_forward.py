@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, count, longest, slices
+from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, count, longest, slices
 from explorer.core.types.tensor_type import Array, Shape
-from explorer.ops.nn.kernels.im2col import Unfolding, by_group, met, pixels
+from explorer.ops.nn.kernels.im2col import Im2col, by_group, drop_skipped_pixels, pixels
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
@@ -25,7 +25,7 @@ _FILTERS = 64
 """a piece makes at least so many channels of the result"""
 _MANY = 128
 """channels of which a quarter are no longer few: their filters take as long to turn as windows to gather"""
-_BLOCK = 8 * PIECE_BYTES
+_BLOCK = 8 * TILE_BYTES
 
 
 def pack(filters: Array, groups: int) -> Array:
@@ -35,7 +35,7 @@ def pack(filters: Array, groups: int) -> Array:
     return np.ascontiguousarray(apart).reshape(groups, h * w * c, o // groups)
 
 
-class Convolving(NamedTuple):
+class ConvForwardPlan(NamedTuple):
     """One convolution of given shapes, and how it is cut."""
 
     window: Window
@@ -102,23 +102,23 @@ class Convolving(NamedTuple):
         elements = slab + columns + (windows * filters if spread or self.groups > 1 else 0)
         return elements * itemsize
 
-    def pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
+    def tiles(self, out: Array, images: Array, packed: Array) -> list[Tile]:
         """The pieces of the convolution in ``out``; ``packed`` are the filters as ``pack`` makes them.
 
         All views are made here, once: a piece itself spends its time outside the interpreter.
         """
         if not (images.size and packed.size):  # a sum of nothing
-            return [Piece(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
-        window, images = met(self.window, images)
+            return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
+        window, images = drop_skipped_pixels(self.window, images)
         return self._replace(window=window, images=images.shape)._pieces(out, images, packed)
 
-    def _pieces(self, out: Array, images: Array, packed: Array) -> list[Piece]:
+    def _pieces(self, out: Array, images: Array, packed: Array) -> list[Tile]:
         make = self._depthwise if self.depthwise else self._grouped if self.groups > 1 else self._product
         if self._few:
             make = self._shifted
         if self.depthwise:
             packed = np.ascontiguousarray(packed.reshape(self.groups, *self.window.size).transpose(1, 2, 0))
-        return [Piece(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
+        return [Tile(index, make(out, images, packed, index)) for index in self.indices(images.itemsize)]
 
     # -- one piece -------------------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Convolving(NamedTuple):
         (h, w), (down, across) = self.window.size, self.window.dilation
         o, c = self.filters[:2]
         high, wide = rows.stop - rows.start, self.result[3]
-        points = Unfolding(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
+        points = Im2col(self.window._replace(size=(1, 1), dilation=(1, 1)), wide + across * (w - 1), c)
         reach = slice(rows.start, rows.stop + down * (h - 1))
         shape = points.windows(n.stop - n.start, reach.stop - reach.start)[:3]
         matrix = packed.reshape(h * w, c, o).transpose(0, 2, 1).reshape(-1, c)
@@ -237,8 +237,8 @@ class Convolving(NamedTuple):
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
 
     @property
-    def _unfolding(self) -> Unfolding:
-        return Unfolding(self.window, self.result[3], self.images[1])
+    def _unfolding(self) -> Im2col:
+        return Im2col(self.window, self.result[3], self.images[1])
 
 
 def _multiply(pixels: Array, matrix: Array, into: Array) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from explorer.core.ir.tiles import Index, Piece
+from explorer.core.ir.tiles import Index, Tile
 from explorer.core.types.tensor_type import Array, Shape
-from explorer.ops.nn.kernels.conv_forward import Convolving
+from explorer.ops.nn.kernels.conv_forward import ConvForwardPlan
 from explorer.ops.nn.kernels.window import Window
 
 
@@ -21,7 +21,7 @@ class Phase(NamedTuple):
     """which of the images' (N, C, H, W)"""
     taps: tuple[slice, slice]
     """which rows and columns of the filters, from the last to the first"""
-    convolving: Convolving | None
+    convolving: ConvForwardPlan | None
     """the upstream gradient with these taps; None where there are none, and the gradient is zero"""
 
 
@@ -60,7 +60,7 @@ class ImageGradient(NamedTuple):
                         (down.padding, across.padding),
                         (down.dilation, across.dilation),
                     )
-                    convolving = Convolving(window, self.groups, upstream, (*filters, *window.size))
+                    convolving = ConvForwardPlan(window, self.groups, upstream, (*filters, *window.size))
                 found.append(Phase((slice(0, n), slice(0, c), rows, columns), (i, j), convolving))
         return found
 
@@ -98,16 +98,16 @@ class ImageGradient(NamedTuple):
         spread = self.window.strides != (1, 1)
         return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
 
-    def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Piece]:
+    def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Tile]:
         """The pieces of the gradient in ``out``; ``packed`` are the filters as ``pack`` makes them."""
         found = []
         for (place, _, convolving), matrices in zip(self.phases(), packed, strict=True):
             part = out[place]
             if convolving is None:
-                found.append(Piece(place, partial(part.fill, 0)))
+                found.append(Tile(place, partial(part.fill, 0)))
                 continue
-            for (n, c, rows, columns), compute in convolving.pieces(part, upstream, matrices):
-                found.append(Piece((n, c, _within(place[2], rows), _within(place[3], columns)), compute))
+            for (n, c, rows, columns), compute in convolving.tiles(part, upstream, matrices):
+                found.append(Tile((n, c, _within(place[2], rows), _within(place[3], columns)), compute))
         return found
 
 

@@ -18,7 +18,7 @@ from explorer.core.types.tensor_type import Array, Shape
 from explorer.ops.nn.kernels.window import Window
 
 
-class Unfolding(NamedTuple):
+class Im2col(NamedTuple):
     """Windows that slide over images, as many of them beside each other as ``across``."""
 
     window: Window
@@ -85,7 +85,7 @@ class Unfolding(NamedTuple):
         return gather
 
 
-def met(window: Window, images: Array) -> tuple[Window, Array]:
+def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
     """Images (N, C, H, W) without the pixels that windows of a single pixel step over, and windows that step by one."""
     if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
         return window, images

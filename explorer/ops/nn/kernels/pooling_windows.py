@@ -11,7 +11,7 @@ import numpy as np
 from explorer.core.ir.examples import Example, real
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
-from explorer.core.ir.tiles import PIECE_BYTES, Index, Piece, compute, even
+from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.ops.base import reshape
 from explorer.ops.nn.kernels.window import Padding, Pair, Window
@@ -24,7 +24,7 @@ WINDOWS = (
 )
 
 
-class Sliding(Operation, abstract=True):
+class WindowOperation(Operation, abstract=True):
     """What window poolings and their gradients share."""
 
     size: Pair
@@ -62,7 +62,7 @@ class Sliding(Operation, abstract=True):
         return (*x.shape[:2], rows, columns)
 
 
-class Pooling(Sliding, abstract=True):
+class Pooling(WindowOperation, abstract=True):
     """One operand: the images."""
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
@@ -74,7 +74,7 @@ class Pooling(Sliding, abstract=True):
         return result.size * self.size[0] * self.size[1]
 
 
-class Gathering(Pooling, abstract=True):
+class PoolingForward(Pooling, abstract=True):
     """Poolings that combine each window's pixels tap by tap, over views of the images, whichever way these lie."""
 
     channels_last = True
@@ -84,11 +84,11 @@ class Gathering(Pooling, abstract=True):
         raise NotImplementedError
 
     def kernel(self, out: Array, x: Array) -> Array:
-        compute(self.pieces(out, None, x))
+        compute(self.tiles(out, None, x))
         return out
 
-    def pieces(self, out: Array, prepared: None, x: Array) -> list[Piece]:
-        return [Piece(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
+    def tiles(self, out: Array, prepared: None, x: Array) -> list[Tile]:
+        return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
         """Combine the pixels of each window into the piece of ``out``; padding takes no part."""
@@ -99,7 +99,7 @@ class Gathering(Pooling, abstract=True):
             combine(into, images[pixels], out=into)
 
 
-class Scattering(Sliding, abstract=True):
+class PoolingBackward(WindowOperation, abstract=True):
     """Gradients of poolings: each band of the images' rows adds up what the windows that reach it hand back."""
 
     channels_last = True
@@ -109,11 +109,11 @@ class Scattering(Sliding, abstract=True):
         raise NotImplementedError
 
     def kernel(self, out: Array, *operands: Any, **_: Any) -> Array:
-        compute(self.pieces(out, None, *operands))
+        compute(self.tiles(out, None, *operands))
         return out
 
-    def pieces(self, out: Array, prepared: None, *operands: Any, **_: Any) -> list[Piece]:
-        return [Piece(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
+    def tiles(self, out: Array, prepared: None, *operands: Any, **_: Any) -> list[Tile]:
+        return [Tile(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
 
     def reaching(self, band: slice, rows: int) -> slice:
         """Which of so many rows of windows have a pixel in a band of the image's rows."""
@@ -143,7 +143,7 @@ class Scattering(Sliding, abstract=True):
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
     """Images (N, C, H, W) cut into some of the images, or into bands of rows of one."""
     n, c, rows, across = shape
-    block = max(1, PIECE_BYTES // max(1, c * across * itemsize))
+    block = max(1, TILE_BYTES // max(1, c * across * itemsize))
     return [
         (images, slice(0, c), band, slice(0, across))
         for images in even(n, block // max(1, rows))

@@ -1,4 +1,4 @@
-"""The simplifying links, most specific first: importing this package makes the chain."""
+"""The simplifying rules, most specific first: importing this package makes the chain."""
 
 # The order of the imports is the order of the chain.
 # isort: off

@@ -1,6 +1,6 @@
 """What batching leaves behind: sums over all members of one value are reductions, and sums of products are products."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from explorer.ops.elementwise.arithmetic import Add, AddN, add_n
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.reshape import Transpose
 from explorer.ops.reduction.reduce import Sum
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import MEMBERS, member, producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 _OTHERS = 64
 """so many other terms may stand beside the members of a sum; a chain of additions is walked no further"""
 
 
-class SumOfMembers(Link):
+class SumOfMembers(Rule):
     """A sum of all members of one value, or of several, is one reduction over the first axis of each."""
 
     roots = (Add, AddN)
-    over = MEMBERS
+    producers = MEMBERS
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         terms = graph.operands(node)
         if isinstance(node.operation, AddN):
             if not any(member(term, graph) for term in terms):
@@ -76,7 +76,7 @@ class _Members:
     found: dict[int, Expr]
 
 
-def _terms(node: Expr, graph: Graph, visits: int) -> tuple[list[_Members], list[Expr]]:
+def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], list[Expr]]:
     """The terms of a sum and of the sums inside it, as far as so many visits go: members by value, and the others."""
     wholes: dict[int, _Members] = {}
     rest: list[Expr] = []
@@ -100,13 +100,13 @@ def _terms(node: Expr, graph: Graph, visits: int) -> tuple[list[_Members], list[
     return [*wholes.values()], [*rest, *pending]
 
 
-class SumOfProducts(Link):
+class SumOfProducts(Rule):
     """Σᵢ Aᵢ @ Bᵢ over the first axis is one product: a shared parameter's gradient is one contraction."""
 
     roots = (Sum,)
-    over = (Matmul,)
+    producers = (Matmul,)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         reduction = node.operation
         (product,) = graph.operands(node)
         if producer(product, Matmul) is None or reduction.axes != (0,) or reduction.keepdims:  # type: ignore[attr-defined]

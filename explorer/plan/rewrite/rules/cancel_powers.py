@@ -1,6 +1,6 @@
 """Powers that overflow, or are rounded to 0, and cancel: computed with the exponents that are left, in any form."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from explorer.ops.elementwise.unary import Exp, Log, Log1p, Reciprocal, SigmoidG
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.softmax_and_loss import SoftmaxGradient
 from explorer.ops.reduction.reduce import Sum
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 from explorer.plan.rewrite.rules.algebra.axis_places import at_places, below_views
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
 from explorer.plan.rewrite.rules.algebra.power_propagation import CARRIERS, moved_term
@@ -23,14 +23,14 @@ from explorer.plan.rewrite.rules.algebra.scaled_sums import Scaled, Term, Terms
 from explorer.plan.rewrite.rules.stability import as_node
 
 
-class PowersThatCancel(Link):
+class PowersThatCancel(Rule):
     """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead."""
 
     roots = (Multiply, Divide, Reciprocal, Add, AddN, Subtract, SoftmaxGradient, SigmoidGradient)
-    over = CARRIERS
+    producers = CARRIERS
     among = SOURCES
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         values = Scaled.of_graph(graph)
         if not values.risks.may_overflow(node):
             return None
@@ -55,7 +55,7 @@ class PowersThatCancel(Link):
         )
 
     @staticmethod
-    def _is_mended(node: Expr, terms: Terms, values: Scaled, graph: Graph) -> bool:
+    def _is_mended(node: Expr, terms: Terms, values: Scaled, graph: PlanGraph) -> bool:
         """Whether an operand, or what divides, may overflow, and the result cannot."""
         if not all(values.is_bounded(term, node.dtype) for term in terms):
             return False
@@ -68,7 +68,7 @@ class PowersThatCancel(Link):
         return any(values.shares(term) is None for each in operands for term in each)
 
     @staticmethod
-    def _taken_in(node: Expr, values: Scaled, graph: Graph) -> Expr | None:
+    def _taken_in(node: Expr, values: Scaled, graph: PlanGraph) -> Expr | None:
         """(Σ n / (eˣ + eʸ))·eʸ with the y that is no axis of the sum taken into it, where no term overflows then."""
         if not isinstance(node.operation, Multiply):
             return None
@@ -109,14 +109,14 @@ def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr 
     return at_places(total, tuple([back.get(axis - x.ndim, 0) for axis in range(x.ndim)]))
 
 
-class LogOfPowers(Link):
+class LogOfPowers(Rule):
     """The log of products, quotients and positive sums of powers is computed from their exponents."""
 
     roots = (Log, Log1p, Log10)
-    over = CARRIERS
+    producers = CARRIERS
     among = SOURCES
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         values = Scaled.of_graph(graph)
         (y,) = graph.operands(node)
         if isinstance(y.operation, Exp) and isinstance(node.operation, Log):  # a pair of inverses
@@ -156,8 +156,8 @@ class LogOfPowers(Link):
         )
 
     @staticmethod
-    def _of_product(y: Expr, values: Scaled, graph: Graph) -> Answer:
-        """The refusal for powers that a tensor weighs, which no plan reads."""
+    def _of_product(y: Expr, values: Scaled, graph: PlanGraph) -> Answer:
+        """The answer for powers that a tensor weighs, which no plan reads."""
         for powers, weights in (graph.operands(y), graph.operands(y)[::-1]):
             terms = values.terms(powers)
             if terms is not None and any(values.shares(term) is None for term in terms):

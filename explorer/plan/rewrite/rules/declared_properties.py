@@ -1,6 +1,6 @@
 """What declared characteristics allow, whatever the operation: users' own operations take part."""
 
-# ruff: noqa: D102  # match() and takes() are documented once, by Link
+# ruff: noqa: D102  # match() and takes() are documented once, by Rule
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from explorer.core.ir.operation import Operation
 from explorer.ops.elementwise.unary import Absolute, Negative, Reciprocal
 from explorer.ops.nn.pooling import MaxPool2d
 from explorer.ops.reduction.reduce import Max, Min
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 
-class Idempotent(Link):
+class Idempotent(Rule):
     """f(f(x)) is f(x), and f(x, x) is x, where f is declared idempotent."""
 
     roots = (Operation,)
 
-    def takes(self, kind: type[Operation]) -> bool:
-        return kind.idempotent and kind.elementwise
+    def applies_to(self, operation_class: type[Operation]) -> bool:
+        return operation_class.idempotent and operation_class.elementwise
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operation, operands = node.operation, graph.operands(node)
         x = operands[0]
         again = x.operation is operation if len(operands) == 1 else all(operand is x for operand in operands)
@@ -31,15 +31,20 @@ class Idempotent(Link):
         return Applied(x, "{operation} is idempotent: taken once more of {x} it changes nothing", facts, "idempotent")
 
 
-class Absorbed(Link):
+class AbsorbedOperand(Rule):
     """f(f(a, b), b) is f(a, b), where f is declared idempotent, associative and commutative."""
 
     roots = (Operation,)
 
-    def takes(self, kind: type[Operation]) -> bool:
-        return kind.idempotent and kind.associative and kind.commutative and kind.elementwise
+    def applies_to(self, operation_class: type[Operation]) -> bool:
+        return (
+            operation_class.idempotent
+            and operation_class.associative
+            and operation_class.commutative
+            and operation_class.elementwise
+        )
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         if len(operands) != 2:
             return None
@@ -53,15 +58,15 @@ class Absorbed(Link):
         return None
 
 
-class Involution(Link):
+class Involution(Rule):
     """f(f(x)) is x where f is declared an involution, as −(−x) is x; 1 / (1 / x) is x but for rounding."""
 
     roots = (Operation,)
 
-    def takes(self, kind: type[Operation]) -> bool:
-        return kind.involution and kind.elementwise
+    def applies_to(self, operation_class: type[Operation]) -> bool:
+        return operation_class.involution and operation_class.elementwise
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         y = operands[0]
         if len(operands) != 1 or y.operation is not node.operation:
@@ -75,15 +80,15 @@ class Involution(Link):
         return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "involution")
 
 
-class EvenOfNegative(Link):
+class EvenOfNegative(Rule):
     """f(−x) and f(|x|) are f(x) where f is declared even: the sign makes no difference."""
 
     roots = (Operation,)
 
-    def takes(self, kind: type[Operation]) -> bool:
-        return kind.even and kind.elementwise
+    def applies_to(self, operation_class: type[Operation]) -> bool:
+        return operation_class.is_even and operation_class.elementwise
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         y = operands[0]
         if len(operands) != 1 or not isinstance(y.operation, (Negative, Absolute)):
@@ -96,12 +101,12 @@ class EvenOfNegative(Link):
         return Applied(node.operation(x), "{operation} is even: of {y} it is what it is of {x}", facts, "even")
 
 
-class ExtremeBeforeMonotone(Link):
+class ExtremeBeforeMonotone(Rule):
     """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements."""
 
     roots = (MaxPool2d, Max, Min)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         operation = y.operation
         if not operation.monotone or not operation.elementwise or len(y.operands) != 1 or node.size >= y.size:
@@ -110,7 +115,7 @@ class ExtremeBeforeMonotone(Link):
         facts = {"f": operation.name, "x": x, "y": y}
         if "c" in (x.dtype.kind, y.dtype.kind):
             return Declined("dtype", "{x} is complex: the order of complex numbers is no {f}'s", facts)
-        if not operation.total:
+        if not operation.defined_everywhere:
             return Declined(
                 "domain",
                 "{f} is not defined for every number: a NaN among the elements would be lost with the smaller ones",

@@ -1,23 +1,23 @@
 """Copies between devices that need not be made."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
 from explorer.ops.creation.constants import Full, OneHot, Zero
 from explorer.ops.manipulation.device_copy import ToDevice
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import producer
-from explorer.plan.rewrite.rule import Answer, Applied, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Rule
 
 
-class CopiedBack(Link):
+class RoundTripCopy(Rule):
     """A copy of a copy is made of the original, and is the original where that lives there."""
 
     roots = (ToDevice,)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (copy,) = graph.operands(node)
         if producer(copy, ToDevice) is None:
             return None
@@ -26,12 +26,12 @@ class CopiedBack(Link):
         return Applied(x if x.device is node.device else node.operation(x), "{x} need not go by {there}", facts)
 
 
-class DescribedThere(Link):
+class RecreateConstantOnDevice(Rule):
     """What is described, and not stored, is described on the other device: nothing is copied."""
 
     roots = (ToDevice,)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (x,) = graph.operands(node)
         operation, device = x.operation, node.device
         if isinstance(operation, Full):

@@ -1,6 +1,6 @@
 """Operations that have nothing to do: their operand stands for them."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from explorer.ops.manipulation.concat import Concatenate, Stack
 from explorer.ops.manipulation.device_copy import ToDevice
 from explorer.ops.manipulation.padding import Pad
 from explorer.ops.manipulation.reshape import BroadcastTo, Cast, Reshape, Transpose
-from explorer.ops.manipulation.slicing import Member, Part
+from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.nn.activation import Clip
 from explorer.ops.reduction.reduce import All, AnyOf, Max, Mean, Min, Prod, Reduction, Sum
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import (
     CONSTANTS,
     MEMBERS,
@@ -27,10 +27,10 @@ from explorer.plan.rewrite.matchers import (
     never_minus_zero,
     producer,
 )
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 
-class NeutralNumber(Link):
+class NeutralNumber(Rule):
     """x + (−0.0), x − 0, x · 1, x / 1 and x to the power 1 are x, for every x; of integers x + 0 is, too.
 
     A floating x + 0.0 is not: where x is −0.0 it is 0.0, which 1 / x tells apart. Nor are products and quotients of
@@ -38,10 +38,10 @@ class NeutralNumber(Link):
     """
 
     roots = (Add, Subtract, Multiply, Divide, Power)
-    over = CONSTANTS
+    producers = CONSTANTS
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
         neutral = 0 if isinstance(node.operation, (Add, Subtract)) else 1
         x, number = a, constant(b, graph)
@@ -64,7 +64,7 @@ class NeutralNumber(Link):
         return Applied(x, "{neutral} changes nothing in {operation}", facts, "neutral")
 
 
-class NothingToDo(Link):
+class NoOp(Rule):
     """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand.
 
     So are padding of no width, a concatenation of one tensor, limits of −∞ and ∞, a copy to the device where it is.
@@ -76,7 +76,7 @@ class NothingToDo(Link):
         Reshape,
         BroadcastTo,
         Cast,
-        Part,
+        Slice,
         Pad,
         Concatenate,
         Clip,
@@ -91,7 +91,7 @@ class NothingToDo(Link):
         AnyOf,
     )
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         x, operation = operands[0], node.operation
         if len(operands) > 1 or x.type is not node.type:
@@ -99,7 +99,7 @@ class NothingToDo(Link):
         facts = {"operation": operation.name}
         if isinstance(operation, Transpose) and operation.axes != tuple(range(len(operation.axes))):
             return None
-        if isinstance(operation, Part) and operation.spans != tuple([(0, size, 1) for size in x.shape]):
+        if isinstance(operation, Slice) and operation.spans != tuple([(0, size, 1) for size in x.shape]):
             return None
         if isinstance(operation, Clip) and not _is_unlimited(operation):
             return None
@@ -119,19 +119,19 @@ def _is_unlimited(operation: Clip) -> bool:
     return operation.low in (None, -math.inf) and operation.high in (None, math.inf)
 
 
-class SingleTerm(Link):
+class SumOfOne(Rule):
     """A sum of one term is the term."""
 
     roots = (AddN,)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         if len(operands) != 1:
             return None
         return Applied(operands[0], "the sum has one term", {}, "single_term")
 
 
-class AlreadySo(Link):
+class RedundantActivation(Rule):
     """relu and |·| of what is known not to be negative are their operand; so is relu of relu.
 
     Of √x it is not known: √(−0.0) is −0.0, of which |·| makes 0.0.
@@ -139,7 +139,7 @@ class AlreadySo(Link):
 
     roots = (Relu, Absolute)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (x,) = graph.operands(node)
         if not is_known_nonnegative(x) or x.type is not node.type:
             return None
@@ -149,13 +149,13 @@ class AlreadySo(Link):
         return Applied(x, "{x} is never negative", {"x": x}, "nonnegative_already")
 
 
-class MemberOfStack(Link):
+class IndexOfStack(Rule):
     """A member of a stack is what was stacked there."""
 
-    roots = (Member, Part)
-    over = (Stack,)
+    roots = (Index0, Slice)
+    producers = (Stack,)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         taken = member(node, graph)
         if taken is None or producer(taken[0], Stack) is None:
             return None
@@ -172,13 +172,13 @@ class MemberOfStack(Link):
         )
 
 
-class StackOfMembers(Link):
+class StackOfMembers(Rule):
     """A stack of all members of one value, in order, is that value."""
 
     roots = (Stack,)
-    over = MEMBERS
+    producers = MEMBERS
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         members = graph.operands(node)
         first = member(members[0], graph)
         if first is None:

@@ -1,6 +1,6 @@
 """Pairs that undo each other, where what lies between them is provable."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from explorer.core.ir.operation import Operation
 from explorer.ops.elementwise.trigonometric_and_logs import Arcsinh, Arctan, Arctanh, Sinh
 from explorer.ops.elementwise.unary import Exp, Expm1, Log, Log1p, Sqrt, Square, Tan, Tanh, absolute
 from explorer.ops.manipulation.reshape import Cast, Reshape, Transpose
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import is_known_nonnegative, is_known_positive, is_real, keeps_digits, producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
     (Log1p, Expm1): "",
@@ -24,14 +24,14 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
 """a function, what it undoes, and for which numbers alone: "" for all of them"""
 
 
-class LogOfExp(Link):
+class LogOfExp(Rule):
     """log(exp(x)) is x."""
 
     roots = (Log,)
-    over = (Exp,)
+    producers = (Exp,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Exp) is None:
             return None
@@ -43,14 +43,14 @@ class LogOfExp(Link):
         )
 
 
-class ExpOfLog(Link):
+class ExpOfLog(Rule):
     """exp(log(x)) is x, where x is known to be positive."""
 
     roots = (Exp,)
-    over = (Log,)
+    producers = (Log,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Log) is None:
             return None
@@ -66,13 +66,13 @@ class ExpOfLog(Link):
         return Applied(x, "{outer} undoes {inner}, and {x} is positive", {"outer": node, "inner": y, "x": x}, "exp_log")
 
 
-class UndoneByInverse(Link):
+class UndoneByInverse(Rule):
     """g(f(x)) is x for a function and its inverse: log1p and expm1, the hyperbolic ones and theirs, tan and arctan."""
 
     roots = tuple(dict.fromkeys([outer for outer, _ in _INVERSES]))
-    over = tuple(dict.fromkeys([inner for _, inner in _INVERSES]))
+    producers = tuple(dict.fromkeys([inner for _, inner in _INVERSES]))
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         needed = _INVERSES.get((type(node.operation), type(y.operation)))
         if needed is None:
@@ -87,14 +87,14 @@ class UndoneByInverse(Link):
         return Applied(x, "{outer} undoes {inner}", facts, "inverse")
 
 
-class SqrtOfSquare(Link):
+class SqrtOfSquare(Rule):
     """√(x²) is |x|, also where x² overflows."""
 
     roots = (Sqrt,)
-    over = (Square,)
+    producers = (Square,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Square) is None:
             return None
@@ -108,14 +108,14 @@ class SqrtOfSquare(Link):
         return Applied(absolute(x), "√(x²) is |x|, also where {inner} overflows", {"inner": y}, "sqrt_square_absolute")
 
 
-class SquareOfSqrt(Link):
+class SquareOfSqrt(Rule):
     """(√x)² is x, where x is known not to be negative."""
 
     roots = (Square,)
-    over = (Sqrt,)
+    producers = (Sqrt,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Sqrt) is None:
             return None
@@ -133,14 +133,14 @@ class SquareOfSqrt(Link):
         )
 
 
-class TransposeOfTranspose(Link):
+class TransposeOfTranspose(Rule):
     """Two transpositions are one, or none."""
 
     roots = (Transpose,)
-    over = (Transpose,)
+    producers = (Transpose,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         inner, outer = producer(y, Transpose), node.operation
         if inner is None or not isinstance(outer, Transpose):
@@ -157,14 +157,14 @@ class TransposeOfTranspose(Link):
         )
 
 
-class ReshapeOfReshape(Link):
+class ReshapeOfReshape(Rule):
     """Of two reshapes only the last matters."""
 
     roots = (Reshape,)
-    over = (Reshape,)
+    producers = (Reshape,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Reshape) is None:
             return None
@@ -179,14 +179,14 @@ class ReshapeOfReshape(Link):
         )
 
 
-class WideningRoundTrip(Link):
+class WideningRoundTrip(Rule):
     """A conversion to a wider dtype and back is nothing."""
 
     roots = (Cast,)
-    over = (Cast,)
+    producers = (Cast,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Cast) is None:
             return None

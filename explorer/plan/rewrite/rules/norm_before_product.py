@@ -3,7 +3,7 @@
 So a batch norm with stored statistics, or the scale and shift of a layer norm, vanishes into what follows it.
 """
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from explorer.ops.elementwise.unary import Negative
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d, Conv2dImageGradient
 from explorer.plan.graph.constancy import is_constant
-from explorer.plan.graph.cost_model import REFERENCE
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, named, other_type, varying
 
 _ARITHMETIC = (Add, Subtract, Multiply, Divide, Negative)
@@ -26,13 +26,13 @@ _STEPS = 16
 """factors and terms that are looked at, one around the other"""
 
 
-class NormIntoWeights(Link):
+class NormIntoWeights(Rule):
     """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W, where s and t are made of weights and go by the channels that W takes."""
 
     roots = (Conv2d, Conv2dImageGradient, Matmul)
-    over = _ARITHMETIC
+    producers = _ARITHMETIC
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         for place, x in enumerate(operands if isinstance(node.operation, Matmul) else operands[:1]):
             if not isinstance(x.operation, _ARITHMETIC) or _cannot_pay(_STEPS * x.size, graph):
@@ -44,7 +44,7 @@ class NormIntoWeights(Link):
                 return answer
         return None
 
-    def _around(self, product: _Product, x: Expr, graph: Graph) -> Answer:
+    def _around(self, product: _Product, x: Expr, graph: PlanGraph) -> Answer:
         node, weights = product.node, product.weights
         around = _Around(x, product, graph)
         steps: list[_Step] = []
@@ -52,14 +52,14 @@ class NormIntoWeights(Link):
             steps.append(step)
         saved = sum([step.node.size for step in steps])
         if not steps or _cannot_pay(saved, graph):
-            return None if _cannot_pay(x.size, graph) else around.refusal
+            return None if _cannot_pay(x.size, graph) else around.declined
         given = [x, around.value, weights, *[step.constant for step in steps if step.constant is not None]]
         wrong = next((each for each in given if each.dtype != node.dtype or each.dtype.kind not in "fc"), None)
         if wrong is not None or node.dtype.itemsize < DIGITS:
             return other_type(node, node, x if wrong is None else wrong)
-        refusal = _too_dear(steps, weights, saved, graph)
-        if refusal is not None:
-            return refusal
+        declined = _too_dear(steps, weights, saved, graph)
+        if declined is not None:
+            return declined
         terms: list[tuple[Expr, bool]] = []
         for step in steps:
             weights = step.into(product, weights, terms)
@@ -158,9 +158,9 @@ class _Step:
 class _Around:
     """A walk from a value down through what is done to it by channel."""
 
-    def __init__(self, value: Expr, product: _Product, graph: Graph) -> None:
+    def __init__(self, value: Expr, product: _Product, graph: PlanGraph) -> None:
         self.value, self.product, self.graph = value, product, graph
-        self.refusal: Declined | None = None
+        self.declined: Declined | None = None
         """why the walk ended, where that is worth telling"""
 
     def next(self) -> _Step | None:
@@ -179,39 +179,41 @@ class _Around:
                 return None if inverted else self._below(_Step(node, other, place == 1), inner)
             if 1 < other.size < node.size:
                 reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
-                self.refusal = Declined("not_constant", reason, {"part": named(other, graph), "norm": node})
+                self.declined = Declined("not_constant", reason, {"part": named(other, graph), "norm": node})
         return None
 
     def _below(self, step: _Step, inner: Expr) -> _Step | None:
         if step.adds and self.product.borders:
             reason = "{product} pads with zeros, which {norm} would have shifted: near the borders the sum is another"
-            self.refusal = Declined("padding", reason, {"product": self.product.node, "norm": step.node})
+            self.declined = Declined("padding", reason, {"product": self.product.node, "norm": step.node})
             return None
         consumers = self.graph.consumers(step.node)
         if consumers > 1:
             reason = "{norm} has {consumers:consumer}: it is computed anyway"
-            self.refusal = Declined("other_consumers", reason, {"norm": step.node, "consumers": consumers})
+            self.declined = Declined("other_consumers", reason, {"norm": step.node, "consumers": consumers})
             return None
         self.value = inner
         return step
 
 
-def _is_weights(value: Expr, graph: Graph) -> bool:
+def _is_weights(value: Expr, graph: PlanGraph) -> bool:
     """Whether a value is made of weights alone; where no input is given at the run, whether it is stored."""
     return is_constant(value, graph) if graph.has_parameters else not named(value, graph).operands
 
 
-def _cannot_pay(saved: int, graph: Graph) -> bool:
+def _cannot_pay(saved: int, graph: PlanGraph) -> bool:
     """Whether nothing is to be told: weights scaled in every run take a call, and what is saved takes less."""
-    return not graph.has_parameters and saved / REFERENCE.flops < REFERENCE.call
+    return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: Graph) -> Declined | None:
-    """The refusal where weights are scaled in every run, and that takes longer than what is saved."""
+def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
+    """The answer where weights are scaled in every run, and that takes longer than what is saved."""
     if graph.has_parameters:
         return None
-    before = saved / REFERENCE.flops
-    after = sum([(1 + step.adds) * REFERENCE.call + weights.size / REFERENCE.flops for step in steps])
+    before = saved / REFERENCE_COST_MODEL.flops
+    after = sum(
+        [(1 + step.adds) * REFERENCE_COST_MODEL.call + weights.size / REFERENCE_COST_MODEL.flops for step in steps]
+    )
     if after < before:
         return None
     reason = "no input is given at the run, so the weights would be changed in it: {after_us} instead of {before_us}"

@@ -1,21 +1,21 @@
 """Operations under policies: what computes them."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import Adjusted
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Answer, Applied, Link
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.rule import Answer, Applied, Rule
 
 
-class UnderPolicies(Link):
+class UnderPolicies(Rule):
     """An operation under policies is what computes them: a sum accumulated by product is a product."""
 
     roots = (Adjusted,)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operation = node.operation
         assert isinstance(operation, Adjusted)
         facts = {

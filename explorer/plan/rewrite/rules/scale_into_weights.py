@@ -3,7 +3,7 @@
 So a batch norm with stored statistics vanishes into the convolution or matrix product that it follows.
 """
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
 from explorer.plan.graph.constancy import is_constant
-from explorer.plan.graph.cost_model import REFERENCE
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.decisions import Facts
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 _SUMS = (Add, Subtract)
 
@@ -40,15 +40,15 @@ class Affine(NamedTuple):
         return product - term if isinstance(self.value.operation, Subtract) else product + term
 
 
-class FactorIntoWeights(Link):
+class FactorIntoWeights(Rule):
     """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s is made of weights and goes by the result's channels."""
 
     roots = (Multiply, Divide)
 
-    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
-        return any(kind in _SUMS or _keeps_axes(kind) for kind in operands)
+    def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        return any(operation_class in _SUMS or _keeps_axes(operation_class) for operation_class in operands)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         first, factor = graph.operands(node)
         found = _affine(first, graph)
         if found is None and node.operation.commutative:
@@ -78,9 +78,9 @@ class FactorIntoWeights(Link):
         scaled = graph.operands(product)[place]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
             return other_type(product, node, scaled)
-        refusal = _read_elsewhere(found, graph) or _too_dear([scaled, found.term], node, graph)
-        if refusal is not None:
-            return refusal
+        declined = _read_elsewhere(found, graph) or _too_dear([scaled, found.term], node, graph)
+        if declined is not None:
+            return declined
         operands = list(graph.operands(product))
         operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if found.term is None else node.operation(found.term, factor)
@@ -92,15 +92,15 @@ class FactorIntoWeights(Link):
         )
 
 
-class TermsOfWeights(Link):
+class TermsOfWeights(Rule):
     """(x ∗ W + b) + c is x ∗ W + (b + c), where b and c are made of weights."""
 
     roots = (Add, Subtract)
 
-    def takes_over(self, operands: tuple[type[Operation], ...]) -> bool:
-        return any(kind in _SUMS or _keeps_axes(kind) for kind in operands)
+    def applies_over(self, operands: tuple[type[Operation], ...]) -> bool:
+        return any(operation_class in _SUMS or _keeps_axes(operation_class) for operation_class in operands)
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         first, term = graph.operands(node)
         found = _affine(first, graph)
         if (found is None or found.term is None) and node.operation.commutative:
@@ -113,9 +113,9 @@ class TermsOfWeights(Link):
         product, held = found.product, found.term
         if node.type is not product.type or term.dtype != node.dtype or held.dtype != node.dtype:
             return other_type(product, node, term if term.dtype != node.dtype else held)
-        refusal = _read_elsewhere(found, graph) or _too_dear([max((term, held), key=_size)], node, graph)
-        if refusal is not None:
-            return refusal
+        declined = _read_elsewhere(found, graph) or _too_dear([max((term, held), key=_size)], node, graph)
+        if declined is not None:
+            return declined
         facts: Facts = {"first": named(held, graph), "second": named(term, graph), "product": product}
         facts["saved_flops"] = node.size
         inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
@@ -128,7 +128,7 @@ class TermsOfWeights(Link):
         )
 
 
-def _affine(value: Expr, graph: Graph) -> Affine | None:
+def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
     """The value as a product that keeps axes of its operands, with a term by channel or a constant, or without."""
     if _keeps(value):
         return Affine(value, value)
@@ -146,8 +146,8 @@ def _keeps(node: Expr) -> bool:
     return _keeps_axes(type(node.operation))
 
 
-def _keeps_axes(kind: type[Operation]) -> bool:
-    return kind.linear and kind.kept_axes is not Operation.kept_axes
+def _keeps_axes(operation_class: type[Operation]) -> bool:
+    return operation_class.linear and operation_class.kept_axes is not Operation.kept_axes
 
 
 def varying(factor: Expr, node: Expr) -> list[int]:
@@ -156,7 +156,7 @@ def varying(factor: Expr, node: Expr) -> list[int]:
     return [missing + axis for axis, size in enumerate(factor.shape) if size != 1]
 
 
-def _placed(product: Expr, axes: list[int], graph: Graph) -> tuple[int, Shape] | None:
+def _placed(product: Expr, axes: list[int], graph: PlanGraph) -> tuple[int, Shape] | None:
     """The smallest constant operand that keeps the axes, and the shape in which a factor along them meets it."""
     found: list[tuple[int, int, Shape]] = []
     operands = graph.operands(product)
@@ -170,7 +170,7 @@ def _placed(product: Expr, axes: list[int], graph: Graph) -> tuple[int, Shape] |
     return min(found)[1:] if found else None
 
 
-def _read_elsewhere(found: Affine, graph: Graph) -> Declined | None:
+def _read_elsewhere(found: Affine, graph: PlanGraph) -> Declined | None:
     for read in (found.value, found.product):
         consumers = graph.consumers(read)
         if consumers > 1:
@@ -182,22 +182,24 @@ def _read_elsewhere(found: Affine, graph: Graph) -> Declined | None:
     return None
 
 
-def _is_prepared(found: Affine, graph: Graph) -> bool:
+def _is_prepared(found: Affine, graph: PlanGraph) -> bool:
     """Whether the product itself is made of weights alone: it is computed once, with all that is done to it."""
     return graph.has_parameters and is_constant(found.product, graph)
 
 
-def _cannot_pay(node: Expr, graph: Graph) -> bool:
+def _cannot_pay(node: Expr, graph: PlanGraph) -> bool:
     """Whether nothing is to be told: weights scaled in every run take a call, and `node` takes less."""
-    return not graph.has_parameters and node.size / REFERENCE.flops < REFERENCE.call
+    return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _too_dear(made: list[Expr | None], node: Expr, graph: Graph) -> Declined | None:
-    """The refusal where weights are scaled in every run, and that takes longer than what is saved."""
+def _too_dear(made: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
+    """The answer where weights are scaled in every run, and that takes longer than what is saved."""
     if graph.has_parameters:
         return None
-    before = node.size / REFERENCE.flops
-    after = sum([REFERENCE.call + value.size / REFERENCE.flops for value in made if value is not None])
+    before = node.size / REFERENCE_COST_MODEL.flops
+    after = sum(
+        [REFERENCE_COST_MODEL.call + value.size / REFERENCE_COST_MODEL.flops for value in made if value is not None]
+    )
     if after < before:
         return None
     return Declined(
@@ -208,7 +210,7 @@ def _too_dear(made: list[Expr | None], node: Expr, graph: Graph) -> Declined | N
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
-    """The refusal where the weights, and what would move into them, are not of one dtype with room for it."""
+    """The answer where the weights, and what would move into them, are not of one dtype with room for it."""
     return Declined(
         "dtype",
         "{product} is {given}, {other} is {beside}, the result {wanted}: weights of one dtype cannot stand for them",
@@ -222,7 +224,7 @@ def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
     )
 
 
-def named(value: Expr, graph: Graph) -> Expr:
+def named(value: Expr, graph: PlanGraph) -> Expr:
     """What a value is a view of: a weight has a name, a reshape of it has none."""
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]

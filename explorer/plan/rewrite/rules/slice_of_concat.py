@@ -1,6 +1,6 @@
 """Parts and joined tensors that undo each other: nothing is copied to be taken apart again."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 from explorer.core.ir.expr import Expr
 from explorer.ops.manipulation.concat import Concatenate
-from explorer.ops.manipulation.slicing import Part
-from explorer.plan.graph.plan_graph import Graph
+from explorer.ops.manipulation.slicing import Slice
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import member, producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 
-class PartOfPart(Link):
+class SliceOfSlice(Rule):
     """A part of a part is one part."""
 
-    roots = (Part,)
+    roots = (Slice,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
-        inner, outer = producer(y, Part), producer(node, Part)
+        inner, outer = producer(y, Slice), producer(node, Slice)
         if inner is None or outer is None or member(node, graph) is not None:
             return None  # members of a batch are recognised as such
         (x,) = graph.operands(y)
@@ -35,17 +35,17 @@ class PartOfPart(Link):
         )
 
 
-class PartOfConcatenation(Link):
+class SliceOfConcatenation(Rule):
     """A part that lies in one of the joined tensors is a part of that one."""
 
-    roots = (Part,)
+    roots = (Slice,)
     concrete = True
     _last: tuple[int, list[int]] = (-1, [])
     """the concatenation asked about last, and where its operands begin"""
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (joined,) = graph.operands(node)
-        concatenate, part = producer(joined, Concatenate), producer(node, Part)
+        concatenate, part = producer(joined, Concatenate), producer(node, Slice)
         if concatenate is None or part is None or not node.size:
             return None
         axis = concatenate.axis
@@ -73,16 +73,16 @@ class PartOfConcatenation(Link):
         )
 
 
-class ConcatenationOfParts(Link):
+class ConcatenationOfSlices(Rule):
     """All pieces of one tensor, joined in order along the axis that they were cut on, are that tensor."""
 
     roots = (Concatenate,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         concatenate = producer(node, Concatenate)
         pieces = graph.operands(node)
-        if concatenate is None or producer(pieces[0], Part) is None:
+        if concatenate is None or producer(pieces[0], Slice) is None:
             return None
         (whole,) = graph.operands(pieces[0])
         if whole.type is not node.type:
@@ -90,7 +90,7 @@ class ConcatenationOfParts(Link):
         full = [(0, size, 1) for size in whole.shape]
         start = 0
         for piece in pieces:
-            part = producer(piece, Part)
+            part = producer(piece, Slice)
             stop = start + piece.shape[concatenate.axis]
             spans: list[Any] = [*full]
             spans[concatenate.axis] = (start, stop, 1)
@@ -118,4 +118,4 @@ def _within(inner: tuple[int, int, int], outer: Any) -> Any:
 
 
 def _part(x: Expr, spans: tuple[Any, ...]) -> Expr:
-    return x if spans == tuple([(0, size, 1) for size in x.shape]) else Part(spans)(x)
+    return x if spans == tuple([(0, size, 1) for size in x.shape]) else Slice(spans)(x)

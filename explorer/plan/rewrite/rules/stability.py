@@ -1,6 +1,6 @@
 """Compositions that overflow as written, and their stable forms: stability comes from planning, not twins of layers."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from explorer.ops.elementwise.unary import Exp, Log, Log1p, Reciprocal, Sigmoid,
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
 from explorer.ops.nn.softmax_and_loss import LogSoftmax, LogSumExp, NllLoss, Softmax
 from explorer.ops.reduction.reduce import Sum
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import constant, is_real, producer, same
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
@@ -21,7 +21,7 @@ def as_node(value: Expr, node: Expr) -> Expr:
     return broadcast_to(cast(value, node.dtype), node.shape)
 
 
-def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: Graph) -> bool:
+def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> bool:
     """Whether a value is the sum of powers in a shape whose axes meet those of the powers."""
     if isinstance(value.operation, BroadcastTo):
         (value,) = graph.operands(value)
@@ -34,14 +34,14 @@ def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: Graph) -> bool
     return own is not None and own.axes == reduction.axes and same(graph.operands(value)[0], powers, graph)
 
 
-class QuotientOfExponentials(Link):
+class QuotientOfExponentials(Rule):
     """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y): nothing that is divided overflows."""
 
     roots = (Divide,)
-    over = (Exp,)
+    producers = (Exp,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         powers, divisor = graph.operands(node)
         if producer(powers, Exp) is None or not is_real(node):
             return None
@@ -66,7 +66,7 @@ class QuotientOfExponentials(Link):
         )
 
     @staticmethod
-    def _of_two(node: Expr, powers: Expr, divisor: Expr, graph: Graph) -> Answer:
+    def _of_two(node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
         if same(x, y, graph):  # 1, and no difference of what may be infinite
             return None
@@ -77,14 +77,14 @@ class QuotientOfExponentials(Link):
         return Applied(exp(x - y), reason, {"powers": powers, "divisor": divisor}, "exponentials")
 
 
-class QuotientOfOnePlusExp(Link):
+class QuotientOfOnePlusExp(Rule):
     """1 / (1 + exp(z)) is sigmoid(−z), exp(x) / (1 + exp(x)) is sigmoid(x): no power overflows."""
 
     roots = (Divide, Reciprocal)
-    over = (Add,)
+    producers = (Add,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         divisor = operands[-1]
         if producer(divisor, Add) is None or divisor.shape != node.shape or not is_real(node):
@@ -103,14 +103,14 @@ class QuotientOfOnePlusExp(Link):
         return None
 
 
-class LogOfSoftmax(Link):
+class LogOfSoftmax(Rule):
     """log(softmax(x)) is log-softmax: finite where softmax underflows to 0."""
 
     roots = (Log,)
-    over = (Softmax,)
+    producers = (Softmax,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         softmax = producer(y, Softmax)
         if softmax is None or not is_real(node):
@@ -124,14 +124,14 @@ class LogOfSoftmax(Link):
         )
 
 
-class LogOfSigmoid(Link):
+class LogOfSigmoid(Rule):
     """log(sigmoid(x)) is −softplus(−x), log(1 − sigmoid(x)) is −softplus(x): finite where they underflow to 0."""
 
     roots = (Log,)
-    over = (Sigmoid, Subtract)
+    producers = (Sigmoid, Subtract)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         complement = producer(y, Subtract) is not None
         if complement:
@@ -149,14 +149,14 @@ class LogOfSigmoid(Link):
         return Applied(-softplus(-x), reason, {"inner": y}, "log_sigmoid")
 
 
-class LogSumExponentials(Link):
+class LogSumExponentials(Rule):
     """log(Σ exp(x)) is logsumexp: the largest element is taken out before it overflows."""
 
     roots = (Log,)
-    over = (Sum,)
+    producers = (Sum,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (total,) = graph.operands(node)
         reduction = producer(total, Sum)
         if reduction is None:
@@ -175,14 +175,14 @@ class LogSumExponentials(Link):
         )
 
 
-class LogOfOnePlusExp(Link):
+class LogOfOnePlusExp(Rule):
     """log(1 + exp(x)) is softplus: x itself where exp(x) overflows."""
 
     roots = (Log, Log1p)
-    over = (Add, Exp)
+    producers = (Add, Exp)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (inner,) = graph.operands(node)
         if isinstance(node.operation, Log1p):
             powers: Expr | None = inner
@@ -204,14 +204,14 @@ class LogOfOnePlusExp(Link):
         )
 
 
-class NllOfSoftmax(Link):
+class NllOfSoftmax(Rule):
     """NLL of softmax(x) is −Σ t·log-softmax(x) / Σ t: finite where a probability underflows to 0."""
 
     roots = (NllLoss,)
-    over = (Softmax,)
+    producers = (Softmax,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         truth, prediction = graph.operands(node)
         softmax = producer(prediction, Softmax)
         if softmax is None or not is_real(node):

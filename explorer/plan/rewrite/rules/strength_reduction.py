@@ -1,6 +1,6 @@
 """Powers and quotients that a cheaper operation gives, to the same digits."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.ops.elementwise.arithmetic import Divide, Power
 from explorer.ops.elementwise.unary import Sqrt, reciprocal, sqrt, square
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import CONSTANTS, constant, is_known_nonnegative, never_minus_zero
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 
-class PowerByProducts(Link):
+class PowerByProducts(Rule):
     """x², x³ and x⁴ are products, x⁻¹ is a reciprocal and x to the power ½ a root: no logarithm is taken."""
 
     roots = (Power,)
-    over = CONSTANTS
+    producers = CONSTANTS
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         x, power = graph.operands(node)
         exponent = constant(power, graph)
         if exponent not in (2, 3, 4, -1, 0.5) or node.dtype.kind not in ("fiu" if exponent in (2, 3, 4) else "f"):
@@ -49,13 +49,13 @@ class PowerByProducts(Link):
         )
 
 
-class DivisionByPowerOfTwo(Link):
+class DivisionByPowerOfTwo(Rule):
     """x / 2ⁿ is x · 2⁻ⁿ, to the last bit."""
 
     roots = (Divide,)
-    over = CONSTANTS
+    producers = CONSTANTS
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         x, divisor = graph.operands(node)
         number = constant(divisor, graph)
         if not isinstance(number, (int, float)) or node.dtype.kind != "f" or not _inverts_exactly(number, node):

@@ -1,6 +1,6 @@
 """Rules that use the structure of zeros and constants."""
 
-# ruff: noqa: D102  # match() is documented once, by Link
+# ruff: noqa: D102  # match() is documented once, by Rule
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from explorer.ops.creation.constants import OneHot, Zero
 from explorer.ops.elementwise.arithmetic import Add, AddN, Multiply, Subtract, add_n
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.gather import Take, TakeGradient
-from explorer.ops.manipulation.one_hot import ClassNumbers, OneHotRows
+from explorer.ops.manipulation.one_hot import Labels, OneHotEncoding
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
-from explorer.ops.manipulation.slicing import Part
+from explorer.ops.manipulation.slicing import Slice
 from explorer.ops.reduction.reduce import Sum
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Link
+from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 
 def _zero(node: Expr) -> Expr:
     return Zero(node.shape, node.dtype, "", node.device)()
 
 
-class ProductWithZero(Link):
+class ProductWithZero(Rule):
     """A product with ZeroTensor is ZeroTensor, whatever the other factor holds: 0 · ∞ = NaN is given up."""
 
     roots = (Multiply, Matmul)
-    over = (Zero,)
+    producers = (Zero,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         for factor in graph.operands(node):
             if producer(factor, Zero) is not None:
                 reason = (
@@ -40,14 +40,14 @@ class ProductWithZero(Link):
         return None
 
 
-class ProductWithOneHot(Link):
+class ProductWithOneHot(Rule):
     """A one-hot vector times a matrix is a row of it, a matrix times one a column: nothing is multiplied out."""
 
     roots = (Matmul,)
-    over = (OneHot,)
+    producers = (OneHot,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
         left, right = producer(a, OneHot), producer(b, OneHot)
         hot, other, axis = (left, b, max(0, b.ndim - 2)) if left is not None else (right, a, a.ndim - 1)
@@ -57,7 +57,7 @@ class ProductWithOneHot(Link):
             facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
             return Declined("dtype", "{other} is {given}, the product {wanted}", facts)
         spans = tuple([hot.position if i == axis else (0, size, 1) for i, size in enumerate(other.shape)])
-        row = Part(spans)(other)
+        row = Slice(spans)(other)
         return Applied(
             row if hot.value == 1 else row * hot.value,
             "a one-hot vector takes what {other} has at {position}: nothing is multiplied out",
@@ -66,19 +66,19 @@ class ProductWithOneHot(Link):
         )
 
 
-class ProductWithOneHotRows(Link):
+class ProductWithOneHotRows(Rule):
     """A matrix of one-hot rows, or its transposition, picks rows or columns, or adds them up: nothing is multiplied."""
 
     roots = (Matmul,)
-    over = (OneHotRows, Transpose)
+    producers = (OneHotEncoding, Transpose)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
         for place, hot in enumerate((a, b)):
             turned = producer(hot, Transpose) is not None
             source = graph.operands(hot)[0] if turned else hot
-            rows, other = producer(source, OneHotRows), (b, a)[place]
+            rows, other = producer(source, OneHotEncoding), (b, a)[place]
             if rows is None:
                 continue
             labels = graph.operands(source)[0]
@@ -91,7 +91,7 @@ class ProductWithOneHotRows(Link):
                 facts = {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
                 return Declined("batched", reason, facts)
             axis = 0 if place == 0 else other.ndim - 1
-            checked = ClassNumbers(rows.classes)(labels)
+            checked = Labels(rows.classes)(labels)
             shape = (*other.shape[:axis], rows.classes, *other.shape[axis + 1 :])
             new = Take(axis)(other, checked) if picks else TakeGradient(axis, shape)(other, checked)
             reason = (
@@ -103,28 +103,28 @@ class ProductWithOneHotRows(Link):
         return None
 
 
-class MovedZero(Link):
+class ZeroThroughView(Rule):
     """A view or a sum of the structured zero is a structured zero."""
 
     roots = (Reshape, Transpose, BroadcastTo, Sum)
-    over = (Zero,)
+    producers = (Zero,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (x,) = graph.operands(node)
         if producer(x, Zero) is None:
             return None
         return Applied(_zero(node), "{x} is the structured zero, and stays it in another shape", {"x": x}, "zero_moved")
 
 
-class SumWithZero(Link):
+class SumWithZero(Rule):
     """A term that is ZeroTensor is dropped: −0.0 keeps its sign, which adding 0.0 would take."""
 
     roots = (Add, Subtract, AddN)
-    over = (Zero,)
+    producers = (Zero,)
     concrete = True
 
-    def match(self, node: Expr, graph: Graph) -> Answer:
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
         terms = graph.operands(node)
         zeros = [term for term in terms if producer(term, Zero) is not None]
         if not zeros:

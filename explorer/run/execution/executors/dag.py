@@ -8,12 +8,12 @@ from time import perf_counter_ns
 import numpy as np
 
 from explorer.core.errors import RunError
-from explorer.core.progress import Follower, Progress, follower
+from explorer.core.progress import Progress, ProgressCallback, current_callback
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program, failure
 from explorer.run.execution.task_graph import worth_threads
-from explorer.run.execution.task_scheduler import Crew
+from explorer.run.execution.task_scheduler import TaskScheduler
 from explorer.run.runtime.thread_pool import single_threaded_products, threads
 from explorer.run.runtime.timing import Timing
 
@@ -29,11 +29,13 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     count = threads()
     if count < 2 or not worth_threads(program.planned.schedule) or sum(program.chains.tasks.large) < 2:
         return run_simple(program, watch)
-    run = _Run(program, watch, follower())
-    crew = run.crew = Crew(program.chains.tasks, run.chain, count, None if run.follow is None else run.tell)
+    run = _Run(program, watch, current_callback())
+    scheduler = run.scheduler = TaskScheduler(
+        program.chains.tasks, run.chain, count, None if run.follow is None else run.tell
+    )
     try:
         with np.errstate(all="ignore"), single_threaded_products():
-            crew.run()
+            scheduler.run()
     except BaseException:
         program.forget()
         raise
@@ -43,9 +45,9 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
 class _Run:
     """The run of a program, with its times."""
 
-    crew: Crew
+    scheduler: TaskScheduler
 
-    def __init__(self, program: Program, watch: Observer | None, follow: Follower | None) -> None:
+    def __init__(self, program: Program, watch: Observer | None, follow: ProgressCallback | None) -> None:
         self.follow = follow
         self._program, self._watch = program, watch
         self._kernels, self._chains = program.planned.schedule.kernels, program.chains.kernels
@@ -60,20 +62,20 @@ class _Run:
         """Run the kernels of a chain."""
         program, watch, values = self._program, self._watch, self._program.values
         for index in self._chains[number]:
-            if self.crew.stopped:
+            if self.scheduler.stopped:
                 return
             self._latest = index
             try:
                 if self.follow is not None and not thread:
                     self.tell()
                 if watch is not None:
-                    watch.before(index)
+                    watch.before_kernel(index)
                 runner, slot = program.runners[index]
                 self.threads[index], self.began[index] = thread, perf_counter_ns()
                 values[slot] = runner(values)
                 self.ended[index] = perf_counter_ns()
                 if watch is not None:
-                    watch.after(index)
+                    watch.after_kernel(index)
             except RunError:
                 raise
             except Exception as error:

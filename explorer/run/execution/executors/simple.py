@@ -8,7 +8,7 @@ from time import perf_counter_ns
 import numpy as np
 
 from explorer.core.errors import RunError
-from explorer.core.progress import Follower, Progress, follower
+from explorer.core.progress import Progress, ProgressCallback, current_callback
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.program import Program, failure
 from explorer.run.runtime.thread_pool import single_threaded_products
@@ -21,7 +21,7 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     Floating-point events (division by zero, overflow, NaN) are values, not warnings. The first failure stops the
     rest and is raised as RunError; an interrupt leaves the program ready for another run.
     """
-    follow = follower()
+    follow = current_callback()
     times: list[int] = []
     try:
         with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
@@ -49,7 +49,7 @@ def _run(program: Program, times: list[int]) -> None:
         note(perf_counter_ns())
 
 
-def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: Follower | None) -> None:
+def _run_seen(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
     """The time of who watches and who follows is not counted."""
     values, kernels = program.values, program.planned.schedule.kernels
     watching = 0
@@ -59,11 +59,11 @@ def _run_seen(program: Program, times: list[int], watch: Observer | None, follow
         if follow is not None:
             follow(Progress("running", kernels[index].result.operation.label, index, len(kernels)))
         if watch is not None:
-            watch.before(index)
+            watch.before_kernel(index)
         watching += perf_counter_ns() - paused
         values[slot] = runner(values)
         paused = perf_counter_ns()
         times.append(paused - watching)
         if watch is not None:
-            watch.after(index)
+            watch.after_kernel(index)
             watching += perf_counter_ns() - paused

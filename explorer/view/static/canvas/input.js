@@ -63,10 +63,10 @@ export function listenToKeys(view) {
   const anywhere = {
     ".": () => view.step(1),
     ",": () => view.step(-1),
-    "]": () => view.chapter(1),
-    "[": () => view.chapter(-1),
+    "]": () => view.stepStage(1),
+    "[": () => view.stepStage(-1),
     Home: () => view.go(0),
-    End: () => view.go(view.story.end),
+    End: () => view.go(view.timeline.end),
     p: () => view.play(),
     "/": () => view.shell.search.open(),
     f: () => view.fit(),

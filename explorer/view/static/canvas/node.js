@@ -34,7 +34,7 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./scene.js").Mark} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
+  /** @param {import("./scene.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
   show(mark, selected, matches, share, lit, differs) {
     const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;

@@ -1,7 +1,7 @@
 // Where the camera of one view stands when that of another moved: what is in the middle of one is in the middle of both.
 
 /** Maps points of one graph to the other, by the places of nodes that stand for each other. */
-export class Tie {
+export class CameraSync {
   /** @param {import("./view.js").View[]} views @param {import("./differences.js").Differences} differences */
   constructor(views, differences) {
     this.views = views;

@@ -35,7 +35,7 @@ export class Differences {
   }
 
   /** What was changed about a node, in words. @returns {string[]} */
-  told(side, node) {
+  changes(side, node) {
     return this.words.get(side ? this.partner(1, node) : node) ?? [];
   }
 
@@ -54,7 +54,7 @@ export class Differences {
     if (!this.bodies[side].has(trace.nodes.body[node])) return "";
     const partner = this.partner(side, node);
     if (partner < 0 || !other.trace.exists(partner, other.now.position)) return side ? "added" : "removed";
-    if (this.told(side, node).length) return "changed";
+    if (this.changes(side, node).length) return "changed";
     return SCHEDULED.has(now.phase) && this.regrouped[side].has(trace.kernelOf[node]) ? "regrouped" : "";
   }
 

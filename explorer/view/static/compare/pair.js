@@ -4,7 +4,7 @@ import { Differences } from "./differences.js";
 import { html } from "../dom.js";
 import { PairHead } from "./header.js";
 import { Theme } from "../controls/theme.js";
-import { Tie } from "./camera_sync.js";
+import { CameraSync } from "./camera_sync.js";
 import { unpack } from "../data/unpack.js";
 import { View } from "../view.js";
 
@@ -37,7 +37,7 @@ export class Pair {
   /** Take a comparison of what both views show now. */
   adopt(comparison) {
     this.differences = new Differences(comparison, this.views);
-    this.tie = new Tie(this.views, this.differences);
+    this.cameraSync = new CameraSync(this.views, this.differences);
     this.steps = unpack(comparison.steps);
     this.head.count(comparison);
     for (const view of this.views) view.show();
@@ -53,7 +53,7 @@ export class Pair {
     return {
       ...own,
       onMoment: (moment) => this.#moved(side, moment),
-      onState: tell("onState", () => this.tie.align(side)),
+      onState: tell("onState", () => this.cameraSync.align(side)),
       onSelect: tell("onSelect", (node) => this.#selected(side, node)),
       onBox: (box) => this.#follow(() => this.#boxed(side, box)),
       onOpen: tell("onOpen", (boxes) => this.#opened(side, boxes)),
@@ -63,7 +63,7 @@ export class Pair {
       onShow: () => this.head.later(),
       fit: () => this.#fit(side),
       differs: (scene) => this.differences?.marks(side, scene) ?? new Map(),
-      told: (node) => this.differences?.told(side, node) ?? [],
+      changes: (node) => this.differences?.changes(side, node) ?? [],
       keys: [
         { key: "d", what: "the next difference", act: () => this.walk(1) },
         { key: "D", what: "the previous difference", act: () => this.walk(-1) },
@@ -75,7 +75,7 @@ export class Pair {
 
   /** Do to the other view what was done to one, unless the other is the one that follows. */
   #follow(act) {
-    if (this.following || this.tied === "off" || !this.tie) return;
+    if (this.following || this.tied === "off" || !this.cameraSync) return;
     this.following = true;
     try {
       act();
@@ -87,7 +87,7 @@ export class Pair {
   /** One view stands at another moment: before it shows it, the other goes to its own, so that both know where both stand. */
   #moved(side, { step }) {
     const other = this.views[1 - side];
-    if (this.following || !this.tie) return;
+    if (this.following || !this.cameraSync) return;
     const target = this.tied === "off" ? other.now.step : this.steps[this.tied][side][step];
     this.following = true;
     try {
@@ -102,22 +102,22 @@ export class Pair {
     const partner = node < 0 ? -1 : this.differences.partner(side, node);
     const other = this.views[1 - side];
     other.select(partner, partner >= 0);
-    this.tie.align(side);
+    this.cameraSync.align(side);
   }
 
   #boxed(side, box) {
-    const partner = this.tie.boxes[side].get(box) ?? -1;
+    const partner = this.cameraSync.boxes[side].get(box) ?? -1;
     const other = this.views[1 - side];
     if (partner >= 0) other.visitBox(partner);
     else other.select(-1);
-    this.tie.align(side);
+    this.cameraSync.align(side);
   }
 
   #opened(side, boxes) {
     const other = this.views[1 - side];
     other.opening.set([...this.#wanted(side, new Set(boxes))], () => {
       this.callbacks.sides?.[1 - side]?.onOpen?.([...other.open]);
-      this.tie.align(side);
+      this.cameraSync.align(side);
     });
   }
 
@@ -129,8 +129,8 @@ export class Pair {
     if (!inner.some((box) => open.has(box))) return [];
     const wanted = new Set(other.open);
     for (const box of inner) {
-      const partner = this.tie.boxes[side].get(box) ?? -1;
-      if (partner < 0 || this.tie.boxes[1 - side].get(partner) !== box) continue;
+      const partner = this.cameraSync.boxes[side].get(box) ?? -1;
+      if (partner < 0 || this.cameraSync.boxes[1 - side].get(partner) !== box) continue;
       // What is around it is open as well: the other graph may be folded in another way.
       if (open.has(box)) for (const each of [partner, ...other.paths.outside(partner)]) wanted.add(each);
       else wanted.delete(partner);
@@ -150,7 +150,7 @@ export class Pair {
   }
 
   #align(side) {
-    this.#follow(() => this.tie.align(side));
+    this.#follow(() => this.cameraSync.align(side));
   }
 
   /** Tie the views in another way; the second one goes to where the first one stands. @param {string} tied */

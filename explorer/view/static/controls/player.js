@@ -1,4 +1,4 @@
-// Plays the story: a step at a time, as many a second as asked for.
+// Plays the timeline: a step at a time, as many a second as asked for.
 
 /** Calls back at a steady pace while it plays. */
 export class Player {

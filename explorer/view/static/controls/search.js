@@ -86,7 +86,7 @@ export class Search {
 
   #entries() {
     this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node)));
-    this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.link}\n${decision.code}\n${decision.verdict}\n${this.#said(index)}`));
+    this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.#said(index)}`));
   }
 
   #find() {

@@ -4,9 +4,9 @@ import { changeIcon, costText, helpBox, iconButton, saying } from "./toolbar.js"
 import { html, put, say, visible } from "../dom.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
-import { Rail } from "./stage_chips.js";
+import { StageChips } from "./stage_chips.js";
 import { Search } from "./search.js";
-import { Strip } from "./timeline_slider.js";
+import { TimelineSlider } from "./timeline_slider.js";
 
 const SPEEDS = [0.5, 1, 2, 4, 8];
 
@@ -15,11 +15,11 @@ export class Shell {
   /** @param {import("./view.js").View} view @param {{height?: number}} options */
   constructor(view, options) {
     this.view = view;
-    const { trace, story, root } = view;
+    const { trace, timeline, root } = view;
     const go = (step) => view.go(step);
     this.minimap = new Minimap(view.camera);
-    this.rail = new Rail(story, (chapter) => view.go(story.entry(chapter), chapter));
-    this.panel = new Panel(trace, story, view.director, view.totals, {
+    this.stageChips = new StageChips(timeline, (stage) => view.go(timeline.entry(stage), stage));
+    this.panel = new Panel(trace, timeline, view.sceneBuilder, view.totals, {
       select: (node) => view.select(node, true),
       go,
       visit: (node) => view.visit(node),
@@ -28,12 +28,12 @@ export class Shell {
       kind: (node) => view.kind(node),
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.firstNaN(),
-      told: (node) => view.callbacks.told?.(node) ?? [],
+      changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
-    this.strip = new Strip(trace, story, go);
+    this.timelineSlider = new TimelineSlider(trace, timeline, go);
     this.search = new Search(trace, {
       visit: (node) => view.visit(node),
-      goDecision: (index) => go(story.afterDecision(index)),
+      goDecision: (index) => go(timeline.afterDecision(index)),
       onFound: (nodes) => view.found(nodes),
       onOpen: (wide) => (view.camera.covered = wide),
       onClose: () => {
@@ -49,10 +49,10 @@ export class Shell {
     put(root, "aria-label", `explorer: ${visible(trace.recording.title || "recording")}`);
     put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
     root.replaceChildren(
-      html("div", { class: "ex-top" }, this.rail.root, this.#tools()),
+      html("div", { class: "ex-top" }, this.stageChips.root, this.#tools()),
       this.say,
       html("div", { class: "ex-main" }, this.stage, this.panel.root),
-      html("div", { class: "ex-bottom", hidden: story.end === 0 }, this.#transport(), this.strip.root, this.cost),
+      html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.timelineSlider.root, this.cost),
     );
   }
 
@@ -82,36 +82,36 @@ export class Shell {
     return html(
       "div",
       { class: "ex-transport", role: "toolbar", "aria-label": "steps" },
-      iconButton("first", "a stage back ([)", () => view.chapter(-1)),
+      iconButton("first", "a stage back ([)", () => view.stepStage(-1)),
       iconButton("back", "a step back (,)", () => view.step(-1)),
       this.playButton,
       iconButton("forward", "a step forward (.)", () => view.step(1)),
-      iconButton("last", "a stage forward (])", () => view.chapter(1)),
+      iconButton("last", "a stage forward (])", () => view.stepStage(1)),
       html("select", { class: "ex-speed", title: "steps a second", "aria-label": "steps a second", change }, ...options),
     );
   }
 
   /** Say a moment everywhere around the canvas. @param {import("./story.js").Moment} moment @param {number} selected a node @param {number} box */
   show(moment, selected, box) {
-    const { trace, story } = this.view;
-    this.rail.show(moment.chapter);
+    const { trace, timeline } = this.view;
+    this.stageChips.show(moment.stage);
     this.#sentence(moment);
     const held = this.panel.root.contains(document.activeElement);
     this.panel.show(moment, selected, box);
     if (held && !this.panel.root.contains(document.activeElement)) this.panel.root.focus({ preventScroll: true });
-    this.strip.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
-    say(this.cost, costText(trace, story, moment));
+    this.timelineSlider.mark(selected >= 0 ? trace.decisionsOf(selected) : []);
+    say(this.cost, costText(trace, timeline, moment));
   }
 
   #sentence(moment) {
-    const { trace, story } = this.view;
-    const { place, verdict, fragments } = saying(trace, story, moment, this.panel.summary);
-    const name = visible(story.chapters[moment.chapter]?.name ?? "");
+    const { trace, timeline } = this.view;
+    const { place, verdict, fragments } = saying(trace, timeline, moment, this.panel.summary);
+    const name = visible(timeline.stages[moment.stage]?.name ?? "");
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
     const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text));
     const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
     this.say.replaceChildren(html("p", {}, ...parts, html("span", { class: "ex-sentence" }, ...words)));
-    this.strip.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
+    this.timelineSlider.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
   }
 
   /** Say whether it plays; a screen reader is not told every step of it. @param {boolean} playing */

@@ -1,13 +1,13 @@
-// The chapters of the story, one chip each; passes that changed nothing are folded.
+// The stages of the timeline, one chip each; passes that changed nothing are folded.
 
 import { html, put, visible } from "../dom.js";
 import { grouped } from "../data/reasons.js";
 
 /** The row of chips. */
-export class Rail {
-  /** @param {import("./story.js").Story} story @param {(chapter: number) => void} onPick */
-  constructor(story, onPick) {
-    this.story = story;
+export class StageChips {
+  /** @param {import("./story.js").Timeline} timeline @param {(stage: number) => void} onPick */
+  constructor(timeline, onPick) {
+    this.timeline = timeline;
     this.onPick = onPick;
     this.unfolded = new Set();
     this.root = html("nav", { class: "ex-rail", "aria-label": "stages", scroll: () => this.#fade() });
@@ -17,15 +17,15 @@ export class Rail {
     this.#build();
   }
 
-  /** Mark a chapter as the one that is shown. @param {number} chapter */
-  show(chapter) {
-    if (chapter === this.current) return;
-    this.current = chapter;
+  /** Mark a stage as the one that is shown. @param {number} stage */
+  show(stage) {
+    if (stage === this.current) return;
+    this.current = stage;
     this.#build();
     if (this.room) this.#settle();
   }
 
-  /** Keep the chip of the present chapter in sight, with its neighbours; many chips leave their numbers out. */
+  /** Keep the chip of the present stage in sight, with its neighbours; many chips leave their numbers out. */
   #settle() {
     this.room = this.root.clientWidth;
     this.root.classList.remove("ex-tight");
@@ -49,8 +49,8 @@ export class Rail {
   /** Runs of neighbouring passes without decisions, and everything else alone. */
   #runs() {
     const runs = [];
-    this.story.chapters.forEach((chapter, index) => {
-      const quiet = chapter.kind === "rewrite" && chapter.first === chapter.last;
+    this.timeline.stages.forEach((stage, index) => {
+      const quiet = stage.kind === "rewrite" && stage.first === stage.last;
       if (quiet && runs.at(-1)?.quiet) runs.at(-1).indices.push(index);
       else runs.push({ quiet, indices: [index] });
     });
@@ -70,26 +70,26 @@ export class Rail {
   }
 
   #chip(index) {
-    const chapter = this.story.chapters[index];
+    const stage = this.timeline.stages[index];
     const size = this.#size(index);
-    const chip = html("button", { type: "button", class: "ex-chip", title: visible(chapter.purpose), click: () => this.onPick(index) }, html("b", {}, visible(chapter.name)), size && html("small", {}, size));
-    if (chapter.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${chapter.applied} applied` }, `${grouped(chapter.applied)}✓`));
-    if (chapter.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${chapter.declined} declined` }, `${grouped(chapter.declined)}✗`));
-    chip.classList.toggle("ex-idle", chapter.kind === "rewrite" && chapter.applied === 0);
+    const chip = html("button", { type: "button", class: "ex-chip", title: visible(stage.purpose), click: () => this.onPick(index) }, html("b", {}, visible(stage.name)), size && html("small", {}, size));
+    if (stage.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${stage.applied} applied` }, `${grouped(stage.applied)}✓`));
+    if (stage.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${stage.declined} declined` }, `${grouped(stage.declined)}✗`));
+    chip.classList.toggle("ex-idle", stage.kind === "rewrite" && stage.applied === 0);
     put(chip, "aria-current", index === this.current && "step");
     return chip;
   }
 
   /** How large the graph is after a stage, where that is news. */
   #size(index) {
-    const { counts, kind } = this.story.chapters[index];
+    const { counts, kind } = this.timeline.stages[index];
     if (kind === "run") return counts.steps === undefined ? "" : `${grouped(counts.steps)} steps`;
     if (kind === "schedule") return counts.kernels === undefined ? "" : `${grouped(counts.kernels)} kernels`;
-    return counts.nodes === undefined || counts.nodes === this.story.chapters[index - 1]?.counts.nodes ? "" : grouped(counts.nodes);
+    return counts.nodes === undefined || counts.nodes === this.timeline.stages[index - 1]?.counts.nodes ? "" : grouped(counts.nodes);
   }
 
   #folded(indices) {
-    const names = indices.map((index) => visible(this.story.chapters[index].name)).join(", ");
+    const names = indices.map((index) => visible(this.timeline.stages[index].name)).join(", ");
     const unfold = () => {
       this.unfolded.add(indices[0]);
       this.#build();

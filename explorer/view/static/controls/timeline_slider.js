@@ -1,4 +1,4 @@
-// The whole story on one line: a tick a decision, the memory curve of the plan and of the run, and where one stands.
+// The whole timeline on one line: a tick a decision, the memory curve of the plan and of the run, and where one stands.
 
 import { html, put, svg } from "../dom.js";
 import { bytesText } from "../data/reasons.js";
@@ -6,11 +6,11 @@ import { bytesText } from "../data/reasons.js";
 const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
 
 /** A slider over all moments, drawn on what happened in them. */
-export class Strip {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {(step: number) => void} onStep */
-  constructor(trace, story, onStep) {
+export class TimelineSlider {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {(step: number) => void} onStep */
+  constructor(trace, timeline, onStep) {
     this.trace = trace;
-    this.story = story;
+    this.timeline = timeline;
     this.width = 0;
     /** @type {number[]} */ this.decisions = [];
     this.picture = svg("svg", { height: HIGH, "aria-hidden": "true" });
@@ -19,13 +19,13 @@ export class Strip {
     this.dot = svg("circle", { class: "ex-strip-dot", r: 4 });
     this.chosen = svg("path", { class: "ex-strip-chosen" });
     this.picture.append(this.marks, this.chosen, this.line, this.dot);
-    this.slider = html("input", { type: "range", min: 0, max: story.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
+    this.slider = html("input", { type: "range", min: 0, max: timeline.end, step: 1, "aria-label": "moment", input: () => onStep(Number(this.slider.value)) });
     this.root = html("div", { class: "ex-strip" }, this.picture, this.slider);
     this.peak = Math.max(1, ...trace.kernels.map((_, index) => trace.live(index)), ...trace.kernels.map((kernel) => kernel.live));
   }
 
   #x(step) {
-    return PAD + ((this.width - 2 * PAD) * step) / Math.max(1, this.story.end);
+    return PAD + ((this.width - 2 * PAD) * step) / Math.max(1, this.timeline.end);
   }
 
   #y(live) {
@@ -39,14 +39,14 @@ export class Strip {
     put(this.picture, "width", width);
     const shapes = [svg("path", { class: "ex-strip-base", d: `M${PAD} ${BASE}H${width - PAD}` })];
     let [edges, applied, declined] = ["", "", ""];
-    for (const chapter of this.story.chapters) {
-      if (chapter.end > chapter.start) edges += `M${(this.#x(chapter.start) + this.#x(chapter.start + 1)) / 2} ${BASE - 2}v7`;
-      for (let index = chapter.first; index < chapter.last; index++) {
-        const x = this.#x(chapter.start + index - chapter.first + 1).toFixed(1);
-        if (this.story.decisions[index].verdict === "applied") applied += `M${x} ${BASE}v-12`;
+    for (const stage of this.timeline.stages) {
+      if (stage.end > stage.start) edges += `M${(this.#x(stage.start) + this.#x(stage.start + 1)) / 2} ${BASE - 2}v7`;
+      for (let index = stage.first; index < stage.last; index++) {
+        const x = this.#x(stage.start + index - stage.first + 1).toFixed(1);
+        if (this.timeline.decisions[index].verdict === "applied") applied += `M${x} ${BASE}v-12`;
         else declined += `M${x} ${BASE}v-5`;
       }
-      if (chapter.kind === "order" || chapter.kind === "run") shapes.push(...this.#curve(chapter));
+      if (stage.kind === "order" || stage.kind === "run") shapes.push(...this.#curve(stage));
     }
     shapes.push(svg("path", { class: "ex-strip-edge", d: edges }), svg("path", { class: "ex-strip-applied", d: applied }), svg("path", { class: "ex-strip-declined", d: declined }));
     this.marks.replaceChildren(...shapes);
@@ -54,12 +54,12 @@ export class Strip {
     this.mark(this.decisions);
   }
 
-  /** Steps of live bytes over the moments of a chapter, with its peak. */
-  #curve(chapter) {
-    const from = chapter.start + chapter.last - chapter.first;
-    const count = chapter.end - from;
+  /** Steps of live bytes over the moments of a stage, with its peak. */
+  #curve(stage) {
+    const from = stage.start + stage.last - stage.first;
+    const count = stage.end - from;
     if (count <= 0) return [];
-    const lives = Array.from({ length: count }, (_, place) => this.#live(chapter.kind, place));
+    const lives = Array.from({ length: count }, (_, place) => this.#live(stage.kind, place));
     const half = (this.#x(1) - this.#x(0)) / 2;
     let d = `M${(this.#x(from + 1) - half).toFixed(1)} ${BASE}`;
     lives.forEach((live, place) => {
@@ -70,7 +70,7 @@ export class Strip {
     const x = this.#x(from + most + 1);
     const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
     const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} alive at most`);
-    return [svg("path", { class: `ex-strip-memory ex-strip-${chapter.kind}`, d }), label];
+    return [svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d }), label];
   }
 
   #live(phase, place) {
@@ -80,7 +80,7 @@ export class Strip {
   /** Mark the decisions on the selected node. @param {number[]} decisions */
   mark(decisions) {
     this.decisions = decisions;
-    put(this.chosen, "d", decisions.map((index) => `M${this.#x(this.story.afterDecision(index)).toFixed(1)} ${BASE}v-12`).join(""));
+    put(this.chosen, "d", decisions.map((index) => `M${this.#x(this.timeline.afterDecision(index)).toFixed(1)} ${BASE}v-12`).join(""));
   }
 
   /** @param {import("./story.js").Moment} moment @param {string} spoken what a screen reader says about it */

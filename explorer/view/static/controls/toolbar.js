@@ -47,7 +47,7 @@ const MARKS = [
   ["ex-output", "an output: a value that is asked for"],
   ["ex-new", "made by this decision"],
   ["ex-gone", "a ghost: taken away by this decision"],
-  ["ex-refused", "what this decision declines"],
+  ["ex-declined", "what this decision declines"],
   ["ex-current", "picked, or running now"],
   ["ex-ready", "could have been picked as well"],
 ];
@@ -91,19 +91,19 @@ export function helpBox(onClose, more = []) {
 }
 
 /** What a moment says, in fragments as of reasons.js. */
-export function saying(trace, story, moment, summary) {
-  const chapter = story.chapters[moment.chapter];
-  if (!chapter) return { place: "", verdict: "", fragments: [] };
+export function saying(trace, timeline, moment, summary) {
+  const stage = timeline.stages[moment.stage];
+  if (!stage) return { place: "", verdict: "", fragments: [] };
   const plain = (text) => ({ text, node: -1 });
   if (moment.decision >= 0) {
-    const place = `decision ${grouped(moment.decision - chapter.first + 1)} of ${grouped(chapter.last - chapter.first)}`;
+    const place = `decision ${grouped(moment.decision - stage.first + 1)} of ${grouped(stage.last - stage.first)}`;
     return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
   }
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
-  const counts = chapter.kind === "record" ? `${grouped(chapter.counts.nodes ?? trace.count)} nodes` : "";
-  const nothing = chapter.kind === "rewrite" && chapter.first === chapter.last ? "changed nothing" : "";
-  const what = chapter.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
-  return { place: counts || nothing, verdict: "", fragments: [...what, visible(chapter.purpose)].map(plain) };
+  const counts = stage.kind === "record" ? `${grouped(stage.counts.nodes ?? trace.count)} nodes` : "";
+  const nothing = stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
+  const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
+  return { place: counts || nothing, verdict: "", fragments: [...what, visible(stage.purpose)].map(plain) };
 }
 
 /** What decided a pick, where the planner says it by a code. */
@@ -122,7 +122,7 @@ function kernelSaying(trace, moment, plain) {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
     const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for kernels that still run, by the estimates`];
     const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
-    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.why] ?? visible(kernel.why)}${rest}.`)] };
+    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? visible(kernel.pick_reason)}${rest}.`)] };
   }
   const index = trace.stepOf.get(moment.kernel);
   const step = trace.steps[index];
@@ -135,9 +135,9 @@ function kernelSaying(trace, moment, plain) {
 }
 
 /** What the graph costs at a moment, in few words. */
-export function costText(trace, story, moment) {
-  const chapter = story.chapters[moment.chapter];
-  if (!chapter) return "";
+export function costText(trace, timeline, moment) {
+  const stage = timeline.stages[moment.stage];
+  if (!stage) return "";
   if (moment.phase === "run" && moment.kernel >= 0) {
     const step = trace.steps[trace.stepOf.get(moment.kernel)];
     return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)}`;
@@ -147,6 +147,6 @@ export function costText(trace, story, moment) {
     const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
     return `takes ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
   }
-  const { flops, bytes } = chapter.counts;
+  const { flops, bytes } = stage.counts;
   return [flops && `${countText(flops)} flops`, bytes && `${bytesText(bytes)} written`].filter(Boolean).join(" · ");
 }

@@ -8,7 +8,7 @@ const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
 /** @typedef {{node: number, from: number, to: number, buffer: number, bytes: number, inPlace: boolean}} Life kernels `from` … `to` */
 
 /** Follows every value from the kernel that makes it to the one after which it is dead. */
-export class Lanes {
+export class BufferTimeline {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;

@@ -1,4 +1,4 @@
-// One decision in the panel: its sentence, its facts, and the refusals before it; nodes in them are links.
+// One decision in the panel: its sentence, its facts, and the rules that declined before it; nodes in them are links.
 
 import { html, visible } from "../dom.js";
 import { heading, LISTED, rest } from "./lists.js";
@@ -6,13 +6,13 @@ import { factFragments } from "../data/reasons.js";
 
 const PRICES = new Set(["separate_us", "together_us"]);
 /** text.py says it too */
-const NOT_RUN = 'the members were not run one by one: plan.compare(EvalPlan(without=["group"])) of the same expressions, run too, measures both';
+const NOT_RUN = 'the members were not run one by one: plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both';
 
 /** Tells decisions. */
-export class Verdicts {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./panel.js").Actions} actions */
-  constructor(trace, story, actions) {
-    Object.assign(this, { trace, story, actions });
+export class DecisionCard {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./panel.js").Actions} actions */
+  constructor(trace, timeline, actions) {
+    Object.assign(this, { trace, timeline, actions });
   }
 
   /** A node's name that selects it. */
@@ -28,7 +28,7 @@ export class Verdicts {
   card(index) {
     const decision = this.trace.decisions[index];
     const applied = decision.verdict === "applied";
-    const title = html("b", {}, `${applied ? "✓" : "✗"} ${visible(decision.link)}`);
+    const title = html("b", {}, `${applied ? "✓" : "✗"} ${visible(decision.rule)}`);
     const where = html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · ")));
     const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
     return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), where);
@@ -52,7 +52,7 @@ export class Verdicts {
     return ran && html("div", { class: "ex-soft" }, NOT_RUN);
   }
 
-  /** The refusals before a decision, in its stage, that concern the same nodes. */
+  /** The declined decisions before a decision, in its stage, that concern the same nodes. */
   before(index) {
     const { decisions } = this.trace;
     const { subjects, stage } = decisions[index];
@@ -67,13 +67,13 @@ export class Verdicts {
   alsoTried(index) {
     const before = this.before(index);
     if (!before.length) return [];
-    return [heading("also tried, in this order"), ...this.refusals(before)];
+    return [heading("also tried, in this order"), ...this.declined(before)];
   }
 
-  refusals(indices) {
+  declined(indices) {
     const cards = indices.slice(0, LISTED).map((other) => {
-      const { link, code, location } = this.trace.decisions[other];
-      const jump = html("button", { class: "ex-link ex-strong", type: "button", title: visible(location), click: () => this.actions.go(this.story.afterDecision(other)) }, `✗ ${visible(link)}`);
+      const { rule, code, location } = this.trace.decisions[other];
+      const jump = html("button", { class: "ex-link ex-strong", type: "button", title: visible(location), click: () => this.actions.go(this.timeline.afterDecision(other)) }, `✗ ${visible(rule)}`);
       return html("li", { class: "ex-card ex-card-declined", "data-code": code }, jump, " ", ...this.sentence(other));
     });
     return [html("ol", { class: "ex-cards" }, ...cards), rest(indices.length)];

@@ -9,9 +9,9 @@ const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ dec
 
 /** One list with its filter, kept from step to step. */
 export class Decisions {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {(step: number) => void} go */
-  constructor(trace, story, go) {
-    Object.assign(this, { trace, story, go });
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {(step: number) => void} go */
+  constructor(trace, timeline, go) {
+    Object.assign(this, { trace, timeline, go });
     this.verdict = "";
     this.title = html("h5");
     this.field = html("input", { type: "search", placeholder: "filter decisions …", "aria-label": "filter decisions", input: () => this.#list() });
@@ -24,14 +24,14 @@ export class Decisions {
 
   /** @param {import("./story.js").Moment} moment @returns {Element | false} nothing where there are no two decisions */
   show(moment) {
-    const chapter = this.story.chapters[moment.chapter];
-    const own = chapter.kind === "rewrite" || chapter.last > chapter.first;
-    [this.first, this.last] = own ? [chapter.first, chapter.last] : [0, this.trace.decisions.length];
+    const stage = this.timeline.stages[moment.stage];
+    const own = stage.kind === "rewrite" || stage.last > stage.first;
+    [this.first, this.last] = own ? [stage.first, stage.last] : [0, this.trace.decisions.length];
     this.moment = moment;
     if (this.last - this.first < 2) return false;
     let applied = 0;
     for (let index = this.first; index < this.last; index++) applied += this.trace.decisions[index].verdict === "applied" ? 1 : 0;
-    say(this.title, `${own ? visible(chapter.name) : "the whole plan"}: ${grouped(applied)} applied, ${grouped(this.last - this.first - applied)} declined`);
+    say(this.title, `${own ? visible(stage.name) : "the whole plan"}: ${grouped(applied)} applied, ${grouped(this.last - this.first - applied)} declined`);
     this.#list();
     return this.root;
   }
@@ -50,9 +50,9 @@ export class Decisions {
     const query = new Query(this.field.value);
     const found = [];
     for (let index = this.first; index < this.last; index++) {
-      const { verdict, link, code } = this.trace.decisions[index];
+      const { verdict, rule, code } = this.trace.decisions[index];
       if (this.verdict && verdict !== this.verdict) continue;
-      if (query.isEmpty || query.matchesText(fold(`${link}\n${code}\n${this.#said(index)}`))) found.push(index);
+      if (query.isEmpty || query.matchesText(fold(`${rule}\n${code}\n${this.#said(index)}`))) found.push(index);
     }
     const near = found.findIndex((index) => index >= this.moment.decision);
     const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, found.length - LISTED));
@@ -69,7 +69,7 @@ export class Decisions {
     const { verdict } = this.trace.decisions[index];
     const text = this.#said(index);
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
-    const button = html("button", { type: "button", click: () => this.go(this.story.afterDecision(index)), title: text }, mark, html("span", {}, text));
+    const button = html("button", { type: "button", click: () => this.go(this.timeline.afterDecision(index)), title: text }, mark, html("span", {}, text));
     put(button, "aria-current", index === moment.decision && "step");
     return html("li", { class: index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later" }, button);
   }

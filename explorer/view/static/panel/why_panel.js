@@ -1,18 +1,18 @@
-// The why panel: what a node, a box or a decision is, what was decided about it, what was refused before, what it cost.
+// The why panel: what a node, a box or a decision is, what was decided about it, what was declined before, what it cost.
 
 import { costTable, countOf, insideTable } from "./cost_table.js";
 import { Decisions } from "./decision_list.js";
 import { SIGNS } from "../compare/differences.js";
 import { html, visible } from "../dom.js";
-import { Lanes } from "./buffer_timeline.js";
+import { BufferTimeline } from "./buffer_timeline.js";
 import { layerOf, layerParts } from "./layer.js";
 import { heading, LISTED, nodeList, rest } from "./lists.js";
 import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
 import { badText, bufferText } from "../scene/scene.js";
 import { Summary } from "./program_summary.js";
-import { Twins } from "../scene/gradient_links.js";
+import { GradientLinks } from "../scene/gradient_links.js";
 import { valueView } from "./value.js";
-import { Verdicts } from "./decision_card.js";
+import { DecisionCard } from "./decision_card.js";
 
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
@@ -21,14 +21,14 @@ import { Verdicts } from "./decision_card.js";
 
 /** Fills the panel for the selected node, or for the moment where nothing is selected. */
 export class Panel {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./scene.js").Director} director @param {import("./totals.js").Totals} totals @param {Actions} actions */
-  constructor(trace, story, director, totals, actions) {
-    Object.assign(this, { trace, story, director, totals, actions });
-    this.lanes = new Lanes(trace);
-    this.twins = new Twins(trace);
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./scene.js").SceneBuilder} sceneBuilder @param {import("./totals.js").Totals} totals @param {Actions} actions */
+  constructor(trace, timeline, sceneBuilder, totals, actions) {
+    Object.assign(this, { trace, timeline, sceneBuilder, totals, actions });
+    this.bufferTimeline = new BufferTimeline(trace);
+    this.gradientLinks = new GradientLinks(trace);
     this.summary = new Summary(trace, totals);
-    this.verdicts = new Verdicts(trace, story, actions);
-    this.decisions = new Decisions(trace, story, (step) => actions.go(step));
+    this.decisionCard = new DecisionCard(trace, timeline, actions);
+    this.decisions = new Decisions(trace, timeline, (step) => actions.go(step));
     this.scrolled = false;
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
   }
@@ -47,7 +47,7 @@ export class Panel {
 
   /** A node's name that selects it. */
   link(node, text) {
-    return this.verdicts.link(node, text);
+    return this.decisionCard.link(node, text);
   }
 
   #node(node) {
@@ -55,14 +55,14 @@ export class Panel {
     const { type } = trace.nodes;
     const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
-    const told = this.actions.told(node);
+    const told = this.actions.changes(node);
     if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${visible(words)}`))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
-    if (main !== undefined) parts.push(this.verdicts.card(main), this.verdicts.facts(main), this.verdicts.note(main), ...this.verdicts.alsoTried(main));
-    const shown = new Set([main, ...(main === undefined ? [] : this.verdicts.before(main))]);
+    if (main !== undefined) parts.push(this.decisionCard.card(main), this.decisionCard.facts(main), this.decisionCard.note(main), ...this.decisionCard.alsoTried(main));
+    const shown = new Set([main, ...(main === undefined ? [] : this.decisionCard.before(main))]);
     const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
-    if (declined.length) parts.push(heading("declined for it"), ...this.verdicts.refusals(declined));
+    if (declined.length) parts.push(heading("declined for it"), ...this.decisionCard.declined(declined));
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
@@ -74,17 +74,17 @@ export class Panel {
 
   /** Decisions below this number are told in full: those taken, and all of the stage that is shown. */
   get #reached() {
-    return Math.max(this.moment.position, this.story.chapters[this.moment.chapter]?.last ?? 0);
+    return Math.max(this.moment.position, this.timeline.stages[this.moment.stage]?.last ?? 0);
   }
 
   /** The decision that says most about a node: the present one, else what this stage, else what an earlier pass did to it. */
   #main(decisions) {
     const { decisions: all, recording } = this.trace;
     if (decisions.includes(this.moment.decision)) return this.moment.decision;
-    const { first = 0 } = this.story.chapters[this.moment.chapter] ?? {};
+    const { first = 0 } = this.timeline.stages[this.moment.stage] ?? {};
     const told = decisions.filter((index) => index < this.#reached);
     const here = told.filter((index) => index >= first);
-    // What was placed where is told of nearly every node: what a pass did, or refused to do, is news.
+    // What was placed where is told of nearly every node: what a pass did, or declined to do, is news.
     const passed = told.filter((index) => recording.stages[all[index].stage].kind === "rewrite");
     const among = here.length ? here : passed.length ? passed : told;
     return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
@@ -109,7 +109,7 @@ export class Panel {
     const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
-    parts.push(...box.batches.flatMap((made) => [this.verdicts.card(made), this.verdicts.facts(made)]), this.verdicts.note(...box.batches));
+    parts.push(...box.batches.flatMap((made) => [this.decisionCard.card(made), this.decisionCard.facts(made)]), this.decisionCard.note(...box.batches));
     parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
@@ -118,7 +118,7 @@ export class Panel {
   }
 
   #twins(node, box) {
-    return this.twins.tell(node, box, (each) => this.link(each), this.moment.position);
+    return this.gradientLinks.tell(node, box, (each) => this.link(each), this.moment.position);
   }
 
   #outermost(box) {
@@ -152,33 +152,33 @@ export class Panel {
   }
 
   #moment() {
-    const { trace, story, moment } = this;
-    const chapter = story.chapters[moment.chapter];
-    if (!chapter) return [html("h4", {}, "nothing recorded")];
+    const { trace, timeline, moment } = this;
+    const stage = timeline.stages[moment.stage];
+    if (!stage) return [html("h4", {}, "nothing recorded")];
     if (moment.decision >= 0) {
       const decision = trace.decisions[moment.decision];
       return [
-        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.link)}`),
-        html("div", { class: "ex-sub" }, visible(chapter.purpose || chapter.name)),
+        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.rule)}`),
+        html("div", { class: "ex-sub" }, visible(stage.purpose || stage.name)),
         html("code", { class: "ex-where", "data-code": decision.code }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
-        this.verdicts.facts(moment.decision),
-        this.verdicts.note(moment.decision),
-        ...this.verdicts.alsoTried(moment.decision),
+        this.decisionCard.facts(moment.decision),
+        this.decisionCard.note(moment.decision),
+        ...this.decisionCard.alsoTried(moment.decision),
         ...this.#subjects(decision),
         ...(moment.phase === "memory" ? this.#memory(-1) : []),
         this.decisions.show(moment),
         this.#plan(),
       ];
     }
-    const recorded = chapter.kind === "record";
-    const title = visible((recorded && trace.recording.title) || chapter.name);
-    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, visible(chapter.purpose))];
+    const recorded = stage.kind === "record";
+    const title = visible((recorded && trace.recording.title) || stage.name);
+    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, visible(stage.purpose))];
     if (recorded) parts.push(this.summary.table((node) => this.link(node)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.totals.at(moment.position);
     const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box, (inner) => this.summary.result(inner));
     const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "written"]), inside];
-    const numbers = [heading("in numbers"), this.#counts(chapter), this.#plan()];
+    const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.#bad());
     if (moment.phase === "memory") parts.push(...this.#memory(-1));
     return [...parts, this.decisions.show(moment)];
@@ -196,12 +196,12 @@ export class Panel {
 
   /** The buffers over time, and what is alive while a kernel runs, −1 for no kernel. */
   #memory(kernel) {
-    const { trace, lanes } = this;
-    if (!lanes.lives.length) return [];
-    const picture = lanes.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
+    const { trace, bufferTimeline } = this;
+    if (!bufferTimeline.lives.length) return [];
+    const picture = bufferTimeline.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
     if (kernel < 0) return [heading("buffers over time"), picture];
-    const count = lanes.alive(kernel).length;
-    return [heading(`alive now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, lanes.table(kernel, (node) => this.link(node))];
+    const count = bufferTimeline.alive(kernel).length;
+    return [heading(`alive now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, bufferTimeline.table(kernel, (node) => this.link(node))];
   }
 
   #picked(index) {
@@ -220,7 +220,7 @@ export class Panel {
   /** The kernels that were ready beside the one that was picked, and those whose operands were being computed. */
   #alternatives(kernel) {
     const result = kernel.nodes.at(-1);
-    const others = kernel.ready.filter((node) => node !== result);
+    const others = kernel.ready_candidates.filter((node) => node !== result);
     const parts = others.length ? [heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.#list(others)] : [];
     if (kernel.waiting_count) parts.push(heading(`waiting for kernels that still run (${grouped(kernel.waiting_count)})`), this.#list(kernel.waiting));
     return parts;
@@ -244,10 +244,10 @@ export class Panel {
     return nodeList(nodes, (node) => `${this.trace.label(node)}\n${where(node)}`, (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`)));
   }
 
-  #counts(chapter) {
+  #counts(stage) {
     const table = html("dl", { class: "ex-facts" });
-    const before = this.story.chapters[this.moment.chapter - 1]?.counts ?? {};
-    for (const [name, value] of Object.entries(chapter.counts)) {
+    const before = this.timeline.stages[this.moment.stage - 1]?.counts ?? {};
+    for (const [name, value] of Object.entries(stage.counts)) {
       const text = countOf(name, value);
       const changed = name in before && before[name] !== value;
       table.append(html("dt", {}, visible(name.replaceAll("_", " "))), html("dd", {}, changed ? `${countOf(name, before[name])} → ${text}` : text));
@@ -264,7 +264,7 @@ export class Panel {
   }
 
   #duplicates(node) {
-    const found = this.director.duplicates(node, this.moment.position);
+    const found = this.sceneBuilder.duplicates(node, this.moment.position);
     return found.length ? [heading(`stands for ${grouped(found.length + 1)} equal nodes`), this.#list(found, true)] : [];
   }
 

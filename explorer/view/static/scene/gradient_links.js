@@ -13,7 +13,7 @@ export const SPOKEN = {
 const LISTED = 40;
 
 /** Finds the twins of nodes: nodes that replace each other in one place have the same. */
-export class Twins {
+export class GradientLinks {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;

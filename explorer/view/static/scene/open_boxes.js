@@ -1,11 +1,11 @@
 // Which open boxes are drawn open now: one that holds next to nothing yet, or any more, takes no room; open_boxes.py is its twin.
 
 /** Looks into the boxes of one trace. */
-export class Settling {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story */
-  constructor(trace, story) {
+export class OpenBoxes {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline */
+  constructor(trace, timeline) {
     this.trace = trace;
-    this.story = story;
+    this.timeline = timeline;
   }
 
   /**
@@ -33,10 +33,10 @@ export class Settling {
   }
 
   /** Whether a node stands in a box of which something is true. @param {(node: number, ghost: boolean) => boolean} is */
-  #holds(box, { position, chapter }, is) {
+  #holds(box, { position, stage }, is) {
     const { trace } = this;
     const { boxes } = trace.layout;
-    const first = this.story.chapters[chapter]?.first ?? 0;
+    const first = this.timeline.stages[stage]?.first ?? 0;
     const inside = [box];
     for (const each of inside) {
       for (const item of boxes[each].items) {

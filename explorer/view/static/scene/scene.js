@@ -5,7 +5,7 @@ import { bytesText, grouped, microsText } from "../data/reasons.js";
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
- *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} Mark what a slot shows
+ *   copies: number, heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState what a slot shows
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string, kept: boolean, labels: Map<string, number>,
@@ -13,17 +13,17 @@ import { bytesText, grouped, microsText } from "../data/reasons.js";
  *   kept: it holds more than rows of batches; labels: how many nodes it holds of each name; left: what to say where it does not
  * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number}} Frame
  *   boxes: the closed operators that hide members
- * @typedef {{moment: any, slots: Map<number, Mark>, boxes: Map<number, BoxMark>, frames: Frame[],
+ * @typedef {{moment: any, slots: Map<number, SlotState>, boxes: Map<number, BoxMark>, frames: Frame[],
  *   edges: Map<string, {box: number, from: number, to: number, state: string}>,
  *   moves: {before: number[][], after: number[][]}[], attention: number[]}} Scene
  */
 
 /** Draws moments of one trace. */
-export class Director {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Story} story @param {import("./place.js").Paths} paths */
-  constructor(trace, story, paths) {
+export class SceneBuilder {
+  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./place.js").Paths} paths */
+  constructor(trace, timeline, paths) {
     this.trace = trace;
-    this.story = story;
+    this.timeline = timeline;
     this.paths = paths;
     this.cut = new Map();
   }
@@ -37,7 +37,7 @@ export class Director {
     const decision = trace.decisions[moment.decision];
     const touched = new Set(decision ? [...decision.subjects, ...decision.produced] : []);
     const frames = this.#frames(moment, placement);
-    const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready ?? []) : []);
+    const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready_candidates ?? []) : []);
     const outputs = new Set([...trace.roots].map((root) => trace.slotOf[trace.origin(final[root])]));
     const used = this.#used(moment.position, final);
     const copies = this.#copies(moment.position, final);
@@ -47,7 +47,7 @@ export class Director {
       const mark = this.#mark(slot, moment, { decision, touched, ready, used, outputs, copies, members });
       if (mark === null) return;
       scene.slots.set(slot, mark);
-      if (this.#asks(mark, moment)) scene.attention.push(slot);
+      if (this.#needsAttention(mark, moment)) scene.attention.push(slot);
     });
     this.#boxes(scene, placement, new Set(frames.flatMap((frame) => frame.boxes)));
     this.#edges(scene, placement, before, final);
@@ -58,7 +58,7 @@ export class Director {
   #mark(slot, moment, { decision, touched, ready, used, outputs, copies, members }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
-    const first = this.story.chapters[moment.chapter]?.first ?? 0;
+    const first = this.timeline.stages[moment.stage]?.first ?? 0;
     const [node, isGhost] = trace.standing(slot, moment.position, first);
     if (node < 0) return null;
     const flags = [];
@@ -66,7 +66,7 @@ export class Director {
     if (isGhost) state = moment.decision >= 0 && gone[node] === moment.decision ? "gone" : "was";
     else if (moment.decision >= 0 && born[node] === moment.decision) state = "new";
     else if (born[node] >= first && born[node] >= 0) state = "fresh";
-    if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "refused");
+    if (touched.has(node)) flags.push(decision.verdict === "applied" ? "subject" : "declined");
     if (!isGhost && outputs.has(slot)) flags.push("output");
     else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
@@ -121,7 +121,7 @@ export class Director {
   /** The word on a node that says its state. */
   #tag(mark, moment) {
     if (mark.state === "new") return "new";
-    if (mark.flags.includes("refused")) return "declined";
+    if (mark.flags.includes("declined")) return "declined";
     if (mark.bad) return mark.bad;
     if (mark.flags.includes("current")) {
       const isFirst = this.trace.kernels[moment.kernel].nodes[0] === mark.node;
@@ -139,9 +139,9 @@ export class Director {
     return before !== undefined && trace.nodes.gone[before] === moment.decision ? `was ${trace.label(before)}` : "";
   }
 
-  #asks(mark, moment) {
+  #needsAttention(mark, moment) {
     if (moment.decision < 0) return mark.flags.includes("current");
-    return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("refused");
+    return mark.state === "new" || mark.state === "gone" || mark.flags.includes("subject") || mark.flags.includes("declined");
   }
 
   #boxes(scene, placement, covered) {

@@ -1,4 +1,4 @@
-"""What one link says of a graph: the decisions of simplify alone."""
+"""What one rule says of a graph: the decisions of simplify alone."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from typing import Any
 import numpy as np
 
 import explorer as ex
-from explorer.plan.graph.decisions import Choice
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.decisions import PlanDecision
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Simplify
 from tests.support.interpreter import reference
 
 
-def simplified(*roots: ex.Expr) -> Graph:
+def simplified(*roots: ex.Expr) -> PlanGraph:
     """The graph after simplify."""
-    graph = Graph(roots)
+    graph = PlanGraph(roots)
     Simplify().run(graph)
     return graph
 
 
-def applied(graph: Graph) -> list[str]:
+def applied(graph: PlanGraph) -> list[str]:
     """The codes of the applied decisions, in order."""
-    return [choice.code for choice in graph.choices if choice.applied]
+    return [decision.code for decision in graph.decisions if decision.applied]
 
 
-def declined(graph: Graph) -> list[tuple[str, str]]:
-    """(link, code) of each refusal."""
-    return [(choice.link, choice.code) for choice in graph.choices if not choice.applied]
+def declined(graph: PlanGraph) -> list[tuple[str, str]]:
+    """(rule, code) of each declined decision."""
+    return [(decision.rule, decision.code) for decision in graph.decisions if not decision.applied]
 
 
-def decision(graph: Graph, code: str) -> Choice:
+def decision(graph: PlanGraph, code: str) -> PlanDecision:
     """The one decision with a code."""
-    (found,) = [choice for choice in graph.choices if choice.code == code]
+    (found,) = [decision for decision in graph.decisions if decision.code == code]
     return found
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.ops.manipulation.slicing import Member
+from explorer.ops.manipulation.slicing import Index0
 from tests.plan.rewrite.rules.asking import applied, close, decision, declined, simplified, values
 
 whole = values((4, 2, 3), low=-2.0)
@@ -25,7 +25,7 @@ def test_a_sum_of_all_members_is_one_reduction_however_it_is_written() -> None:
 
 
 def _rows() -> list[ex.Expr]:
-    return [Member(index)(whole) for index in range(4)]
+    return [Index0(index)(whole) for index in range(4)]
 
 
 @pytest.mark.spec("P-1", "P-4")
@@ -39,7 +39,7 @@ def test_other_terms_stay_beside_the_reduction() -> None:
 
 
 def test_members_that_are_broadcast_in_a_sum_are_no_members_of_it() -> None:
-    last = Member(3)(values((4, 3)))
+    last = Index0(3)(values((4, 3)))
     for root in (values((2, 3)) + last, last + last[0]):
         assert "sum_of_members" not in applied(simplified(root))
         assert close(root)
@@ -49,13 +49,13 @@ def test_members_that_are_broadcast_in_a_sum_are_no_members_of_it() -> None:
 def test_a_sum_of_the_members_of_several_values_is_one_reduction_of_each() -> None:
     """What batches of several sizes give is added up in one step, and members that are not complete stay terms."""
     other, third = values((3, 2, 3)), values((5, 2, 3))
-    ends = [Member(index)(other) for index in range(3)]
-    some = [Member(index)(third) for index in range(2)]
+    ends = [Index0(index)(other) for index in range(3)]
+    some = [Index0(index)(third) for index in range(2)]
     root = ex.add_n(ends[0], *_rows(), *some, *ends[1:], ends[1])
     graph = simplified(root)
     facts = decision(graph, "sum_of_members").facts
     assert (facts["wholes"], facts["members"]) == (2, 7)
-    assert [node.operation.name for node in graph.live].count("member") == 3
+    assert [node.operation.name for node in graph.live].count("index0") == 3
     assert close(root)
 
 
@@ -93,7 +93,7 @@ def test_a_sum_of_products_is_left_where_it_would_change_the_type_or_compute_twi
     assert ("SumOfProducts", "other_consumers") in declined(simplified(product.sum(axis=0), product))
     shared = (a @ values((3, 4))).sum(axis=0)
     assert declined(simplified(shared)) == [("SumOfProducts", "rank")]
-    assert simplified(product.sum(axis=1)).choices == []
+    assert simplified(product.sum(axis=1)).decisions == []
 
 
 @pytest.mark.spec("P-1")

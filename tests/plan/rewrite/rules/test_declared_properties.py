@@ -1,4 +1,4 @@
-"""What operations declare of themselves is enough for links: users' own operations take part without a rule more."""
+"""What operations declare of themselves is enough for rules: users' own operations take part without a rule more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cube(Ufunc):
     """The cube root, which an operation of a notebook could be."""
 
     name = "cube_root_of_test"
-    ufunc, monotone, total, examples = np.cbrt, True, True, (Example(real(2, 3)),)
+    ufunc, monotone, defined_everywhere, examples = np.cbrt, True, True, (Example(real(2, 3)),)
     nondifferentiable = "the test takes no gradient"
 
 

@@ -1,4 +1,4 @@
-"""Numbers beside powers that no float holds, alone or multiplied: nothing is refused, and nothing gets worse."""
+"""Numbers beside powers that no float holds, alone or multiplied: nothing is declined, and nothing gets worse."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_an_operation_with_nothing_to_do_is_its_operand(root: ex.Expr, code: str
 
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize(
-    ("root", "refusal"),
+    ("root", "expected"),
     [
         (row + ex.ZeroTensor((2, 3), dtype="float64"), "type"),
         (single + ex.TrivialTensor(0.0, (2, 3), dtype="float64"), "type"),
@@ -60,9 +60,9 @@ def test_an_operation_with_nothing_to_do_is_its_operand(root: ex.Expr, code: str
     ],
     ids=repr,
 )
-def test_a_neutral_number_that_changes_the_type_stays(root: ex.Expr, refusal: str) -> None:
+def test_a_neutral_number_that_changes_the_type_stays(root: ex.Expr, expected: str) -> None:
     graph = simplified(root)
-    assert ("NeutralNumber", refusal) in declined(graph) or ("SumWithZero", refusal) in declined(graph)
+    assert ("NeutralNumber", expected) in declined(graph) or ("SumWithZero", expected) in declined(graph)
     assert close(root)
 
 

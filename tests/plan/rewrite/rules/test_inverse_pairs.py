@@ -35,14 +35,14 @@ integers = ex.tensor(np.array([[3, -4, 5]]))
     ids=lambda value: repr(value) if isinstance(value, list) else "",
 )
 def test_pairs_that_undo_each_other_are_their_operand(root: ex.Expr, codes: list[str]) -> None:
-    """Pairs that undo each other are their operand, each by a decision of its link."""
+    """Pairs that undo each other are their operand, each by a decision of its rule."""
     assert applied(simplified(root)) == codes
     assert close(root)
 
 
 @pytest.mark.spec("P-1", "M-E5")
 @pytest.mark.parametrize(
-    ("root", "refusal", "facts"),
+    ("root", "expected", "facts"),
     [
         (ex.exp(ex.log(x)), ("ExpOfLog", "domain"), {"known": "real"}),
         (ex.square(ex.sqrt(x)), ("SquareOfSqrt", "domain"), {"known": "real"}),
@@ -56,12 +56,12 @@ def test_pairs_that_undo_each_other_are_their_operand(root: ex.Expr, codes: list
     ids=lambda value: repr(value) if isinstance(value, tuple) else "",
 )
 def test_a_pair_that_may_not_undo_is_refused_with_its_reason(
-    root: ex.Expr, refusal: tuple[str, str], facts: dict
+    root: ex.Expr, expected: tuple[str, str], facts: dict
 ) -> None:  # type: ignore[type-arg]
     graph = simplified(root)
-    assert refusal in declined(graph)
+    assert expected in declined(graph)
     assert applied(graph) == []
-    given = decision(graph, refusal[1]).facts
+    given = decision(graph, expected[1]).facts
     assert {name: given[name] for name in facts} == facts
     assert close(root)
 
@@ -89,7 +89,7 @@ def test_int64_does_not_survive_float64() -> None:
     ids=repr,
 )
 def test_what_is_not_theirs_leaves_no_decision(root: ex.Expr) -> None:
-    assert simplified(root).choices == []
+    assert simplified(root).decisions == []
 
 
 @pytest.mark.spec("P-1")

@@ -188,19 +188,19 @@ def test_what_is_no_norm_is_not_looked_at() -> None:
 
 @pytest.mark.spec("P-1", "P-15")
 def test_without_an_input_the_price_decides() -> None:
-    """With no input given at the run the weights are changed in it: many rows gain, few are refused, tiny not told."""
+    """With no input given at the run the weights are changed in it: many rows gain, few are declined, tiny not told."""
     many, some, tiny = values((3000, 30)), values((100, 30)), values((2, 30))
     weights, factor = values((30, 40)), values((30,))
     assert applied(simplified(many * factor @ weights)) == ["norm_into_weights"]
-    refusal = decision(simplified(some * factor @ weights), "price")
-    assert refusal.facts["after_us"] > refusal.facts["before_us"]
-    assert simplified(tiny * factor @ weights).choices == []
-    assert simplified((many * factor).T @ ex.tanh(many)).choices == []  # two values of a run, no weights
+    declined = decision(simplified(some * factor @ weights), "price")
+    assert declined.facts["after_us"] > declined.facts["before_us"]
+    assert simplified(tiny * factor @ weights).decisions == []
+    assert simplified((many * factor).T @ ex.tanh(many)).decisions == []  # two values of a run, no weights
 
 
 @pytest.mark.spec("P-1")
 def test_gradients_are_those_without_the_link() -> None:
-    """The gradients of input, weights and statistics are the same with the link as without any simplification."""
+    """The gradients of input, weights and statistics are the same with the rule as without any simplification."""
     loss = ex.square(PRODUCTS["convolution"](norm)).sum()
     for wanted in (images, FILTERS, scale, shift, mean):
         slope = ex.grad(loss, wanted)

@@ -116,7 +116,7 @@ def test_terms_of_weights_are_added_once(inner: Callable[..., ex.Expr], outer: C
 
 @pytest.mark.spec("P-1")
 def test_gradients_are_those_without_the_link() -> None:
-    """The gradients of input, filters and scale are the same with the link as without any simplification."""
+    """The gradients of input, filters and scale are the same with the rule as without any simplification."""
     loss = ex.square(ex.batch_norm(ex.conv2d(images, filters, bias), mean, variance, scale, shift)).sum()
     for wanted in (images, filters, scale, shift):
         slope = ex.grad(loss, wanted)
@@ -149,18 +149,18 @@ def test_each_refusal_has_its_code() -> None:
 
 @pytest.mark.spec("P-1", "P-15")
 def test_without_an_input_the_price_decides() -> None:
-    """With no input given at the run the weights are scaled in it: large results gain, small ones are refused."""
+    """With no input given at the run the weights are scaled in it: large results gain, small ones are declined."""
     large, small, tiny = values((2000, 30)), values((64, 30)), values((2, 30))
     weights, factor = values((30, 40)), values((40,))
     assert applied(simplified(large @ weights * factor)) == ["factor_into_weights"]
-    assert simplified(tiny @ weights * factor).choices == []
-    refusal = decision(simplified(small @ weights * factor), "price")
-    assert refusal.facts["after_us"] > refusal.facts["before_us"]
+    assert simplified(tiny @ weights * factor).decisions == []
+    declined = decision(simplified(small @ weights * factor), "price")
+    assert declined.facts["after_us"] > declined.facts["before_us"]
 
 
 @pytest.mark.spec("P-1")
 def test_products_of_inputs_and_full_factors_are_not_looked_at() -> None:
-    """Attention scores have no weights, gates no channels: no refusal is told about them."""
+    """Attention scores have no weights, gates no channels: no declined decision is told about them."""
     scores = rows @ rows.T * 0.5
     gate = rows @ matrix * ex.sigmoid(rows @ values((3, 4)))
     for root in (scores, gate, rows @ matrix * values((5, 4))):

@@ -36,8 +36,8 @@ def test_parts_of_parts_are_one_part(data: st.DataObject) -> None:
         y, expected = y[index], expected[index]
     graph = simplified(y)
     found = graph.roots[0]
-    assert found.operation.name in ("tensor", "part", "member")
-    assert found.operation.name != "part" or graph.operands(found)[0].operation.name in ("tensor", "part")
+    assert found.operation.name in ("tensor", "slice", "index0")
+    assert found.operation.name != "slice" or graph.operands(found)[0].operation.name in ("tensor", "slice")
     np.testing.assert_array_equal(ex.evaluate(y), expected)
 
 
@@ -84,7 +84,7 @@ def test_each_refusal_has_its_code() -> None:
     over = joined[:, 1:4]
     assert decision(simplified(over), "several_parts").facts["count"] == 3
     mixed = ex.concatenate([a, b.astype("float32")], axis=1)[:, 3:]
-    assert declined(simplified(mixed)) == [("PartOfConcatenation", "dtype")]
+    assert declined(simplified(mixed)) == [("SliceOfConcatenation", "dtype")]
     for root in (over, mixed):
         assert close(root, 0.0)
 

@@ -220,7 +220,7 @@ def test_a_batch_of_single_losses_is_as_stable_as_one() -> None:
     plan.eval()
     np.testing.assert_allclose(value.data(), -(log_p * labels).sum(), rtol=1e-10)
     np.testing.assert_allclose(gradient.data(), samples.T @ (np.exp(log_p) - labels), rtol=1e-9)
-    assert "batched" in [choice.code for choice in plan.planned.graph.choices if choice.applied]
+    assert "batched" in [decision.code for decision in plan.planned.graph.decisions if decision.applied]
 
 
 @pytest.mark.spec("M-E6")

@@ -27,7 +27,7 @@ def test_small_powers_are_products_a_reciprocal_or_a_root(root: ex.Expr) -> None
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize("exponent", [2, 3, 4, -1])
 def test_gradients_of_powers_stay(exponent: int) -> None:
-    """The gradient of a power is the same with and without the link."""
+    """The gradient of a power is the same with and without the rule."""
     slope = ex.grad((x**exponent).sum(), x)
     expected = exponent * x.array ** float(exponent - 1)
     np.testing.assert_allclose(ex.evaluate(slope), expected, rtol=1e-12)

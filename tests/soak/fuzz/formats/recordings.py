@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import explorer as ex
-from explorer.core.ir.expr import surrounded
+from explorer.core.ir.expr import recording_at
 from explorer.core.ir.source_location import Place
 from explorer.record import Recording, Step, loads, to_json
 from tests.golden.programs import PROGRAMS, perceptron, recorded
@@ -53,7 +53,7 @@ def _run() -> Recording:
 
 def _perceptron() -> Recording:
     plan = ex.EvalPlan(title="perceptron", record="values")
-    with surrounded(None, Place("fuzz", 1, "perceptron")):
+    with recording_at(None, Place("fuzz", 1, "perceptron")):
         roots = perceptron()
     for root in roots:
         plan.register(root)

@@ -9,13 +9,13 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import reshape
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 Places: TypeAlias = "tuple[int, ...]"
 """for each axis of a value the axis, counted from the end (−1, −2 …), that it is of another; 0 for one of size 1"""
 
 
-def below_views(node: Expr, graph: Graph) -> tuple[Expr, Places]:
+def below_views(node: Expr, graph: PlanGraph) -> tuple[Expr, Places]:
     """The value below views that only move axes, and the places of its axes."""
     node = graph.resolve(node)
     places = [axis - node.ndim if size != 1 else 0 for axis, size in enumerate(node.shape)]

@@ -14,7 +14,7 @@ from explorer.ops.manipulation.reshape import Reshape
 from explorer.ops.nn.activation import clip
 from explorer.ops.nn.softmax_and_loss import LogSoftmax, LogSumExp, Softmax
 from explorer.ops.reduction.reduce import Sum
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.rules.algebra.axis_places import Places, at_places, below_views, groups
 from explorer.plan.rewrite.rules.algebra.powers import (
     Atom,
@@ -53,7 +53,7 @@ class Share(NamedTuple):
 class Powers:
     """The exponents of one graph: values that are known again by what computes them."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: PlanGraph) -> None:
         self.graph = graph
         self._numbers: dict[object, int] = {}
         self._known: dict[int, int] = {}

@@ -10,7 +10,7 @@ from explorer.ops.elementwise.arithmetic import Divide, Power
 from explorer.ops.elementwise.trigonometric_and_logs import Cosh, Rsqrt, Sinh
 from explorer.ops.elementwise.unary import Exp, Reciprocal, Sigmoid
 from explorer.ops.nn.softmax_and_loss import NllLossGradient, Softmax
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 
 SOURCES = (Exp, Softmax, Sigmoid, Cosh, Sinh)
 """operations whose results overflow, or are rounded to 0, though they are positive"""
@@ -24,7 +24,7 @@ _DIVISORS: dict[type[Operation], int] = {Divide: 1, Reciprocal: 0, Power: 0, Rsq
 class Risks:
     """What powers of one graph may do in its values."""
 
-    def __init__(self, graph: Graph, carriers: Container[type[Operation]]) -> None:
+    def __init__(self, graph: PlanGraph, carriers: Container[type[Operation]]) -> None:
         self.graph, self.carriers = graph, carriers
         """operations through which powers are followed"""
         self._levels: dict[int, int] = {}
@@ -36,9 +36,9 @@ class Risks:
         pending = [] if node.uid in found else [node]
         while pending:
             current = pending[-1]
-            kind = type(current.operation)
-            level = 1 if kind in _SMALL else 2 if kind in SOURCES else 0
-            operands = () if level or kind not in carriers else graph.operands(current)
+            operation_class = type(current.operation)
+            level = 1 if operation_class in _SMALL else 2 if operation_class in SOURCES else 0
+            operands = () if level or operation_class not in carriers else graph.operands(current)
             if 0 < len(operands) <= TERMS:
                 waiting = len(pending)
                 for operand in operands:
@@ -48,7 +48,7 @@ class Risks:
                         pending.append(operand)
                 if len(pending) > waiting:
                     continue
-                if level == 1 and kind in _DIVISORS and found.get(operands[_DIVISORS[kind]].uid):
+                if level == 1 and operation_class in _DIVISORS and found.get(operands[_DIVISORS[operation_class]].uid):
                     level = 2
             found[current.uid] = level
             pending.pop()

@@ -12,7 +12,7 @@ from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import Multiply, add_n, maximum
 from explorer.ops.elementwise.unary import Negative
 from explorer.ops.nn.activation import clip
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import constant
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES, TERMS, Risks
 from explorer.plan.rewrite.rules.algebra.powers import Leaf, Mantissa, nesting
@@ -35,7 +35,7 @@ class Scaled(Algebra):
     rules: ClassVar[dict[type[Operation], Rule]] = {}
     """what operations do with the terms of their operands"""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: PlanGraph) -> None:
         super().__init__(graph)
         self.risks = Risks(graph, self.rules)
         self._terms: dict[int, Terms | None] = {}
@@ -43,19 +43,19 @@ class Scaled(Algebra):
         self._steps: dict[int, int] = {}
         """by uid, how many operations a power was followed through"""
         self._cancelled: dict[int, Terms] = {}
-        self._opened = len(graph.opened)
+        self._opened = len(graph.inlined)
         self.made: set[int] = set()
         """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
 
     @classmethod
-    def of_graph(cls, graph: Graph) -> Scaled:
+    def of_graph(cls, graph: PlanGraph) -> Scaled:
         """The terms of the values of a graph, remembered until calls are opened in it."""
         found = graph.notes.get(cls)
         if found is None:
             found = graph.notes[cls] = cls(graph)
         assert isinstance(found, cls)
-        if found._opened != len(graph.opened):  # what was a call has powers now
-            found._opened = len(graph.opened)
+        if found._opened != len(graph.inlined):  # what was a call has powers now
+            found._opened = len(graph.inlined)
             found.risks = Risks(graph, cls.rules)
             for memory in (found._terms, found._steps, found._cancelled, found.made):
                 memory.clear()
@@ -70,13 +70,13 @@ class Scaled(Algebra):
         pending = [node]
         while pending:
             current = pending[-1]
-            kind = type(current.operation)
+            operation_class = type(current.operation)
             operands = self.graph.operands(current)
-            if current.uid in found or kind not in rules or len(operands) > TERMS:
+            if current.uid in found or operation_class not in rules or len(operands) > TERMS:
                 found.setdefault(current.uid, None)
                 pending.pop()
                 continue
-            known, reached = len(pending), kind in SOURCES
+            known, reached = len(pending), operation_class in SOURCES
             if not reached:
                 for operand in operands:
                     if operand.uid in found:

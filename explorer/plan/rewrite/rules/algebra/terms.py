@@ -14,7 +14,7 @@ from explorer.ops.elementwise.arithmetic import Multiply
 from explorer.ops.elementwise.unary import Negative, exp, tanh
 from explorer.ops.nn.softmax_and_loss import Softmax
 from explorer.ops.reduction.reduce import Sum
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.rules.algebra.graph_exponents import Powers, Share
 from explorer.plan.rewrite.rules.algebra.overflow_risks import TERMS
 from explorer.plan.rewrite.rules.algebra.powers import Exponent, Leaf, Mantissa, added, axes_of, one_plus, over, times
@@ -56,7 +56,7 @@ Terms: TypeAlias = "list[Term]"
 class Algebra:
     """What is done with terms whose exponents are those of one graph."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: PlanGraph) -> None:
         self.graph, self.exponents = graph, Powers(graph)
 
     def times(self, a: Terms, b: Terms) -> Terms | None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.device import cpu
+from explorer.plan.fusion.blocked_kernel import cut_for, made_in_result
+from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph.cost_model import split_cost
-from explorer.plan.graph.decisions import Cluster, Facts
+from explorer.plan.graph.decisions import Facts, NodeGroup
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
-from explorer.plan.schedule.blocked_kernel import cut_for, made_in_result
-from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Cutting
+from explorer.plan.graph.plan_graph import PlanGraph
 
 
 class _Group:
@@ -43,7 +43,7 @@ class Prologue:
 
 
 _EPILOGUE, _CHAIN, _PROLOGUE = Epilogue(), ElementwiseChain(), Prologue()
-_LINKS = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
+_RULES = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
 _SAVED = "{saved_bytes} in {temporaries:temporary|temporaries} never written"
 _TOGETHER = "{operations} run as one kernel, of one shape and with one reader each"
 _REDUCED = {
@@ -66,16 +66,16 @@ class Fuse(Pass):
 
     name = "fuse"
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays."""
         roots = {root.uid for root in graph.roots}
-        there = graph.there()
+        there = graph.available_before_run()
         users, inputs, prepared = graph.users, graph.inputs, graph.prepared
         groups: dict[int, _Group] = {}
         """uid of a group's last member → the group, which the next operation may join"""
         several: dict[int, _Group] = {}
         """groups of two or more by identity, in the order in which they began"""
-        plain = all(kind.plain for kind in {node.type for node in graph.live})
+        plain = all(type_.plain for type_ in {node.type for node in graph.live})
         for node in graph.live:
             operation = node.operation
             if operation.view:
@@ -86,9 +86,9 @@ class Fuse(Pass):
                     _keep_whole(node, graph)
                 continue
             if not operation.elementwise:
-                if operation.in_pieces:
+                if operation.is_tileable:
                     groups[uid] = _Group([node], product=node)
-                elif operation.rows is not None:
+                elif operation.reduced_axes is not None:
                     self._reduce(node, groups, several, roots, graph)
                 continue
             operands = inputs[uid]
@@ -102,7 +102,7 @@ class Fuse(Pass):
                     continue
                 if source in prepared and uid not in prepared:
                     reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
-                    graph.refuse(_CHAIN, "computed_once", reason, {"operand": operand}, node, between=operand)
+                    graph.decline(_CHAIN, "computed_once", reason, {"operand": operand}, node, unfused_operand=operand)
                     continue
                 alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if alone or self._joins(node, operand, base, other, roots, graph):
@@ -115,54 +115,56 @@ class Fuse(Pass):
             if len(base.members) == 2:
                 several[id(base)] = base
         for group in several.values():
-            self._enter(group, graph)
-        _tell_alone([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
+            self._record_group(group, graph)
+        _record_unfused([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
 
     def _joins(
-        self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: Graph
+        self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: PlanGraph
     ) -> bool:
-        link = _CHAIN if other.product is None else _EPILOGUE
+        rule = _CHAIN if other.product is None else _EPILOGUE
         consumers = graph.users[operand.uid]
         if operand.uid in roots:
             reason = "{operand} is asked for, so it is written anyway"
-            graph.refuse(link, "asked_for", reason, {"operand": operand}, node, between=operand, beside=True)
+            graph.decline(
+                rule, "asked_for", reason, {"operand": operand}, node, unfused_operand=operand, also_subject=True
+            )
         elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
-            graph.refuse(
-                link,
+            graph.decline(
+                rule,
                 "other_consumers",
                 "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway",
                 {"operand": operand, "consumers": consumers},
                 node,
-                between=operand,
-                beside=True,
+                unfused_operand=operand,
+                also_subject=True,
             )
         elif operand.shape != node.shape:
-            graph.refuse(
-                link,
+            graph.decline(
+                rule,
                 "shape",
                 "the shape changes from {before} to {after}: the blocks do not match",
                 {"before": _shape(operand), "after": _shape(node)},
                 node,
-                between=operand,
-                beside=True,
+                unfused_operand=operand,
+                also_subject=True,
             )
         elif base is not None and base.product is not None and other.product is not None:
-            graph.refuse(
-                link,
+            graph.decline(
+                rule,
                 "second_product",
                 "a kernel holds one product, convolution or pooling, and this one has {first}: "
                 + ("{operand} is another" if operand is other.product else "{operand} comes from another, {second}"),
                 {"operand": operand, "first": base.product, "second": other.product},
                 node,
-                between=operand,
-                beside=True,
+                unfused_operand=operand,
+                also_subject=True,
             )
         else:
             return True
         return False
 
     def _reduce(
-        self, node: Expr, groups: dict[int, _Group], several: dict[int, _Group], roots: set[int], graph: Graph
+        self, node: Expr, groups: dict[int, _Group], several: dict[int, _Group], roots: set[int], graph: PlanGraph
     ) -> None:
         """A reduction takes in what only it reads: its kernel is cut so that rows stay whole, or their parts join."""
         inputs = graph.inputs
@@ -176,7 +178,9 @@ class Fuse(Pass):
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:
                     reason = "{operand} lies between: a view, whose elements are read in another order"
-                    graph.refuse(_PROLOGUE, "view", reason, {"operand": operand}, node, between=below, beside=True)
+                    graph.decline(
+                        _PROLOGUE, "view", reason, {"operand": operand}, node, unfused_operand=below, also_subject=True
+                    )
                 continue
             members = group.members if base is None else [*base.members, *group.members]
             found = self._cut_with(node, operand, group, members, roots, graph)
@@ -188,7 +192,7 @@ class Fuse(Pass):
             several.setdefault(id(base), base)
 
     def _cut_with(
-        self, node: Expr, operand: Expr, group: _Group, members: list[Expr], roots: set[int], graph: Graph
+        self, node: Expr, operand: Expr, group: _Group, members: list[Expr], roots: set[int], graph: PlanGraph
     ) -> Cutting | None:
         """How a reduction is cut in whose kernel the ``members`` run; None, with the reason told, where they do not."""
         operation = node.operation
@@ -208,25 +212,25 @@ class Fuse(Pass):
             cut = cut_for([*members, node], lambda member: graph.inputs[member.uid])
             if cut is not None:
                 return cut
-            if operation.joins is None:
-                row = math.prod([operand.shape[axis] for axis in operation.rows or ()]) * operand.dtype.itemsize
+            if operation.combine_ufunc is None:
+                row = math.prod([operand.shape[axis] for axis in operation.reduced_axes or ()]) * operand.dtype.itemsize
                 code, facts = "long_rows", {"operand": operand, "row_bytes": row, "operation": operation.label}
                 reason = "rows of {row_bytes}, as they lie, fit into no block, and {operation} needs them whole"
             else:
                 code, facts = "too_large", {"operand": operand, "read_bytes": operand.type.nbytes}
                 reason = "{read_bytes} are more than blocks are cut of"
-        graph.refuse(_PROLOGUE, code, reason, facts, node, between=operand, beside=True)
+        graph.decline(_PROLOGUE, code, reason, facts, node, unfused_operand=operand, also_subject=True)
         return None
 
-    def _explain_producer(self, node: Expr, operand: Expr, graph: Graph) -> None:
+    def _explain_producer(self, node: Expr, operand: Expr, graph: PlanGraph) -> None:
         what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
         facts = {"producer": operand.operation.label}
-        graph.refuse(_CHAIN, "producer", "{producer} is " + what, facts, node, between=operand)
+        graph.decline(_CHAIN, "producer", "{producer} is " + what, facts, node, unfused_operand=operand)
 
-    def _enter(self, group: _Group, graph: Graph) -> None:
+    def _record_group(self, group: _Group, graph: PlanGraph) -> None:
         members = group.members
         if group.cutting is not None:
-            self._enter_reduction(group, group.cutting, graph)
+            self._record_reduction(group, group.cutting, graph)
             return
         unwritten = members[:-1]
         if group.product is not None:
@@ -247,9 +251,9 @@ class Fuse(Pass):
             },
             members,
         )
-        graph.clusters.append(Cluster(decision, "kernel", label, members))
+        graph.groups.append(NodeGroup(decision, "kernel", label, members))
 
-    def _enter_reduction(self, group: _Group, cutting: Cutting, graph: Graph) -> None:
+    def _record_reduction(self, group: _Group, cutting: Cutting, graph: PlanGraph) -> None:
         members, last, parts = group.members, group.members[-1], cutting.in_parts
         same = cutting.blocks == 1 or _keeps_bits(members, cutting)
         how = "whole"
@@ -268,7 +272,7 @@ class Fuse(Pass):
             "same_bits": same,
         }
         decision = graph.decide(_PROLOGUE, "reduction", _REDUCED[how], facts, members)
-        graph.clusters.append(Cluster(decision, "kernel", label, members))
+        graph.groups.append(NodeGroup(decision, "kernel", label, members))
 
 
 def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
@@ -276,16 +280,18 @@ def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
     read, last = members[-2], members[-1]
     if last.dtype.kind in _ORDERLESS or last.operation.idempotent:
         return True
-    pairwise = last.operation.joins is np.add and read.dtype == last.dtype and last.dtype in (np.float32, np.float64)
+    pairwise = (
+        last.operation.combine_ufunc is np.add and read.dtype == last.dtype and last.dtype in (np.float32, np.float64)
+    )
     cuts = [cutting]
     if len(cutting.shape) == 4:
-        cuts.append(cutting.laid(PIXEL_BY_PIXEL, last.operation.joins is not None))
+        cuts.append(cutting.laid(PIXEL_BY_PIXEL, last.operation.combine_ufunc is not None))
     return all(not cut.in_parts or (cut.halvings > 0 and pairwise) for cut in cuts)
 
 
-def _tell_alone(nodes: list[Expr], graph: Graph) -> None:
+def _record_unfused(nodes: list[Expr], graph: PlanGraph) -> None:
     """Refuse elementwise operations that joined no kernel, and of which nothing was said when they were met."""
-    told = {node.uid for choice in graph.choices for node in choice.subjects if choice.link in _LINKS}
+    told = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in _RULES}
     alone = [node for node in nodes if node.operation.elementwise and node.uid not in told]
     if not alone:
         return
@@ -299,23 +305,23 @@ def _tell_alone(nodes: list[Expr], graph: Graph) -> None:
         reader = readers.get(node.uid)
         if reader is None:
             reason = "its operands are there before the run and its value is asked for: nothing is beside it to join"
-            graph.refuse(_CHAIN, "nothing_to_join", reason, {}, node, lost=0.0)
+            graph.decline(_CHAIN, "nothing_to_join", reason, {}, node, estimated_cost_us=0.0)
         else:
             facts = {"reader": reader.operation.label}
             reason = "{reader} reads it, and takes no elementwise operation into its kernel"
-            graph.refuse(_CHAIN, "reader", reason, facts, node, lost=split_cost(node, reader))
+            graph.decline(_CHAIN, "reader", reason, facts, node, estimated_cost_us=split_cost(node, reader))
 
 
-def _keep_whole(node: Expr, graph: Graph) -> None:
+def _keep_whole(node: Expr, graph: PlanGraph) -> None:
     """Refuse where a node's type, or an operand's, is not plain."""
     kinds = [other.type for other in (node, *graph.inputs[node.uid])]
-    kind = next(kind for kind in kinds if not kind.plain)
-    if kind.device is cpu:
+    type_ = next(type_ for type_ in kinds if not type_.plain)
+    if type_.device is cpu:
         reason = "{type} has elements that are no dtype of NumPy's own: operations on them run one by one"
-        graph.refuse(_CHAIN, "element_type", reason, {"type": repr(kind)}, node)
+        graph.decline(_CHAIN, "element_type", reason, {"type": repr(type_)}, node)
     else:
         reason = "the blocks fit cpu's caches: on {device} operations run one by one"
-        graph.refuse(_CHAIN, "device", reason, {"device": kind.device.name}, node)
+        graph.decline(_CHAIN, "device", reason, {"device": type_.device.name}, node)
 
 
 def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:

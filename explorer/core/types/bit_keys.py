@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.shape import Sizes
+from explorer.core.types.shape import Sizes
 
 _PLAIN = frozenset((int, str))
 """types of values that are equal to none of another type"""
@@ -21,26 +21,26 @@ _bits = struct.Struct("<d").pack
 
 def exact(value: Any) -> Any:
     """A stand-in for an attribute or argument that is hashable where the value is; NaN equals NaN of the same bits."""
-    kind = type(value)
-    if kind in _WHOLE or isinstance(value, np.dtype):
-        return kind, value
-    if kind is Sizes:
-        kind, value = tuple, tuple(value)
-    if kind is tuple:  # often of many numbers, or of pairs of them
+    cls = type(value)
+    if cls in _WHOLE or isinstance(value, np.dtype):
+        return cls, value
+    if cls is Sizes:
+        cls, value = tuple, tuple(value)
+    if cls is tuple:  # often of many numbers, or of pairs of them
         kinds = {*map(type, value)}
         if kinds == {tuple}:
             kinds = {*map(type, itertools.chain.from_iterable(value))}
         if kinds <= _PLAIN:
             return _PLAIN, value
     if isinstance(value, tuple):
-        return kind, tuple([exact(item) for item in value])
+        return cls, tuple([exact(item) for item in value])
     if isinstance(value, np.generic):
-        return kind, value.dtype, value.tobytes()
+        return cls, value.dtype, value.tobytes()
     if isinstance(value, float):
-        return kind, _bits(value)
+        return cls, _bits(value)
     if isinstance(value, complex):
-        return kind, _bits(value.real), _bits(value.imag)
-    declared = vars(kind).get("__dataclass_params__")
+        return cls, _bits(value.real), _bits(value.imag)
+    declared = vars(cls).get("__dataclass_params__")
     if declared is not None and declared.eq and declared.frozen:  # equal where its fields are
-        return kind, tuple([exact(getattr(value, item.name)) for item in fields(kind)])
-    return kind, value
+        return cls, tuple([exact(getattr(value, item.name)) for item in fields(cls)])
+    return cls, value

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
-from explorer.plan.graph.cost_model import PRODUCTS, Prices, kernel_cost
-from explorer.plan.graph.plan_graph import Graph, flops_of
-from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
+from explorer.plan.fusion.blocked_kernel import Blocks, blocks_of
+from explorer.plan.graph.cost_model import PRODUCTS, CostModel, kernel_cost
+from explorer.plan.graph.plan_graph import PlanGraph, flops_of
 from explorer.plan.schedule.schedule import Kernel
 
 
@@ -22,18 +22,18 @@ class _Common(NamedTuple):
     blocks: Blocks | None
 
 
-def kernels_of(graph: Graph, prices: Prices) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
+def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
     """The leaves of a graph, its kernels with their operands first, and by uid of a result the kernel's number."""
     fused: dict[int, list[Expr]] = {}
     inner: set[int] = set()
-    for cluster in graph.clusters:
-        if cluster.kind == "kernel":
-            fused[cluster.members[-1].uid] = cluster.members
-            inner.update([node.uid for node in cluster.members[:-1]])
+    for group in graph.groups:
+        if group.kind == "kernel":
+            fused[group.members[-1].uid] = group.members
+            inner.update([node.uid for node in group.members[:-1]])
     leaves: list[Expr] = []
     kernels: list[Kernel] = []
     kernel_of: dict[int, int] = {}
-    there, inputs, prepared = graph.there(), graph.inputs, graph.prepared
+    there, inputs, prepared = graph.available_before_run(), graph.inputs, graph.prepared
     known: dict[tuple[Any, ...], _Common] = {}
     for node in graph.live:
         uid = node.uid
@@ -45,16 +45,16 @@ def kernels_of(graph: Graph, prices: Prices) -> tuple[list[Expr], list[Kernel], 
             continue
         members = fused.get(uid)
         if members is not None:
-            kernel = _fused(members, graph, prices, known)
+            kernel = _fused(members, graph, cost_model, known)
         else:
             kernel = Kernel((node,), operands if len(operands) < 2 else tuple(dict.fromkeys(operands)))
             if node.operation.view and operands:
-                kernel.estimate = prices.view
+                kernel.estimate = cost_model.view
             else:
                 key = (node.operation, *[operand.type for operand in operands])
                 common = known.get(key)
                 if common is None:
-                    common = known[key] = _of_one(node, operands, prices)
+                    common = known[key] = _of_one(node, operands, cost_model)
                 kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = common
         kernel.constant = uid in prepared
         kernel_of[uid] = len(kernels)
@@ -62,13 +62,15 @@ def kernels_of(graph: Graph, prices: Prices) -> tuple[list[Expr], list[Kernel], 
     return leaves, kernels, kernel_of
 
 
-def _of_one(node: Expr, operands: tuple[Expr, ...], prices: Prices) -> _Common:
+def _of_one(node: Expr, operands: tuple[Expr, ...], cost_model: CostModel) -> _Common:
     size = 0 if node.operation.view else node.type.nbytes
-    estimate = kernel_cost(node, operands, prices)
+    estimate = kernel_cost(node, operands, cost_model)
     return _Common(flops_of(node, operands), size, estimate, _workspace(node, operands), None)
 
 
-def _fused(members: list[Expr], graph: Graph, prices: Prices, known: dict[tuple[Any, ...], _Common]) -> Kernel:
+def _fused(
+    members: list[Expr], graph: PlanGraph, cost_model: CostModel, known: dict[tuple[Any, ...], _Common]
+) -> Kernel:
     inputs = graph.inputs
     places: dict[int, int] = {}
     reads: list[Expr] = []
@@ -86,7 +88,7 @@ def _fused(members: list[Expr], graph: Graph, prices: Prices, known: dict[tuple[
     key = tuple(pattern)
     common = known.get(key)
     if common is None:
-        common = known[key] = _of_fused(members, reads, graph, prices)
+        common = known[key] = _of_fused(members, reads, graph, cost_model)
     assert common.blocks is not None
     kernel = Kernel(tuple(members), tuple(reads))
     kernel.flops, kernel.bytes, kernel.estimate, kernel.workspace, _ = common
@@ -94,14 +96,14 @@ def _fused(members: list[Expr], graph: Graph, prices: Prices, known: dict[tuple[
     return kernel
 
 
-def _of_fused(members: list[Expr], reads: list[Expr], graph: Graph, prices: Prices) -> _Common:
+def _of_fused(members: list[Expr], reads: list[Expr], graph: PlanGraph, cost_model: CostModel) -> _Common:
     inputs, size = graph.inputs, members[-1].type.nbytes
     flops = sum([flops_of(member, inputs[member.uid]) for member in members])
     moved = sum([read.type.nbytes for read in reads]) + size
-    rate = prices.product_flops if members[0].operation.name in PRODUCTS else prices.flops
+    rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])
     workspace = blocks.workspace + max([_workspace(member, inputs[member.uid]) for member in members])
-    estimate = prices.call * len(members) + max(flops / rate, moved / prices.bandwidth)
+    estimate = cost_model.call * len(members) + max(flops / rate, moved / cost_model.bandwidth)
     return _Common(flops, size, estimate, workspace, blocks)
 
 

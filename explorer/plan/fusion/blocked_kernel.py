@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tiles import KEPT_BYTES, PIECE_BYTES
-from explorer.plan.schedule.tiling import Cutting, cutting
+from explorer.core.ir.tiles import KEPT_BYTES, TILE_BYTES
+from explorer.plan.fusion.tiling import Cutting, cutting
 
 BLOCK_BYTES = 1 << 19
 """fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of
@@ -48,9 +48,9 @@ class Blocks:
         """Bytes of the registers of one block, and of what has memory of its own: a product, the values of parts."""
         if self.cutting is not None:
             return self.scratch + self.cutting.elements * sum([dtype.itemsize for dtype in self.registers])
-        kind = self.steps[-1].tensor_type
-        most = PIECE_BYTES if self.anchor is not None else BLOCK_BYTES
-        elements = min(kind.size, most // kind.dtype.itemsize)
+        type_ = self.steps[-1].tensor_type
+        most = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
+        elements = min(type_.size, most // type_.dtype.itemsize)
         product = 0 if self.anchor is None or self.shares else self.anchor.type.nbytes
         return product + elements * sum([dtype.itemsize for dtype in self.registers])
 
@@ -60,7 +60,7 @@ class Blocks:
         if self.cutting is None or not self.cutting.in_parts:
             return 0
         last = self.steps[-1]
-        return math.prod(self.cutting.parts) * last.operation.part_dtype(last.dtype).itemsize
+        return math.prod(self.cutting.parts) * last.operation.partial_dtype(last.dtype).itemsize
 
     def over(self, nodes: Sequence[Expr]) -> Blocks:
         """The same for other nodes of the same pattern."""
@@ -70,19 +70,19 @@ class Blocks:
     def laid(self, order: tuple[int, ...]) -> Blocks:
         """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
         assert self.cutting is not None
-        joins = self.steps[-1].operation.joins is not None
+        joins = self.steps[-1].operation.combine_ufunc is not None
         return replace(self, cutting=self.cutting.laid(order, joins))
 
 
 def cut_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Cutting | None:
     """How elementwise steps and the reduction at their end are cut; None where rows it needs whole fit no block."""
     operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
-    assert operation.rows is not None
+    assert operation.reduced_axes is not None
     widest = max([step.dtype.itemsize for step in steps[:-1]])
     most = REDUCED_BYTES // widest
     if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for so many registers only
         most = min(most, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]]))
-    return cutting(shape, operation.rows, most, operation.joins is not None)
+    return cutting(shape, operation.reduced_axes, most, operation.combine_ufunc is not None)
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:

@@ -11,10 +11,10 @@ import pytest
 import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tiles import KEPT_BYTES
-from explorer.plan import Options, Planned, plan
-from explorer.plan.schedule.blocked_kernel import REDUCED_BYTES
-from explorer.plan.schedule.schedule import Kernel, rounded
-from explorer.plan.schedule.tiling import Cutting
+from explorer.plan import Options, Plan, plan
+from explorer.plan.fusion.blocked_kernel import REDUCED_BYTES
+from explorer.plan.fusion.tiling import Cutting
+from explorer.plan.schedule.schedule import Kernel, align_up
 from tests.support.execution import run
 from tests.support.interpreter import reference
 
@@ -22,8 +22,8 @@ random = np.random.default_rng(0)
 x, y = (ex.tensor(random.normal(size=(30, 40)), name=name) for name in "xy")
 
 
-def choices(planned: Planned) -> list[Any]:
-    return [choice for choice in planned.graph.choices if choice.link == "Prologue"]
+def choices(planned: Plan) -> list[Any]:
+    return [decision for decision in planned.graph.decisions if decision.rule == "Prologue"]
 
 
 def cutting_of(kernel: Kernel) -> Cutting:
@@ -74,7 +74,7 @@ def test_how_a_reduction_is_cut_is_told(
     held = ex.EvalPlan()
     held.register(ex.absolute(values).sum(axis=axes))
     recording = held.prepare().recording
-    (decision,) = [decision for decision in recording.decisions if decision.link == "Prologue"]
+    (decision,) = [decision for decision in recording.decisions if decision.rule == "Prologue"]
     assert decision.facts["blocks"] in blocks
     assert (decision.facts["parts"], decision.facts["same_bits"]) == (parts, same)
     assert recording.reason(decision) in held.explain()
@@ -99,9 +99,9 @@ def test_each_refusal_of_a_reduction_has_its_code(code: str, roots: Any) -> None
     assert {choice.code for choice in found} == {code}
     for choice in found:
         assert not choice.applied
-        assert all(operand.operation.elementwise for operand, _ in choice.between)
+        assert all(operand.operation.elementwise for operand, _ in choice.unfused_edges)
         told = {node.uid for node in choice.subjects}
-        assert told == {node.uid for between in choice.between for node in between}
+        assert told == {node.uid for between in choice.unfused_edges for node in between}
 
 
 @pytest.mark.spec("P-6", "P-15")
@@ -109,9 +109,9 @@ def test_mean_and_variance_of_one_chain_are_refused_with_the_reason() -> None:
     """Two reductions of one chain read it from memory: it would be computed twice."""
     chain = ex.tanh(x) + y
     planned = plan([ex.mean(chain), ex.var(chain)])
-    refusals = [choice for choice in choices(planned) if not choice.applied]
-    assert [choice.code for choice in refusals] == ["other_consumers"]
-    assert refusals[0].facts["consumers"] == 3  # two means, with and without the axes, and the difference
+    declined = [choice for choice in choices(planned) if not choice.applied]
+    assert [choice.code for choice in declined] == ["other_consumers"]
+    assert declined[0].facts["consumers"] == 3  # two means, with and without the axes, and the difference
     taken = [choice for choice in choices(planned) if choice.applied]
     assert [choice.facts["operations"] for choice in taken] == ["subtract → square → mean"]
 
@@ -155,8 +155,8 @@ def test_the_memory_of_a_reduction_is_planned() -> None:
     assert parts[1] == 1 << 10
     assert kernel.scratch == 4 * parts[0] * parts[1] < 4 * shape[0] * shape[1] / 50
     assert kernel.workspace == kernel.scratch + REDUCED_BYTES
-    assert planned.schedule.arena == rounded(kernel.scratch)
-    assert planned.schedule.bound == planned.schedule.peak == kernel.workspace + kernel.bytes
+    assert planned.schedule.arena == align_up(kernel.scratch)
+    assert planned.schedule.peak_lower_bound == planned.schedule.peak == kernel.workspace + kernel.bytes
     assert planned.schedule.peak < 0.1 * plan([kernel.result], Options(without=("fuse",))).schedule.peak
 
 
@@ -167,7 +167,7 @@ def test_blocks_are_smaller_where_many_values_lie_between() -> None:
     terms = [ex.absolute(wide * (1 + 1 / factor)) for factor in range(2, 34)]
     while len(terms) > 1:
         terms = [first * second for first, second in zip(terms[0::2], terms[1::2], strict=True)]
-    few, many = (plan([root], Options(without=("group",))) for root in (ex.absolute(wide).sum(), terms[0].sum()))
+    few, many = (plan([root], Options(without=("batch",))) for root in (ex.absolute(wide).sum(), terms[0].sum()))
     (kernel,) = many.schedule.kernels
     assert kernel.blocks is not None
     assert len(kernel.blocks.registers) > 4
@@ -177,15 +177,15 @@ def test_blocks_are_smaller_where_many_values_lie_between() -> None:
 
 @pytest.mark.spec("P-6", "P-18")
 def test_what_it_would_take_for_a_reduction_to_take_its_operand() -> None:
-    """For a refusal the change that flips it is found: one reader, or a value not asked for."""
+    """For a declined decision the change that flips it is found: one reader, or a value not asked for."""
     made = ex.tanh(x)
     for roots, said in (([made, made.sum()], "not asked for"), ([made.sum(), ex.cumsum(made, 0)], "one reader")):
         held = ex.EvalPlan()
         for root in roots:
             held.register(root)
         held.prepare()
-        (refusal,) = [decision for decision in held.recording.refusals if decision.link == "Prologue"]
-        change = held.what_if(refusal).change
+        (declined,) = [decision for decision in held.recording.declined if decision.rule == "Prologue"]
+        change = held.what_if(declined).change
         assert change is not None
         assert said in change.change
 
@@ -234,6 +234,6 @@ def test_bits_are_promised_only_where_nothing_is_converted_as_it_is_summed(dtype
     values = ex.broadcast_to(ex.tensor(np.ones(1, dtype)), (1 << 22,))
     held = ex.EvalPlan()
     held.register(ex.absolute(values).mean())
-    (decision,) = [decision for decision in held.prepare().recording.decisions if decision.link == "Prologue"]
+    (decision,) = [decision for decision in held.prepare().recording.decisions if decision.rule == "Prologue"]
     assert decision.facts["parts"]
     assert decision.facts["same_bits"] is same

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import explorer as ex
-from explorer.plan import Options, Planned, plan
-from explorer.plan.passes.order import RULES
+from explorer.plan import Options, Plan, plan
+from explorer.plan.schedule.order import HEURISTICS
 from explorer.plan.schedule.schedule import Kernel, Schedule
 from tests.support.execution import run
 from tests.support.programs import programs
@@ -47,7 +47,7 @@ def moments(schedule: Schedule, lanes: int) -> Iterator[tuple[Kernel, set[int], 
 
 
 @pytest.mark.spec("P-7", "P-11", headline=True)
-@given(roots=programs(), lanes=st.sampled_from((1, 2, 4)), order=st.sampled_from(RULES), fused=st.booleans())
+@given(roots=programs(), lanes=st.sampled_from((1, 2, 4)), order=st.sampled_from(HEURISTICS), fused=st.booleans())
 def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
     roots: Any, lanes: int, order: str, fused: bool
 ) -> None:
@@ -58,15 +58,15 @@ def test_what_is_ready_at_a_pick_is_what_has_its_operands_there(
         uid = kernel.result.uid
         assert kernel.ready_count == len(ready)
         assert kernel.waiting_count == len(waiting)
-        assert {pick[2] for pick in kernel.ready} <= ready
+        assert {pick[2] for pick in kernel.ready_candidates} <= ready
         assert {pick[2] for pick in kernel.waiting} <= waiting
-        assert len(kernel.ready) == min(8, len(ready))
-        assert uid in {pick[2] for pick in kernel.ready}
+        assert len(kernel.ready_candidates) == min(8, len(ready))
+        assert uid in {pick[2] for pick in kernel.ready_candidates}
         assert bool(kernel.waiting) == bool(waiting)
-        assert (kernel.why == "only") is (len(ready) == 1 and not waiting)
-        assert (kernel.why == "ready_first") is (len(ready) == 1 and bool(waiting))
-        assert (kernel.why == "constant") is (len(ready) > 1 and uid in constant and not ready <= constant)
-        assert min(kernel.ready)[2] == uid
+        assert (kernel.pick_reason == "only") is (len(ready) == 1 and not waiting)
+        assert (kernel.pick_reason == "ready_first") is (len(ready) == 1 and bool(waiting))
+        assert (kernel.pick_reason == "constant") is (len(ready) > 1 and uid in constant and not ready <= constant)
+        assert min(kernel.ready_candidates)[2] == uid
 
 
 @pytest.mark.spec("P-7", "P-11")
@@ -74,13 +74,16 @@ def test_kernels_that_wait_for_what_still_runs_are_told_beside_those_that_are_re
     """Four equal chains on two lanes: two begin, two are ready beside them, and no pick says that nothing else was."""
     x = ex.tensor(np.ones((40, 40)))
     ways = [ex.cumsum(ex.cumsum(x * float(n + 2), 0), 1) for n in range(4)]
-    kernels = plan([ex.add_n(*ways)], Options(lanes=2, without=("group",))).schedule.kernels
+    kernels = plan([ex.add_n(*ways)], Options(lanes=2, without=("batch",))).schedule.kernels
     assert [kernel.ready_count for kernel in kernels[:2]] == [4, 3]
-    assert [kernel.why for kernel in kernels[-2:]] == ["only", "only"]  # the last chain's end, and what joins them all
-    assert all(kernel.why != "only" for kernel in kernels[:-2])
+    assert [kernel.pick_reason for kernel in kernels[-2:]] == [
+        "only",
+        "only",
+    ]  # the last chain's end, and what joins them all
+    assert all(kernel.pick_reason != "only" for kernel in kernels[:-2])
 
 
-def placed(planned: Planned) -> dict[int, int]:
+def placed(planned: Plan) -> dict[int, int]:
     return {kernel.result.uid: place for place, kernel in enumerate(planned.schedule.kernels)}
 
 
@@ -110,7 +113,7 @@ def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
     a, b = ex.tensor(np.ones((3, 4)), name="a"), ex.tensor(np.ones((3, 4)), name="b")
     ways = [ex.tanh(ex.sin(a)), ex.cumsum(ex.softmax(a), 1), ex.square(ex.cos(b))]
     roots = [ways[0] @ ex.transpose(ways[1]) + 1.0, ways[2]]
-    apart = ("fuse", "group", "simplify")
+    apart = ("fuse", "batch", "simplify")
     planned = plan(roots, Options(order="depth_first", without=apart))
     names = [kernel.result.label for kernel in planned.schedule.kernels]
     assert names == ["cos", "square", "softmax", "cumsum", "transpose", "sin", "tanh", "matmul", "add"]
@@ -131,7 +134,7 @@ def test_depth_first_search_follows_the_names_that_a_file_gives_its_operators() 
     for name in ("right", "left", "middle"):
         with ex.scope(name):
             branches.append(ex.softmax(ex.cumsum(x, len(branches) % 2) * float(len(branches) + 2)))
-    planned = plan([ex.concatenate(branches)], Options(order="depth_first", without=("group",)))
+    planned = plan([ex.concatenate(branches)], Options(order="depth_first", without=("batch",)))
     scopes = [repr(kernel.result.scope) for kernel in planned.schedule.kernels if kernel.result.scope]
     assert [name for index, name in enumerate(scopes) if name not in scopes[:index]] == ["right", "middle", "left"]
 
@@ -146,7 +149,7 @@ def test_the_depth_first_order_is_topological(roots: Any) -> None:
 
 def alone(*roots: ex.Expr, lanes: int = 1) -> dict[str, Kernel]:
     """The kernels of a plan that joins none, by the name of what each computes."""
-    schedule = plan(roots, Options(lanes=lanes, without=("fuse", "group"))).schedule
+    schedule = plan(roots, Options(lanes=lanes, without=("fuse", "batch"))).schedule
     return {kernel.result.operation.name: kernel for kernel in schedule.kernels}
 
 
@@ -172,6 +175,6 @@ def test_a_kernel_lasts_until_the_last_that_begins_before_it_ends() -> None:
     long, short = ex.tensor(np.ones((2000, 2000))), ex.tensor(np.ones((1000, 1000)))
     roots = ex.sin(long), ex.cos(short), ex.tanh(short), ex.exp(long)
     kernels = alone(*roots, lanes=2)
-    assert kernels["cos"].until == 1
-    assert kernels["sin"].until >= 2
-    assert [kernel.until for kernel in alone(*roots).values()] == [0, 1, 2, 3]
+    assert kernels["cos"].runs_until == 1
+    assert kernels["sin"].runs_until >= 2
+    assert [kernel.runs_until for kernel in alone(*roots).values()] == [0, 1, 2, 3]

@@ -12,14 +12,14 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from explorer.plan.graph.cost_model import REFERENCE, Prices
-from explorer.plan.graph.kernels import kernels_of
+from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import Graph
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.schedule.depth_first import depth_first
+from explorer.plan.schedule.kernels import kernels_of
 from explorer.plan.schedule.schedule import Kernel, Pick, Schedule
 
-RULES = ("earliest", "depth_first")
+HEURISTICS = ("earliest", "depth_first")
 _SHOWN = 8
 
 
@@ -44,7 +44,7 @@ class _Queue:
     def begin(self, kernel: Kernel, rule: str) -> None:
         """Take the next kernel out; note on it which others are ready or wait, and why it comes before them."""
         ready = self.ready
-        kernel.ready = tuple(ready[:_SHOWN])
+        kernel.ready_candidates = tuple(ready[:_SHOWN])
         kernel.ready_count = count = len(ready)
         if self.waiting_count:
             while not self.needs[self.waiting[0][-1]]:
@@ -52,9 +52,9 @@ class _Queue:
             waiting = [pick for pick in self.waiting[: 2 * _SHOWN] if self.needs[pick[-1]]]
             kernel.waiting, kernel.waiting_count = tuple(waiting[:_SHOWN]), self.waiting_count
         if count == 1:
-            kernel.why = "ready_first" if self.waiting_count else "only"
+            kernel.pick_reason = "ready_first" if self.waiting_count else "only"
         else:
-            kernel.why = "constant" if kernel.constant and self.constants < count else rule
+            kernel.pick_reason = "constant" if kernel.constant and self.constants < count else rule
         self.constants -= kernel.constant
         index = heapq.heappop(ready)[-1]
         if self.unbegun is not None:
@@ -86,19 +86,19 @@ class Lanes:
 class Order(Pass):
     """Put kernels in a topological order with levels and chains."""
 
-    prices: Prices = field(default=REFERENCE)
+    cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1
     """how many kernels may run at a time"""
-    rule: str = "earliest"
+    heuristic: str = "earliest"
     """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
     which runs the branch that comes last by name to its end before another one (plan/schedule/depth_first.py)"""
     name = "order"
     kind = "order"
     required = True
 
-    def run(self, graph: Graph) -> None:
+    def run(self, graph: PlanGraph) -> None:
         """Pick a ready kernel by the rule, constants before all, until none is left."""
-        leaves, kernels, kernel_of = kernels_of(graph, self.prices)
+        leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
         needs = [0] * len(kernels)
         users: list[list[int]] = [[] for _ in kernels]
         producers: list[list[int]] = [[] for _ in kernels]
@@ -109,9 +109,9 @@ class Order(Pass):
                     users[producer].append(index)
                     producers[index].append(producer)
                     needs[index] += 1
-        ranks = graph.ranks
+        ranks = graph.position_of
         picks: list[Pick] = []
-        places = depth_first(leaves, kernels, users) if self.rule == "depth_first" else None
+        places = depth_first(leaves, kernels, users) if self.heuristic == "depth_first" else None
         for index, kernel in enumerate(kernels):
             uid = kernel.nodes[-1].uid
             rank = ranks.get(uid, uid) if places is None else places[index]
@@ -124,7 +124,7 @@ class Order(Pass):
         while queue.ready:
             index = queue.ready[0][-1]
             kernel = kernels[index]
-            queue.begin(kernel, self.rule)
+            queue.begin(kernel, self.heuristic)
             before = producers[index]
             if len(before) == 1:
                 (producer,) = before
@@ -136,26 +136,26 @@ class Order(Pass):
             else:
                 chains += 1
                 kernel.chain = chains
-            kernel.until = len(ordered)
+            kernel.runs_until = len(ordered)
             ordered.append(kernel)
             if self.lanes == 1:
                 queue.end(index)
                 continue
-            heapq.heappush(running, (now + kernel.estimate, kernel.until, index))
+            heapq.heappush(running, (now + kernel.estimate, kernel.runs_until, index))
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
                 now, place, ended = heapq.heappop(running)
-                ordered[place].until = len(ordered) - 1
+                ordered[place].runs_until = len(ordered) - 1
                 queue.end(ended)
         if self.lanes > 1:
-            self._tell(graph, ordered, chains, now)
+            self._record(graph, ordered, chains, now)
         graph.schedule = Schedule(graph.roots, tuple(leaves), tuple(ordered))
 
-    def counts(self, graph: Graph) -> Mapping[str, int]:
+    def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """The kernels, and the length of the longest way through them."""
         kernels = graph.scheduled.kernels
         return {"kernels": len(kernels), "levels": max([kernel.level for kernel in kernels], default=0)}
 
-    def _tell(self, graph: Graph, ordered: list[Kernel], chains: int, together: float) -> None:
+    def _record(self, graph: PlanGraph, ordered: list[Kernel], chains: int, together: float) -> None:
         facts = {
             "count": len(ordered),
             "chains": chains,
@@ -163,7 +163,7 @@ class Order(Pass):
             "together_us": round(together, 3),
             "alone_us": round(sum([kernel.estimate for kernel in ordered]), 3),
         }
-        beside = [kernel.result for index, kernel in enumerate(ordered) if kernel.until > index]
+        beside = [kernel.result for index, kernel in enumerate(ordered) if kernel.runs_until > index]
         if beside:
             graph.decide(
                 Lanes(),
@@ -174,11 +174,11 @@ class Order(Pass):
                 beside,
             )
         elif ordered:
-            graph.refuse(
+            graph.decline(
                 Lanes(),
                 "nothing_independent",
                 "{count:kernel} in {chains:execution chain}, of which each waits for the one before",
                 facts,
                 ordered[-1].result,
-                lost=0.0,
+                estimated_cost_us=0.0,
             )
