@@ -36,6 +36,69 @@ FLOORS: dict[str, int] = {
 """The floor of every part; "" is explorer/__init__.py. The view and lab parts stand beside the house; only the part
 named "api" and those above it use them."""
 TOWERS: dict[str, set[str]] = {"view": {"record"}, "lab": set()}
+ROOMS: dict[str, tuple[str, ...]] = {
+    "core": ("", "files", "types", "array_api", "ir", "tracing"),
+    "ops": ("creation", "", "nn.kernels", "elementwise", "manipulation", "reduction", "linalg", "nn"),
+    "record": ("", "compare"),
+    "plan": (
+        "schedule",
+        "graph",
+        "rewrite",
+        "rewrite.rules.algebra",
+        "rewrite.rules",
+        "batching",
+        "memory",
+        "passes",
+        "",
+    ),
+    "layers": ("framework", "library", ""),
+    "run": ("runtime", "kernels", "recording", "execution", "execution.executors", "diagnosis", ""),
+    "net": ("definition", "operators", "operators.caffe2", "building", ""),
+    "formats": ("common", "onnx.operators", "onnx", "pnnx", "pnnx.operators", ""),
+    "view": (
+        "base",
+        "tree",
+        "folding",
+        "model",
+        "layout",
+        "picture",
+        "payload",
+        "export",
+        "widget",
+        "compare",
+        "",
+    ),
+    "cli": ("support", "commands", ""),
+}
+"""The rooms of each package that has some, the lowest first; "" is the package's own folder."""
+KNOTS: tuple[frozenset[str], ...] = (
+    frozenset(
+        {
+            "explorer.core.registry",
+            "explorer.core.array_api.operators_and_methods",
+            "explorer.core.array_api.numpy_protocol",
+            "explorer.core.array_api.printing",
+            "explorer.core.array_api.suggestions",
+            "explorer.core.ir.expr",
+            "explorer.core.ir.kernel_registry",
+            "explorer.core.ir.operation",
+            "explorer.core.ir.operation_checks",
+            "explorer.core.ir.operation_interning",
+        }
+    ),
+    frozenset(
+        {
+            "explorer.layers.framework.class_checks",
+            "explorer.layers.framework.expand",
+            "explorer.layers.framework.feed_backward",
+            "explorer.layers.framework.layer",
+            "explorer.layers.framework.parameter_layers",
+            "explorer.layers.framework.shared_functions",
+        }
+    ),
+)
+"""Modules that may name each other's types: an expression has an operation, and operations make expressions; a layer
+has parts that know of layers."""
 REQUIRED = {
     "numpy",
     "threadpoolctl",
@@ -136,11 +199,41 @@ def _allowed(above: str, below: str) -> bool:
     return FLOORS[above] > FLOORS[below]
 
 
+def room(module: str, path: Path) -> str:
+    """Return the room of a module: ``explorer.plan.passes.fuse`` → ``passes``, ``explorer.plan`` → ``""``."""
+    parts = module.split(".")[2:]
+    return ".".join(parts if path.name == "__init__.py" else parts[:-1])
+
+
+def order_faults(source: Path) -> list[str]:
+    """Imports inside a package that go up from one of its rooms, those of types alone among them, and unknown rooms.
+
+    A package's own ``__init__`` hands names on, and stands above its rooms.
+    """
+    known, faults = modules(source), []
+    for item in imports(source):
+        package = part(item.importer)
+        inside = item.target in known and part(item.target) == package and package in ROOMS
+        if not inside or item.importer == f"{source.name}.{package}" or _is_knotted(item):
+            continue
+        above, below = (room(module, known[module]) for module in (item.importer, item.target))
+        unplaced = [name for name in (above, below) if name not in ROOMS[package]]
+        if unplaced:
+            faults.append(f"{item}, but {package} has no room {unplaced[0]}")
+        elif ROOMS[package].index(above) < ROOMS[package].index(below):
+            faults.append(f"{item}: {package}/{above} stands below {package}/{below}")
+    return faults
+
+
+def _is_knotted(item: Import) -> bool:
+    return item.typing_only and any({item.importer, item.target} <= knot for knot in KNOTS)
+
+
 def cycle(source: Path) -> list[str]:
-    """The modules of one import cycle, those met when types are checked aside; empty if there is none."""
+    """The modules of one import cycle, imports of types alone among them; empty if there are but the known knots."""
     graph: dict[str, set[str]] = {name: set() for name in modules(source)}
     for item in imports(source):
-        if item.target in graph and not item.typing_only:
+        if item.target in graph and not _is_knotted(item):
             graph[item.importer].add(item.target)
     try:
         TopologicalSorter(graph).prepare()
@@ -205,6 +298,10 @@ def shared_test_faults(tests: Path) -> list[str]:
 
 def test_imports_go_down() -> None:
     assert not floor_faults(SOURCE)
+
+
+def test_imports_go_down_the_rooms_of_a_package() -> None:
+    assert not order_faults(SOURCE)
 
 
 def test_imports_are_acyclic() -> None:
@@ -272,7 +369,7 @@ def house(tmp_path: Path) -> Path:
 
 
 def test_a_house_in_order(house: Path) -> None:
-    assert not floor_faults(house) + cycle(house) + outside_faults(house) + room_faults(house)
+    assert not floor_faults(house) + order_faults(house) + cycle(house) + outside_faults(house) + room_faults(house)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +395,41 @@ def test_an_import_upwards_is_found(house: Path, file: str, line: str, fault: st
 def test_a_cycle_is_found(house: Path) -> None:
     (house / "record/rows.py").write_text("def late():\n    from explorer.record import Row\n")
     assert set(cycle(house)) == {"explorer.record", "explorer.record.rows"}
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        ("plan/graph/cost.py", "import explorer.plan.passes.fuse", "plan/graph stands below plan/passes"),
+        ("plan/a.py", "import explorer.plan.passes.fuse", ""),
+        (
+            "plan/memory/a.py",
+            "if TYPE_CHECKING:\n    from explorer.plan.passes import fuse",
+            "plan/memory stands below",
+        ),
+        ("plan/attic/a.py", "from ..passes.fuse import Fuse", "but plan has no room attic"),
+        ("plan/passes/a.py", "from explorer.plan.rewrite.rules import b", ""),
+        ("plan/__init__.py", "from explorer.plan.passes import fuse", ""),
+    ],
+)
+def test_an_import_up_the_rooms_is_found(house: Path, file: str, line: str, fault: str) -> None:
+    """The rooms of a package have an order, from which only the package's own ``__init__`` is free."""
+    for name in ("plan/passes/__init__.py", "plan/passes/fuse.py", "plan/rewrite/rules/b.py", file):
+        (house / name).parent.mkdir(parents=True, exist_ok=True)
+        (house / name).write_text(line if name == file else "")
+    faults = order_faults(house)
+    assert len(faults) == bool(fault)
+    assert not fault or fault in faults[0]
+
+
+def test_knots_are_of_types_alone(house: Path) -> None:
+    """Modules of a knot may name each other's types; an import that runs is a cycle there, too."""
+    (house / "core/ir").mkdir()
+    (house / "core/ir/expr.py").write_text("import explorer.core.ir.operation\n")
+    (house / "core/ir/operation.py").write_text("if TYPE_CHECKING:\n    import explorer.core.ir.expr\n")
+    assert not cycle(house)
+    (house / "core/ir/operation.py").write_text("def late():\n    import explorer.core.ir.expr\n")
+    assert set(cycle(house)) == {"explorer.core.ir.expr", "explorer.core.ir.operation"}
 
 
 @pytest.mark.parametrize(

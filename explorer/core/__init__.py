@@ -1,1 +1,1 @@
-"""The foundation of the engine: errors, policies, the registry of operations, the memory budget, progress, hooks."""
+"""The foundation of the engine: errors, argument checks, policies, the registry, the memory budget, progress, hooks."""

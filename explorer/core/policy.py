@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
+from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError, UnknownNameError
-from explorer.core.types.bit_keys import exact
 
 Major = TypeVar("Major", bound="PolicyClass")
 

@@ -10,9 +10,9 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Storage, Tensor, tensor, tensor_of
+from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.shape import Sizes
 from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, as_shape, whole
 from explorer.data.user_data import ExprLike
 from explorer.ops.manipulation.concat import stack

@@ -34,9 +34,9 @@ from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr, record
 from explorer.core.ir.operation import Operation
+from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device
-from explorer.core.types.shape import Sizes
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 

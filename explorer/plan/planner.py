@@ -21,9 +21,9 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.passes import Batch, Inline, Order, Recall
+from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 from explorer.plan.rewrite.rule import Rule
-from explorer.plan.schedule.order import HEURISTICS
 from explorer.plan.schedule.schedule import Schedule
 
 

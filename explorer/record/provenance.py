@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from explorer.record.recording import Recording
-    from explorer.record.rows import Source
+from explorer.record.rows import Decision, Group, Nodes, Schedule, Source
 
 Fate: TypeAlias = Literal["computed", "merged", "replaced", "absorbed", "there", "unneeded"]
 """What became of a recorded node: a kernel computes it; an equal node does; what stands for it does; what replaced
 its readers does; its value is there before the run; or nothing that reads it is left."""
+
+
+class Tables(Protocol):
+    """The tables of a recording through which nodes are traced."""
+
+    nodes: Nodes
+    schedule: Schedule | None
+    sources: list[Source]
+    substitutions: list[tuple[int, int, int]]
+    groups: list[Group]
+    decisions: list[Decision]
+
+    @property
+    def end(self) -> int:
+        """The last position: all decisions taken."""
+
+    @property
+    def roots(self) -> tuple[int, ...]:
+        """The nodes whose values were asked for, as recorded."""
+
+    def resolver(self, position: int) -> dict[int, int]:
+        """Return old id → id that stands for it at a position, transitively."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +82,7 @@ class Provenance:
         return tuple([number for number, origin in enumerate(self.kernels) if rows.intersection(origin.sources)])
 
 
-def provenance(recording: Recording) -> Provenance:
+def provenance(recording: Tables) -> Provenance:
     """Trace every kernel back to recorded nodes and lines, and every recorded node on to kernels or its end."""
     rows, kernels = recording.nodes, recording.schedule.kernels if recording.schedule else ()
     recorded = [node for node in range(len(rows)) if rows.born[node] < 0 and rows.body[node] == 0]
@@ -88,7 +108,7 @@ def provenance(recording: Recording) -> Provenance:
     return Provenance(tuple(made), accounts, tuple(recording.sources), before)
 
 
-def predecessors(recording: Recording) -> dict[int, list[int]]:
+def predecessors(recording: Tables) -> dict[int, list[int]]:
     """Node → the nodes in whose place it stands, one step back."""
     before: dict[int, list[int]] = {}
     placed: set[tuple[int, int]] = set()
@@ -120,7 +140,7 @@ def _reached(start: Iterable[int], edges: Mapping[int, Iterable[int]]) -> list[i
     return list(seen)
 
 
-def _live(recording: Recording) -> set[int]:
+def _live(recording: Tables) -> set[int]:
     """The nodes that the roots need in the end."""
     final = recording.resolver(recording.end)
     operands = recording.nodes.operands
@@ -136,7 +156,7 @@ def _live(recording: Recording) -> set[int]:
 
 
 def _accounts(
-    recording: Recording, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
+    recording: Tables, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
 ) -> dict[int, Account]:
     rows = recording.nodes
     final = recording.resolver(recording.end)

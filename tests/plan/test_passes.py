@@ -10,8 +10,8 @@ import pytest
 import explorer as ex
 from explorer.core.ir.function import Call, Parameter
 from explorer.plan import Options, plan
-from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
 from explorer.plan.passes import Inline
+from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
 from explorer.plan.schedule.schedule import align_up
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program

@@ -20,9 +20,9 @@ from explorer.core.errors import OperandError, StateError
 from explorer.core.hooks import hooks
 from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.source_location import INTERNAL, Place, place_of
+from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted, numbers_of
 from explorer.core.types.device import Device
-from explorer.core.types.shape import Sizes
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.record.escape import visible
 

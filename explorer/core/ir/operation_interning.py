@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
-from explorer.core.types.bit_keys import exact
-from explorer.core.types.shape import Sizes
+from explorer.core.shape import Sizes
 
 _interning = threading.RLock()
 

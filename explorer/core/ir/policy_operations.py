@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar, cast
 
+from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, record, state
 from explorer.core.ir.operation import Operation, as_operands
 from explorer.core.policy import MISSING, Items, Minor, Policies, Policy, Sub
-from explorer.core.types.bit_keys import exact
 from explorer.core.types.tensor_type import AnyType
 
 _Function = TypeVar("_Function", bound=Callable[..., Expr])

@@ -10,6 +10,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr, next_uid, record, record_typed, scope, state
 from explorer.core.ir.function import Body, Call, Parameter, item, make_body
@@ -20,7 +21,6 @@ from explorer.core.ir.traversal import reachable
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.tracing.captures import Watched, reading, unchanged, watch
-from explorer.core.types.bit_keys import exact
 from explorer.core.types.tensor_type import AnyType
 
 _Parameters = ParamSpec("_Parameters")

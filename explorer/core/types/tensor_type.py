@@ -11,9 +11,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from explorer.core.errors import OperandError
 from explorer.core.memory_budget import AXES, BYTES
+from explorer.core.shape import Sizes, category_of
 from explorer.core.types.custom_dtypes import dtype_name, is_element
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.shape import Sizes, category_of
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = NDArray[Any]

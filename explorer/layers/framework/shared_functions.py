@@ -9,11 +9,11 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from explorer.core.bit_keys import exact
 from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.core.tracing.captures import note
 from explorer.core.tracing.decorator import Function
-from explorer.core.types.bit_keys import exact
 
 if TYPE_CHECKING:
     from explorer.layers.framework.layer import Layer

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, TensorType
-from explorer.plan.fusion.blocked_kernel import Blocks
-from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.schedule.blocked_kernel import Blocks
 from explorer.plan.schedule.schedule import Kernel
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
 
 class ChannelsLast:

@@ -1,17 +1,17 @@
 """The passes, one a file."""
 
 from explorer.plan.batching.batch import Batch
-from explorer.plan.fusion.fuse import Fuse
 from explorer.plan.memory.buffers import Buffers
 from explorer.plan.memory.memory_format import MemoryFormat
 from explorer.plan.passes.algorithms import Algorithms
 from explorer.plan.passes.dedup import Dedup
+from explorer.plan.passes.fuse import Fuse
 from explorer.plan.passes.inline import Inline
+from explorer.plan.passes.order import Order
 from explorer.plan.passes.precompute import Constants
 from explorer.plan.passes.prune import Prune
 from explorer.plan.passes.reuse_results import Recall
 from explorer.plan.passes.simplify import Simplify
-from explorer.plan.schedule.order import Order
 
 __all__ = [
     "Algorithms",

@@ -1,1 +1,1 @@
-"""The pass that orders kernels, and the schedule that it makes."""
+"""Kernels in the order in which they run: what each computes, in which blocks, and for how long its result lives."""

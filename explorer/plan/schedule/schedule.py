@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import AnyType, TupleType
-from explorer.plan.fusion.blocked_kernel import Blocks
+from explorer.plan.schedule.blocked_kernel import Blocks
 
 ALIGNMENT = 64
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
-from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL
+from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
 from explorer.plan.schedule.schedule import Kernel
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 from explorer.run.kernels.blocked import Blockwise
 from explorer.run.kernels.runners import Operands, Steps
 

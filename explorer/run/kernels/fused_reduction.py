@@ -12,8 +12,8 @@ import numpy as np
 
 from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, Shape, TensorType
-from explorer.plan.fusion.tiling import boxes, halved
 from explorer.plan.schedule.schedule import Kernel
+from explorer.plan.schedule.tiling import boxes, halved
 from explorer.run.kernels.blocked import Blockwise
 from explorer.run.kernels.runners import BoxRegisterFiles, Operands, Steps, Values
 

@@ -17,7 +17,7 @@ from explorer.core.ir.operation import Operation
 from explorer.core.ir.tiles import scratch
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape
-from explorer.plan.fusion.blocked_kernel import RESULT, Blocks
+from explorer.plan.schedule.blocked_kernel import RESULT, Blocks
 from explorer.run.runtime.device_runners import device_copy, run_on_device
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import share

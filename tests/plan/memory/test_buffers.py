@@ -19,8 +19,8 @@ from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.plan import Options, Plan, plan
-from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
 from explorer.plan.passes import Inline
+from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
 from explorer.plan.schedule.schedule import ALIGNMENT, Kernel, Schedule
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program

@@ -17,7 +17,7 @@ import explorer as ex
 from explorer.core import registry
 from explorer.core.ir.function import Parameter
 from explorer.plan import Options, Plan, plan
-from explorer.plan.fusion import blocked_kernel
+from explorer.plan.schedule import blocked_kernel
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.kernels.fused_reduction import Reducing

@@ -16,7 +16,7 @@ from explorer.core import registry
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tiles import TILE_BYTES, Tile
 from explorer.plan import Options, plan
-from explorer.plan.fusion.blocked_kernel import BLOCK_BYTES
+from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from explorer.run.kernels.elementwise_chain import blocks

@@ -12,9 +12,9 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.tiles import KEPT_BYTES
 from explorer.plan import Options, Plan, plan
-from explorer.plan.fusion.blocked_kernel import REDUCED_BYTES
-from explorer.plan.fusion.tiling import Cutting
+from explorer.plan.schedule.blocked_kernel import REDUCED_BYTES
 from explorer.plan.schedule.schedule import Kernel, align_up
+from explorer.plan.schedule.tiling import Cutting
 from tests.support.execution import run
 from tests.support.interpreter import reference
 

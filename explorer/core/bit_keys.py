@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.core.types.shape import Sizes
+from explorer.core.shape import Sizes
 
 _PLAIN = frozenset((int, str))
 """types of values that are equal to none of another type"""

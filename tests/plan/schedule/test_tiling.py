@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL, Cutting, boxes, cutting, halved
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Cutting, boxes, cutting, halved
 
 shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
 

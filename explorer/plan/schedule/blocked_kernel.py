@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import KEPT_BYTES, TILE_BYTES
-from explorer.plan.fusion.tiling import Cutting, cutting
+from explorer.plan.schedule.tiling import Cutting, cutting
 
 BLOCK_BYTES = 1 << 19
 """fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
-from explorer.plan.fusion.blocked_kernel import Blocks, blocks_of
 from explorer.plan.graph.cost_model import PRODUCTS, CostModel, kernel_cost
 from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.schedule.blocked_kernel import Blocks, blocks_of
 from explorer.plan.schedule.schedule import Kernel
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.device import cpu
-from explorer.plan.fusion.blocked_kernel import cut_for, made_in_result
-from explorer.plan.fusion.tiling import PIXEL_BY_PIXEL, Cutting
 from explorer.plan.graph.cost_model import split_cost
 from explorer.plan.graph.decisions import Facts, NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.schedule.blocked_kernel import cut_for, made_in_result
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Cutting
 
 
 class _Group:

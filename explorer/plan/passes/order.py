@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
+from explorer.plan.graph.kernels import kernels_of
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.schedule.depth_first import depth_first
-from explorer.plan.schedule.kernels import kernels_of
 from explorer.plan.schedule.schedule import Kernel, Pick, Schedule
 
 HEURISTICS = ("earliest", "depth_first")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.plan import Options, Plan, plan
-from explorer.plan.schedule.order import HEURISTICS
+from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.schedule.schedule import Kernel, Schedule
 from tests.support.execution import run
 from tests.support.programs import programs
