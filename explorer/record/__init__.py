@@ -1,4 +1,4 @@
-"""What happened, as plain data: needs neither NumPy nor the engine, and is all that a view ever sees."""
+"""Recordings: plans and runs as plain data. They need neither NumPy nor the engine, and views read nothing else."""
 
 from explorer.record.codec import SCHEMA, from_json, json_schema, loads, to_json
 from explorer.record.layer_rows import Feedback, Gradient, Layer, Policy, Port

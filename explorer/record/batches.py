@@ -1,4 +1,4 @@
-"""Batches: the nodes that do the work of what a decision grouped, and the kernels that compute them."""
+"""Batches: the nodes that compute a batch of operations or calls, and the kernels that compute these nodes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One decision that made many operations, or calls, one."""
+    """Batch of operations or calls, made by one decision."""
 
     decision: int
     label: str
-    """what the members do"""
+    """operation or function of the members"""
     called: bool
-    """they are calls of one function"""
+    """whether the members are calls of a function"""
     members: tuple[int, ...]
-    """the nodes that it took together"""
+    """nodes that the batch replaces"""
     nodes: tuple[int, ...]
-    """those that it made: what stacks operands, the work itself, what reads each member's row, and what came of them"""
+    """nodes that compute it: stacked operands, the batched operation, its rows, and what later passes made of these"""
     kernels: tuple[int, ...]
-    """numbers of the kernels that compute any of these nodes, from 0 in the schedule"""
+    """numbers of the kernels that compute these nodes, from 0 in the schedule"""
 
 
 def batches(recording: Recording) -> list[Batch]:
@@ -34,20 +34,22 @@ def batches(recording: Recording) -> list[Batch]:
     groups = [group for group in recording.groups if group.kind == "batch" and group.members]
     if not groups:
         return []
-    made = {group.decision: place for place, group in enumerate(groups)}
-    before = predecessors(recording)
+    place_of = {group.decision: place for place, group in enumerate(groups)}
+    replaced = predecessors(recording)
     owners: dict[int, frozenset[int]] = {}
-    """node → the batches, by their place, whose work it does"""
+    """node → places of the batches that it belongs to"""
     nodes: list[list[int]] = [[] for _ in groups]
     for node, born in enumerate(recording.nodes.born):
-        if born in made:
-            found = frozenset([made[born]])
+        if born in place_of:
+            owner_places = frozenset([place_of[born]])
         else:
-            # What stands for a younger node was there for a purpose of its own.
-            found = frozenset().union(*[owners[old] for old in before.get(node, ()) if old < node and old in owners])
-        if found:
-            owners[node] = found
-            for place in found:
+            # A node that replaces a younger one existed before, for another purpose, and belongs to no batch.
+            owner_places = frozenset().union(
+                *[owners[old] for old in replaced.get(node, ()) if old < node and old in owners]
+            )
+        if owner_places:
+            owners[node] = owner_places
+            for place in owner_places:
                 nodes[place].append(node)
     kernels: list[list[int]] = [[] for _ in groups]
     for number, kernel in enumerate(recording.schedule.kernels if recording.schedule else ()):
@@ -67,16 +69,18 @@ def batches(recording: Recording) -> list[Batch]:
 
 
 def together(batches: Iterable[Batch]) -> list[list[Batch]]:
-    """Put batches together that one kernel computes, each in the order of its first."""
-    found: list[list[Batch]] = []
-    of: dict[int, list[Batch]] = {}
-    """kernel → the batches that it computes, with all that belong to these"""
+    """Merge batches that share a kernel; each list, and the lists, are in the order of decisions."""
+    merged: list[list[Batch]] = []
+    batches_of: dict[int, list[Batch]] = {}
+    """kernel → the merged list that its batches are in"""
     for batch in batches:
         joined = [batch]
-        for other in {id(of[kernel]): of[kernel] for kernel in batch.kernels if kernel in of}.values():
-            joined += other
-            found.remove(other)
+        for neighbours in {
+            id(batches_of[kernel]): batches_of[kernel] for kernel in batch.kernels if kernel in batches_of
+        }.values():
+            joined += neighbours
+            merged.remove(neighbours)
         joined.sort(key=lambda one: one.decision)
-        found.append(joined)
-        of.update({kernel: joined for one in joined for kernel in one.kernels})
-    return sorted(found, key=lambda joined: joined[0].decision)
+        merged.append(joined)
+        batches_of.update({kernel: joined for one in joined for kernel in one.kernels})
+    return sorted(merged, key=lambda joined: joined[0].decision)

@@ -1,4 +1,4 @@
-"""Recordings to JSON and back: the field names of the rows, columns for nodes, one list a row for the long tables."""
+"""JSON form of recordings: rows keep their field names, nodes are columns, long tables have one list per row."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from explorer.record.upgrade import upgrade_1
 from explorer.record.validate import check
 
 SCHEMA = 2
-"""The number of the JSON form; it grows when a field changes its meaning."""
+"""Version of the JSON form; it is increased when a field changes its meaning."""
 OPTIONAL = ("gradients", "layers", "ports")
-"""tables that are left out where they have no rows, so that recordings made before there were such tables are read"""
+"""tables that are omitted when empty, so that recordings from before they existed can be read"""
 _SCALARS = frozenset({int, str, float})
 _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def to_json(recording: Recording) -> dict[str, Any]:
-    """The plain form of a recording: dicts, lists, strings, numbers, booleans and None."""
+    """Return a recording as dicts, lists, strings, numbers, booleans and None."""
     plain: dict[str, Any] = _encode(recording)
     return {"schema": SCHEMA, **{name: rows for name, rows in plain.items() if stands(name, rows)}}
 
 
 def stands(name: str, rows: Any) -> bool:
-    """Tell whether a table of a recording is written."""
+    """Tell whether a table is written: optional tables only if they have rows."""
     return bool(rows) or name not in OPTIONAL
 
 
 def row_names(cls: type) -> tuple[str, ...]:
-    """The field names of a class of rows, in order; none for a class that is none."""
+    """Return the field names of a row class, in order; none for other classes."""
     names = _NAMES.get(cls)
     if names is None:
         names = _NAMES[cls] = tuple(field.name for field in fields(cls)) if is_dataclass(cls) else ()
@@ -46,7 +46,7 @@ def _encode(value: Any) -> Any:
     if cls in _SCALARS:
         return value
     if cls is tuple or cls is list:
-        # Long tables hold one type each.
+        # A long list has elements of one type: looking at the first one is enough, and fast.
         if value and type(value[0]) in _SCALARS:
             return list(value)
         return [_encode(item) for item in value]
@@ -59,7 +59,7 @@ def _encode(value: Any) -> Any:
 
 
 def from_json(plain: Mapping[str, Any]) -> Recording:
-    """The recording of a plain form; raises ValueError naming the field that is wrong, or another schema."""
+    """Return the recording of a plain form; raise ValueError that names the wrong field, or the unknown schema."""
     if not isinstance(plain, Mapping):
         raise ValueError(f"this is no recording: expected an object, found {spoken(plain)}")
     if plain.get("schema") == 1:
@@ -77,7 +77,7 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
 
 
 def loads(text: str) -> Recording:
-    """The recording in a JSON text; raises ValueError where it is not one."""
+    """Return the recording in a JSON text; raise ValueError if it is not one."""
     try:
         plain = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
@@ -95,7 +95,7 @@ def _finite(text: str) -> float:
 
 
 def json_schema() -> dict[str, Any]:
-    """The published JSON Schema (draft 2020-12) of a recording's plain form."""
+    """Return the published JSON Schema (draft 2020-12) of a recording's plain form."""
     body = schema_of(Recording)
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
     body["required"] = ["schema", *[name for name in body["required"] if name not in OPTIONAL]]
@@ -103,7 +103,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a row's plain form."""
+    """Return the JSON Schema of a row's plain form."""
     if is_dataclass(kind) and isinstance(kind, type):
         names = [field.name for field in fields(kind)]
         properties = {name: schema_of(hints(kind)[name]) for name in names}

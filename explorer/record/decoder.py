@@ -1,4 +1,8 @@
-"""Rows from plain JSON values: each kind of field gets one decoder, made once, that says where a value does not fit."""
+"""Decoders of rows from plain JSON values: one per field type, made once; errors name the field.
+
+Recordings are read from files that anybody may have written, so each value is checked before a row is made of it. The
+decoders are closures, not a walk over type hints per value: a recording has hundreds of thousands of values.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ _ID = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 def decode(value: Any, row: Any, name: str, kind: str = "recording") -> Any:
-    """The row of a plain value; raises ValueError that names the field, from ``name`` inwards, where it is not one."""
+    """Return the row of a plain value; raise ValueError that names the wrong field, from ``name`` inwards."""
     try:
         return _decoder(row)(value)
     except _MismatchError as wrong:
@@ -24,20 +28,20 @@ def decode(value: Any, row: Any, name: str, kind: str = "recording") -> Any:
 
 @cache
 def hints(cls: type) -> dict[str, Any]:
-    """The types of a row's fields."""
+    """Return the types of a row's fields."""
     return get_type_hints(cls)
 
 
 def spoken(value: Any) -> str:
-    """A plain value as an error says it: itself if it is short, else its kind."""
+    """Return a plain value as an error shows it: itself if it is short, else its type."""
     names = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number"}
-    if isinstance(value, (str, int, float)) and len(found := ascii(value)) <= 40:
-        return found
+    if isinstance(value, (str, int, float)) and len(text := ascii(value)) <= 40:
+        return text
     return "null" if value is None else names.get(type(value), type(value).__name__)
 
 
 class _MismatchError(Exception):
-    """A value of the wrong kind; the path grows while the decoders are left, innermost first."""
+    """Value of the wrong type; each decoder that it passes adds its part of the path, innermost first."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"expected {expected}, found {found}")
@@ -46,6 +50,7 @@ class _MismatchError(Exception):
 
 @cache
 def _decoder(kind: Any) -> _Decoder:
+    """Return the decoder of a type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind) and isinstance(kind, type):
         return _row_decoder(kind)
@@ -65,6 +70,7 @@ def _decoder(kind: Any) -> _Decoder:
 
 
 def _plain_decoder(kind: Any) -> _Decoder:
+    """Return the decoder of a scalar or of a literal."""
     if kind is Any:
         return lambda value: value
     words = get_args(kind) if get_origin(kind) is Literal else ()
@@ -88,6 +94,7 @@ def _plain_decoder(kind: Any) -> _Decoder:
 
 
 def _list_decoder(member: Any) -> _Decoder:
+    """Return the decoder of a list of one type."""
     decode = _decoder(member)
 
     def decode_list(value: Any) -> list[Any]:
@@ -98,7 +105,7 @@ def _list_decoder(member: Any) -> _Decoder:
         decoded: list[Any] = []
         try:
             for item in value:
-                decoded.append(decode(item))  # noqa: PERF401 - its length is the index of what does not fit
+                decoded.append(decode(item))  # noqa: PERF401 - on an error its length is the index of the wrong item
         except _MismatchError as wrong:
             wrong.path.append(f"[{len(decoded)}]")
             raise
@@ -108,18 +115,20 @@ def _list_decoder(member: Any) -> _Decoder:
 
 
 def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
+    """Return the decoder of a tuple of fixed length."""
     decoders = [_decoder(member) for member in members]
 
     def decode_tuple(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) != len(decoders):
-            found = f"{len(value)} values" if isinstance(value, list) else spoken(value)
-            raise _MismatchError(f"a list of {len(decoders)} values", found)
+            actual = f"{len(value)} values" if isinstance(value, list) else spoken(value)
+            raise _MismatchError(f"a list of {len(decoders)} values", actual)
         return tuple(decode(item) for decode, item in zip(decoders, value, strict=True))
 
     return decode_tuple
 
 
 def _dict_decoder(key: type, member: Any) -> _Decoder:
+    """Return the decoder of a dict with keys and values of one type each."""
     decode = _decoder(member)
 
     def decode_dict(value: Any) -> dict[Any, Any]:
@@ -140,18 +149,21 @@ def _dict_decoder(key: type, member: Any) -> _Decoder:
 
 
 def _row_decoder(cls: type) -> _Decoder:
-    known = {field.name: field for field in fields(cls)}
-    required = [name for name, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
-    decoders = {name: _decoder(hints(cls)[name]) for name in known}
+    """Return the decoder of a dataclass: required fields must be there, unknown ones must not."""
+    known_fields = {field.name: field for field in fields(cls)}
+    required = [name for name, f in known_fields.items() if f.default is MISSING and f.default_factory is MISSING]
+    decoders = {name: _decoder(hints(cls)[name]) for name in known_fields}
 
     def decode_row(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object", spoken(value))
-        unknown = [spoken(name) for name in value if name not in known]
+        unknown = [spoken(name) for name in value if name not in known_fields]
         missing = [name for name in required if name not in value]
         if unknown or missing:
-            found = [f"unknown {', '.join(unknown[:3])}"] * bool(unknown) + [f"no {', '.join(missing)}"] * bool(missing)
-            raise _MismatchError(f"an object of {', '.join(known)}", " and ".join(found))
+            problems = [f"unknown {', '.join(unknown[:3])}"] * bool(unknown) + [f"no {', '.join(missing)}"] * bool(
+                missing
+            )
+            raise _MismatchError(f"an object of {', '.join(known_fields)}", " and ".join(problems))
         decoded = {}
         for name, item in value.items():
             try:

@@ -1,4 +1,4 @@
-"""Text from model files made safe to show: what cannot be seen, or would reorder what can, becomes visible."""
+"""Escaping of text from model files: hidden characters, and those that reorder text, become visible."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _HIDDEN = re.compile(
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    """Return the escape of one character."""
+    character = match[0]
     code = ord(character)
     return _NAMED.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 

@@ -1,6 +1,6 @@
-"""Forked processes: a child has the locks that threads of its parent held, and none of the threads to let them go.
+"""Locks in forked processes: a child inherits locks that threads of its parent held, but not those threads.
 
-Whoever has a lock, or a state that threads change, is entered here, and makes both anew in a child.
+Owners of a lock, or of state that threads change, register here and recreate both in each child.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from weakref import WeakSet
 
 
 class Renewable(Protocol):
-    """Holds a lock, and what it protects."""
+    """Owner of a lock and of the state that it protects."""
 
     def renew(self) -> None:
-        """Make the lock anew, and the state that a thread may have left half changed."""
+        """Recreate the lock, and the state that a thread may have left half changed."""
         ...
 
 
@@ -22,11 +22,12 @@ _held: WeakSet[Renewable] = WeakSet()
 
 
 def renew_in_children(owner: Renewable) -> None:
-    """Have an object make its lock anew in every process that is forked from now on, for as long as it lives."""
+    """Have an object recreate its lock in every process forked from now on, for as long as the object lives."""
     _held.add(owner)
 
 
 def _renew() -> None:
+    """Recreate all registered locks."""
     for owner in list(_held):
         owner.renew()
 

@@ -1,4 +1,4 @@
-"""Work that makes many small objects which all stay, such as the rows of a recording."""
+"""Garbage collection paused during work that creates many long-lived objects, such as the rows of a recording."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Hold the collector of cycles off: it would look at every object again and again, and find nothing."""
+    """Pause the cyclic garbage collector: it would visit every new object again and again, and free nothing."""
     enabled = gc.isenabled()
     gc.disable()
     try:

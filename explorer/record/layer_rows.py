@@ -1,4 +1,4 @@
-"""Layers as rows: how each is wired, the policies that reach it, and which gradients it builds; and as text."""
+"""Rows of layers: wiring, policies and gradients of each, and their text form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The value of a policy that a layer has; ``by`` is the layer that gave it, "default", or how it was inferred."""
+    """Value of a policy for a layer; ``by`` is the layer that set it, "default", or how it was inferred."""
 
     name: str
     value: str
@@ -18,7 +18,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Whether a gradient is built, and why: ``of`` is a sublayer, for its inputs, or "", the layer's own parameter."""
+    """Whether a gradient is built, and why; ``of`` is a sublayer (gradient of its inputs) or "" (own parameter)."""
 
     of: str
     built: bool
@@ -34,9 +34,9 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer: its full name ("root/linear"), its class, ports and decisions; without sublayers it has no clauses.
+    """Layer: full name ("root/linear"), class, ports and decisions; one without sublayers has no clauses.
 
-    ``scopes`` are the rows of the boxes that stand for it, the one of its gradient too.
+    ``scopes`` are the rows of its boxes, including the box of its gradient.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A port of a layer's box: the node whose value is there."""
+    """Port of a layer's box, and the node whose value it has."""
 
     scope: int
     side: Literal["input", "output"]
@@ -63,7 +63,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """A forward node, the nodes that compute its gradient, and the forward values that these read: what is saved."""
+    """Forward node, the nodes that compute its gradient, and the forward values saved for them."""
 
     node: int
     backward: tuple[int, ...]
@@ -71,24 +71,24 @@ class Gradient:
 
 
 def layer_lines(layers: Iterable[Layer]) -> list[str]:
-    """Say of each layer, those inside others below them, its order, clauses, policies and gradients."""
+    """Return lines of text for each layer: order, clauses, policies and gradients; sublayers are indented."""
     lines: list[str] = []
-    around: list[str] = []
+    enclosing: list[str] = []
     for layer in layers:
-        while around and not layer.name.startswith(f"{around[-1]}/"):
-            around.pop()
-        name = layer.name[len(around[-1]) + 1 :] if around else layer.name
-        indent = "  " * len(around)
-        use = "" if around else " · for training" if layer.training else " · for inference"
+        while enclosing and not layer.name.startswith(f"{enclosing[-1]}/"):
+            enclosing.pop()
+        name = layer.name[len(enclosing[-1]) + 1 :] if enclosing else layer.name
+        indent = "  " * len(enclosing)
+        use = "" if enclosing else " · for training" if layer.training else " · for inference"
         lines.append(f"{indent}{name} · {layer.type} · {_ports(layer.inputs)} → {_ports(layer.outputs)}{use}")
-        around.append(layer.name)
+        enclosing.append(layer.name)
         indent += "    "
         if layer.order:
             lines.append(f"{indent}order: {' → '.join(layer.order)}")
         lines += [f"{indent}{clause}" for clause in layer.clauses]
         lines += [f"{indent}{policy.name} = {policy.value} · {policy.by}" for policy in layer.policies]
-        for each in layer.feedback:
-            lines.append(f"{indent}{'✓' if each.built else '✗'} {each.text}")
+        for feedback in layer.feedback:
+            lines.append(f"{indent}{'✓' if feedback.built else '✗'} {feedback.text}")
     return lines
 
 

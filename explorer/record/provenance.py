@@ -1,4 +1,8 @@
-"""Provenance: which kernel computes what the user wrote, and where, in both directions."""
+"""Provenance: which kernel computes which node and line of the user's program, in both directions.
+
+Views, profiles and ``plan.compare`` read it. It is traced from the decisions of a recording, not stored by the passes:
+a pass need only say which nodes it replaced, and the chain of replacements gives the rest.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from typing import Literal, Protocol, TypeAlias
 from explorer.record.rows import Decision, Group, Nodes, Schedule, Source
 
 Fate: TypeAlias = Literal["computed", "merged", "replaced", "absorbed", "there", "unneeded"]
-"""What became of a recorded node: a kernel computes it; an equal node does; what stands for it does; what replaced
-its readers does; its value is there before the run; or nothing that reads it is left."""
+"""Fate of a recorded node: computed by a kernel; merged into an equal node; replaced by another node; absorbed, when
+a replacement of its readers computes it; there before the run; or unneeded, when it has no readers left."""
 
 
 class Tables(Protocol):
@@ -37,7 +41,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a kernel computes: the recorded nodes, and the lines (rows of ``Recording.sources``) that wrote them."""
+    """Recorded nodes that a kernel computes, and the lines (rows of ``Recording.sources``) that they come from."""
 
     nodes: tuple[int, ...]
     sources: tuple[int, ...]
@@ -45,35 +49,35 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of a recorded node: its fate, the kernels that compute it, and the decisions that led there."""
+    """Fate of a recorded node, the kernels that compute it, and the decisions that led there."""
 
     fate: Fate
     stands: int
-    """the node that stands for it in the end; −1 where none does"""
+    """node that replaces it in the end, or −1"""
     kernels: tuple[int, ...]
     decisions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Kernels, by their number from 0 in the schedule, beside the recorded nodes of the top graph."""
+    """Kernels, by number from 0 in the schedule, and the recorded nodes of the top graph that they compute."""
 
     kernels: tuple[Origin, ...]
     nodes: Mapping[int, Account]
     sources: tuple[Source, ...]
     before: Mapping[int, Sequence[int]]
-    """node → the nodes in whose place it stands, one step back"""
+    """node → nodes that it directly replaces"""
 
     def recorded(self, nodes: Iterable[int]) -> tuple[int, ...]:
-        """The recorded nodes in whose place some nodes stand: themselves where they were recorded."""
+        """Return the recorded nodes that these nodes replace; a recorded node stands for itself."""
         return tuple(sorted([node for node in _reached(nodes, self.before) if node in self.nodes]))
 
     def lines(self, kernel: int) -> tuple[Source, ...]:
-        """The lines of the user's program that a kernel computes."""
+        """Return the lines of the user's program that a kernel computes."""
         return tuple([self.sources[row] for row in self.kernels[kernel].sources])
 
     def at(self, line: int | str, where: str | None = None) -> tuple[int, ...]:
-        """The kernels that compute something of a line, given by its number or a part of its text."""
+        """Return the kernels that compute part of a line, given by its number or part of its text."""
         rows = {
             row
             for row, source in enumerate(self.sources)
@@ -83,17 +87,17 @@ class Provenance:
 
 
 def provenance(recording: Tables) -> Provenance:
-    """Trace every kernel back to recorded nodes and lines, and every recorded node on to kernels or its end."""
+    """Trace every kernel back to recorded nodes and lines, and every recorded node on to its kernels or its end."""
     rows, kernels = recording.nodes, recording.schedule.kernels if recording.schedule else ()
     recorded = [node for node in range(len(rows)) if rows.born[node] < 0 and rows.body[node] == 0]
     before = predecessors(recording)
     made_by: dict[int, list[int]] = {node: [] for node in recorded}
     origins: list[list[int]] = []
     for number, kernel in enumerate(kernels):
-        found = [node for node in _reached(kernel.nodes, before) if node in made_by and rows.operands[node]]
-        for node in found:
+        computed = [node for node in _reached(kernel.nodes, before) if node in made_by and rows.operands[node]]
+        for node in computed:
             made_by[node].append(number)
-        origins.append(found or [node for node in _reached(kernel.nodes, before) if node in made_by])
+        origins.append(computed or [node for node in _reached(kernel.nodes, before) if node in made_by])
     live = _live(recording)
     accounts = _accounts(recording, recorded, made_by, live)
     for node, account in accounts.items():
@@ -104,12 +108,14 @@ def provenance(recording: Tables) -> Provenance:
         sorted({rows.source[node] for node in (*kernel.nodes, *origin)} - {-1})
         for kernel, origin in zip(kernels, origins, strict=True)
     ]
-    made = [Origin(tuple(sorted(nodes)), tuple(sources)) for nodes, sources in zip(origins, lines, strict=True)]
-    return Provenance(tuple(made), accounts, tuple(recording.sources), before)
+    kernel_origins = [
+        Origin(tuple(sorted(nodes)), tuple(sources)) for nodes, sources in zip(origins, lines, strict=True)
+    ]
+    return Provenance(tuple(kernel_origins), accounts, tuple(recording.sources), before)
 
 
 def predecessors(recording: Tables) -> dict[int, list[int]]:
-    """Node → the nodes in whose place it stands, one step back."""
+    """Return for each node the nodes that it directly replaces."""
     before: dict[int, list[int]] = {}
     placed: set[tuple[int, int]] = set()
     for decision, old, new in recording.substitutions:
@@ -118,9 +124,9 @@ def predecessors(recording: Tables) -> dict[int, list[int]]:
     for group in recording.groups:
         calls = recording.decisions[group.decision].subjects
         if group.kind == "function" and calls:
-            each = len(group.members) // len(calls)  # the insides of its calls, one call after the other
+            size = len(group.members) // len(calls)  # members: the body of the first call, then that of the second, …
             for place, node in enumerate(group.members):
-                before.setdefault(node, []).append(calls[place // each])
+                before.setdefault(node, []).append(calls[place // size])
                 placed.add((group.decision, node))
     rows = recording.nodes
     for node, born in enumerate(rows.born):
@@ -130,59 +136,63 @@ def predecessors(recording: Tables) -> dict[int, list[int]]:
 
 
 def _reached(start: Iterable[int], edges: Mapping[int, Iterable[int]]) -> list[int]:
+    """Return all nodes reachable from ``start``, in the order of discovery."""
     seen = dict.fromkeys(start)
     pending = list(seen)
     while pending:
-        for other in edges.get(pending.pop(), ()):
-            if other not in seen:
-                seen[other] = None
-                pending.append(other)
+        for neighbour in edges.get(pending.pop(), ()):
+            if neighbour not in seen:
+                seen[neighbour] = None
+                pending.append(neighbour)
     return list(seen)
 
 
 def _live(recording: Tables) -> set[int]:
-    """The nodes that the roots need in the end."""
+    """Return the nodes that the roots need after all passes."""
     final = recording.resolver(recording.end)
     operands = recording.nodes.operands
     seen = {final.get(root, root) for root in recording.roots}
     pending = list(seen)
     while pending:
         for operand in operands[pending.pop()]:
-            other = final.get(operand, operand)
-            if other not in seen:
-                seen.add(other)
-                pending.append(other)
+            current = final.get(operand, operand)
+            if current not in seen:
+                seen.add(current)
+                pending.append(current)
     return seen
 
 
 def _accounts(
     recording: Tables, recorded: list[int], made_by: Mapping[int, list[int]], live: set[int]
 ) -> dict[int, Account]:
+    """Return the fate of each recorded node; readers are visited first, since an absorbed node shares their kernels."""
     rows = recording.nodes
     final = recording.resolver(recording.end)
-    taken: dict[int, list[int]] = {}
+    replaced_by: dict[int, list[int]] = {}
     for number, old, _ in recording.substitutions:
-        taken.setdefault(old, []).append(number)
+        replaced_by.setdefault(old, []).append(number)
     readers: dict[int, list[int]] = {}
     for node in recorded:
         for operand in rows.operands[node]:
             readers.setdefault(operand, []).append(node)
     accounts: dict[int, Account] = {}
     for node in reversed(recorded):
-        stands = final.get(node, node)
+        replacement = final.get(node, node)
         kernels = made_by[node]
-        decisions = [*taken.get(node, ()), *([rows.gone[node]] if rows.gone[node] >= 0 else ())]
+        decisions = [*replaced_by.get(node, ()), *([rows.gone[node]] if rows.gone[node] >= 0 else ())]
         fate: Fate
-        if stands in live and not kernels:
+        if replacement in live and not kernels:
             fate = "there"
         elif kernels:
-            merged = any(recording.decisions[number].rule == "Dedup" for number in taken.get(node, ()))
-            fate = "computed" if stands == node and node in live else "merged" if merged else "replaced"
+            merged = any(recording.decisions[number].rule == "Dedup" for number in replaced_by.get(node, ()))
+            fate = "computed" if replacement == node and node in live else "merged" if merged else "replaced"
         else:
-            above = [accounts[reader] for reader in readers.get(node, ())]
-            kernels = [number for account in above for number in account.kernels]
-            decisions += [number for account in above for number in account.decisions]
+            reader_accounts = [accounts[reader] for reader in readers.get(node, ())]
+            kernels = [number for account in reader_accounts for number in account.kernels]
+            decisions += [number for account in reader_accounts for number in account.decisions]
             fate = "absorbed" if kernels and rows.operands[node] else "unneeded"
-        found = tuple(sorted(set(kernels))) if fate != "unneeded" else ()
-        accounts[node] = Account(fate, stands if stands in live else -1, found, tuple(sorted(set(decisions))))
+        sorted_kernels = tuple(sorted(set(kernels))) if fate != "unneeded" else ()
+        accounts[node] = Account(
+            fate, replacement if replacement in live else -1, sorted_kernels, tuple(sorted(set(decisions)))
+        )
     return dict(sorted(accounts.items()))

@@ -1,8 +1,8 @@
-"""Reasons are templates with facts: the facts are data for tests and tools, the sentence is made late.
+"""Reasons: templates with facts; facts are data for tests and tools, and the sentence is rendered when it is shown.
 
-In a template ``{name}`` stands for a fact. A fact that is ``{"node": id}`` reads as that node's label, a list of
-facts as "a, b and c"; a fact whose name ends in ``_bytes``, ``_us`` or ``_flops`` is given with its unit.
-``{name:noun}`` counts: "1 place", "3 places"; ``{name:singular|plural}`` where an s is not enough.
+In a template, ``{name}`` is replaced by a fact. A fact ``{"node": id}`` is shown as the node's label, a list of facts
+as "a, b and c"; facts whose names end in ``_bytes``, ``_us`` or ``_flops`` get their unit. ``{name:noun}`` counts: "1
+place", "3 places"; use ``{name:singular|plural}`` for irregular plurals.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ NodeFact: TypeAlias = dict[str, int]
 FIELD = re.compile(r"\{(\w+)(?::([^{}|]+)(?:\|([^{}|]+))?)?\}")
 
 _ROUNDS_UP = 999.5
-"""from here on three digits would read 1e+03: the next unit says it better"""
+"""from here on, three digits would be shown as 1e+03, so the next unit is used"""
 
 
 def bytes_text(count: float) -> str:
-    """Say a number of bytes: 512 B, 6 KB, 1.5 MB (1 KB is 1024 bytes)."""
+    """Format a number of bytes: 512 B, 6 KB, 1.5 MB (1 KB is 1024 bytes)."""
     for unit in ("B", "KB", "MB"):
         if abs(count) < (1024 if unit == "B" else _ROUNDS_UP):
             return f"{count:.3g} {unit}" if unit != "B" else f"{count:.0f} B"
@@ -30,7 +30,7 @@ def bytes_text(count: float) -> str:
 
 
 def count_text(count: float) -> str:
-    """Say a large number: 950, 25 K, 1.82 G."""
+    """Format a large number: 950, 25 K, 1.82 G."""
     for unit in ("", " K", " M"):
         if abs(count) < _ROUNDS_UP:
             return f"{count:.3g}{unit}" if unit else f"{count:.0f}"
@@ -39,14 +39,14 @@ def count_text(count: float) -> str:
 
 
 def micros_text(micros: float) -> str:
-    """Say a time given in µs: 3.4 µs, 12.1 ms, 2.5 s."""
+    """Format a time given in µs: 3.4 µs, 12.1 ms, 2.5 s."""
     if micros < _ROUNDS_UP:
         return f"{micros:.3g} µs"
     return f"{micros / 1000:.3g} ms" if micros < 1000 * _ROUNDS_UP else f"{micros / 1e6:.3g} s"
 
 
 def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
-    """Say one fact; ``label`` names a node."""
+    """Format one fact; ``label`` gives the label of a node."""
     if isinstance(value, Mapping):
         return label(value["node"])
     if isinstance(value, (list, tuple)):
@@ -64,11 +64,11 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
 
 
 def render(template: Template, facts: Mapping[str, Any], label: Callable[[int], str]) -> str:
-    """Say a reason: the template with every ``{name}`` and ``{name:noun}`` replaced by the fact of that name."""
+    """Return the sentence of a reason: its template with each ``{name}`` and ``{name:noun}`` replaced by that fact."""
 
-    def said(found: re.Match[str]) -> str:
-        name, noun, plural = found.groups()
+    def replace(match: re.Match[str]) -> str:
+        name, noun, plural = match.groups()
         fact = fact_text(name, facts[name], label)
         return f"{fact} {noun if facts[name] == 1 else plural or noun + 's'}" if noun else fact
 
-    return FIELD.sub(said, template)
+    return FIELD.sub(replace, template)

@@ -1,4 +1,4 @@
-"""A recording: the whole story of a plan, from the recorded nodes to the measured run."""
+"""Recordings: a plan from the recorded nodes through every decision to the measured run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from explorer.record.rows import (
 
 @dataclass(slots=True)
 class Recording:
-    """Everything that happened to a plan, as plain data."""
+    """Plain data of a plan: nodes, decisions, schedule and run.
+
+    Example: ``recording = plan.recording; [recording.reason(d) for d in recording.decisions]``.
+    """
 
     title: str = ""
     fingerprint: str = ""
-    """digest of the planned structure; equal programs give equal fingerprints on every machine"""
+    """digest of the planned structure; equal programs have equal fingerprints on every machine"""
     options: dict[str, Any] = field(default_factory=dict)
     operations: list[str] = field(default_factory=list)
     types: list[Type] = field(default_factory=list)
@@ -45,53 +48,53 @@ class Recording:
     groups: list[Group] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
-    """each before those inside it"""
+    """each layer before its sublayers"""
     ports: list[Port] = field(default_factory=list)
     schedule: Schedule | None = None
     run: Run | None = None
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The nodes whose values were asked for, as recorded."""
+        """The recorded nodes whose values were requested."""
         return self.bodies[0].outputs if self.bodies else ()
 
     @property
     def end(self) -> int:
-        """The last position: all decisions taken."""
+        """The last position, after all decisions."""
         return len(self.decisions)
 
     @property
     def provenance(self) -> Provenance:
-        """Which kernel computes which recorded node and line, both ways; made anew each time it is asked for."""
+        """Which kernel computes which recorded node and line, and back; computed at each access."""
         return provenance(self)
 
     def type_of(self, node: int) -> Type:
-        """The type row of a node."""
+        """Return the type row of a node."""
         return self.types[self.nodes.type[node]]
 
     def type_text(self, node: int) -> str:
-        """The type of a node as text: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
+        """Return the type of a node as text: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
         return self._type_text(self.nodes.type[node])
 
-    def _type_text(self, row: int) -> str:
-        kind = self.types[row]
-        if kind.dtype == "tuple":
-            return "(" + ", ".join(self._type_text(part) for part in kind.parts) + ")"
-        shape = "×".join(map(str, kind.shape)) if kind.shape else "scalar"
-        return f"{shape} {kind.dtype}" + (f" on {kind.device}" if kind.device != "cpu" else "")
+    def _type_text(self, number: int) -> str:
+        type_row = self.types[number]
+        if type_row.dtype == "tuple":
+            return "(" + ", ".join(self._type_text(part) for part in type_row.parts) + ")"
+        shape = "×".join(map(str, type_row.shape)) if type_row.shape else "scalar"
+        return f"{shape} {type_row.dtype}" + (f" on {type_row.device}" if type_row.device != "cpu" else "")
 
     def label(self, node: int) -> str:
-        """What a node is called in a sentence: its label, with the numbers written inside it (``multiply 2``)."""
+        """Return the name of a node in a sentence: its label and the constants inside it (``multiply 2``)."""
         nodes = self.nodes
         inside = [nodes.label[operand] for operand in nodes.operands[node] if nodes.kind[operand] == "constant"]
         return " ".join([nodes.label[node], *inside[:2]]) if nodes.kind[node] == "operation" else nodes.label[node]
 
     def reason(self, decision: Decision) -> str:
-        """The sentence of a decision."""
+        """Return the sentence of a decision."""
         return render(decision.reason, decision.facts, self.label)
 
     def resolver(self, position: int) -> dict[int, int]:
-        """Old id → id that stands for it at a position, transitively."""
+        """Return old id → id that replaces it at a position, transitively."""
         final: dict[int, int] = {}
         for decision, old, new in reversed(self.substitutions):
             if decision < position:
@@ -99,7 +102,7 @@ class Recording:
         return final
 
     def visible(self, position: int, body: int = 0) -> list[int]:
-        """The nodes of a graph that exist at a position, in order of their ids."""
+        """Return the nodes of a graph that exist at a position, by id."""
         nodes = self.nodes
         return [
             node
@@ -110,7 +113,7 @@ class Recording:
         ]
 
     def edges(self, position: int, body: int = 0) -> Iterator[tuple[int, int, int]]:
-        """(producer, consumer, operand index) of every edge between visible nodes at a position."""
+        """Yield (producer, consumer, operand index) for every edge between visible nodes at a position."""
         final = self.resolver(position)
         for node in self.visible(position, body):
             for index, operand in enumerate(self.nodes.operands[node]):
@@ -118,10 +121,10 @@ class Recording:
 
     @property
     def declined(self) -> list[Decision]:
-        """Every refusal, the costliest first; the fact ``estimated_cost_us`` is an estimate of what it costs."""
-        found = [decision for decision in self.decisions if decision.verdict == "declined"]
-        return sorted(found, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
+        """All declined decisions, the costliest first; the fact ``estimated_cost_us`` estimates the cost."""
+        declined = [decision for decision in self.decisions if decision.verdict == "declined"]
+        return sorted(declined, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
 
     def decisions_of(self, node: int) -> list[Decision]:
-        """The decisions whose subject or product is a node, in order."""
+        """Return the decisions of which a node is a subject or a product, in order."""
         return [d for d in self.decisions if node in d.subjects or node in d.produced]

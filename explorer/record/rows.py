@@ -1,9 +1,10 @@
-"""The rows of a recording: every field is a number, a string, or a list or dict of them.
+"""Rows of a recording: dataclasses whose fields are numbers, strings, or lists and dicts of them.
 
-A node is named by its *id*: its index in the node table, recorded nodes first, in topological order, then the
-nodes that passes produced, in the order in which they did. A *position* counts applied and declined decisions:
-at position ``p`` the decisions ``0 … p-1`` have been taken. Every change of the graph belongs to one decision, so
-that a view can stand at any position.
+A node is named by its *id*, which is its index in the node table: recorded nodes come first, in topological order, then
+the nodes that passes produced, in order of production. A *position* counts applied and declined decisions: at position
+``p`` the decisions ``0 … p-1`` have been taken. Every change of the graph belongs to one decision, so that a view can
+show any position. Rows hold ids instead of references: they are written to JSON, sent to the browser and compared
+between processes as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Verdict: TypeAlias = Literal["applied", "declined"]
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value: shape, dtype name and device name; ``parts`` are the type rows of a tuple's members."""
+    """Type of a value: shape, dtype name and device name; ``parts`` are the type rows of a tuple's members."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -30,10 +31,10 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One box that the user's program drew; ``parent`` is a scope row.
+    """Box around nodes in the user's program; ``parent`` is a scope row.
 
-    ``kind`` is "top", "scope", "function", "layer", "batch" or "file".
-    ``type`` is the type of the file's operator that it stands for ("nn.Conv2d", or an expression's text), else "".
+    ``kind`` is "top", "scope", "function", "layer", "batch" or "file". ``type`` is the operator type in the model file
+    ("nn.Conv2d", or an expression's text), or "".
     """
 
     name: str
@@ -44,7 +45,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where something was written: ``where`` is a cell ("In[3]") or a file's base name, ``line`` counts from 1."""
+    """Position in a source: ``where`` is a cell ("In[3]") or the base name of a file, ``line`` counts from 1."""
 
     where: str
     line: int
@@ -52,13 +53,13 @@ class Source:
 
     @property
     def place(self) -> str:
-        """Say where: ``line 3`` of a cell, whose number differs from run to run, or ``net.py line 3`` of a file."""
+        """``line 3`` for a cell, whose number changes from run to run, or ``net.py line 3`` for a file."""
         return f"line {self.line}" if self.where.startswith("In[") else f"{self.where} line {self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A graph of nodes: row 0 is the top graph, every other row one function's body."""
+    """Graph of nodes: row 0 is the top graph, each other row the body of a function."""
 
     name: str
     inputs: tuple[int, ...]
@@ -67,12 +68,12 @@ class Body:
 
 @dataclass(slots=True)
 class Nodes:
-    """The node table, in columns of equal length."""
+    """Node table, in columns of equal length."""
 
     operation: list[int] = field(default_factory=list)
     """row of ``Recording.operations``"""
     kind: list[Kind] = field(default_factory=list)
-    """"constant" is a number such as the 2 in ``2 * x``: views write it inside its consumers"""
+    """"constant" is a number such as the 2 in ``2 * x``: views show it inside its consumers"""
     label: list[str] = field(default_factory=list)
     """the user's name of a leaf or call, else the operation's name"""
     type: list[int] = field(default_factory=list)
@@ -86,15 +87,15 @@ class Nodes:
     bytes: list[int] = field(default_factory=list)
     """bytes of the result that must be allocated; 0 for a view of its operand"""
     born: list[int] = field(default_factory=list)
-    """the decision that produced the node, −1 when the user recorded it"""
+    """decision that produced the node, or −1 if the user recorded it"""
     gone: list[int] = field(default_factory=list)
-    """the decision that replaced, merged or pruned the node, −1 when it lives to the end"""
+    """decision that replaced, merged or removed the node, or −1 if it remains"""
     body: list[int] = field(default_factory=list)
-    """the graph that the node stands in: a row of ``Recording.bodies``"""
+    """graph of the node: a row of ``Recording.bodies``"""
     callee: list[int] = field(default_factory=list)
-    """for a call: the body that it calls, else −1"""
+    """body that a call refers to, or −1"""
     attributes: dict[int, dict[str, str]] = field(default_factory=dict)
-    """node id → attribute name → value as text, only where there are any"""
+    """node id → attribute name → value as text, for nodes that have attributes"""
 
     def __len__(self) -> int:
         return len(self.operation)
@@ -102,12 +103,12 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one pass did: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
+    """Stage of a plan, usually one pass: its decisions are ``first … last-1``; ``counts`` describe the graph after it.
 
-    ``kind`` says what the stage shows: "record" (stage 0, no decisions), "rewrite" (a changed graph), "order" (kernels
-    as they are picked), "format" (how results lie in memory), "memory" (where they lie) or "run".
-    ``counts`` holds "nodes", "operations", "flops", "bytes" (*written*: those of the results of all kernels; before the
-    fusion each operation is a kernel, after it a value inside a kernel is not written) and what else the stage states.
+    ``kind`` is "record" (stage 0, without decisions), "rewrite" (changes the graph), "order" (picks kernels), "format"
+    (memory formats of results), "memory" (their addresses) or "run". ``counts`` has "nodes", "operations", "flops",
+    "bytes" (bytes written: results of all kernels; before fusion each operation is a kernel, after it values inside a
+    kernel are not written) and counts of the stage's own.
     """
 
     name: str
@@ -154,12 +155,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One scheduled step: the nodes it computes (the last one's value is its result), and where it stands.
+    """Kernel in the schedule: the nodes it computes (the last one is its result) and its place.
 
-    ``ready`` lists up to eight results, its own among them, of the ``ready_count`` kernels whose operands are there at
-    this moment; ``why`` says what decided: "only", "constant", "ready_first", or the order's rule. Where kernels run at
-    one time, ``waiting`` lists up to eight results of the ``waiting_count`` kernels of which every operand has begun
-    and one has not ended, by the estimates. ``buffer`` is a row of ``Schedule.buffers``, −1 for a view or a result
+    ``ready_candidates`` lists up to eight results, its own among them, of the ``ready_count`` kernels that could have
+    run at this point; ``why`` tells how it was picked: "only", "constant", "ready_first", or the rule of the order.
+    With several lanes, ``waiting`` lists up to eight results of the ``waiting_count`` kernels whose operands have all
+    begun but not all ended, by the estimates. ``buffer`` is a row of ``Schedule.buffers``, −1 for a view or a result
     handed to the user.
     """
 
@@ -169,7 +170,7 @@ class Kernel:
     flops: int
     bytes: int
     workspace: int
-    """bytes of working memory, which it needs beside its operands and its result while it runs"""
+    """bytes of working memory that it needs while it runs, in addition to operands and result"""
     estimate: float
     """µs, from the reference price table"""
     buffer: int
@@ -178,20 +179,20 @@ class Kernel:
     ready_count: int
     pick_reason: str
     frees: tuple[int, ...] = ()
-    """the nodes whose values are dead after this kernel"""
+    """nodes whose values are dead after this kernel"""
     live: int = 0
-    """planned bytes alive while this kernel runs: of results from the kernel that writes them to the last one that
-    reads them, and of working memory; leaves and what is computed once for all runs are excluded"""
+    """planned bytes live while this kernel runs: results, from the kernel that writes them to their last reader, and
+    working memory; without leaves and values that are computed once for all runs"""
     waiting: tuple[int, ...] = ()
     waiting_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The planned run: kernels in order, the size of each buffer, and the memory it needs in bytes.
+    """Planned run: kernels in order, the size of each buffer, and the memory needed in bytes.
 
-    ``peak`` is that of the arena, which holds all buffers and scratch memory, of the results that are handed out, and
-    of working memory; the stage "buffers" counts each. ``peak_without_reuse`` is it if every result were kept.
+    ``peak`` counts the arena (all buffers and scratch memory), results handed out and working memory; the stage
+    "buffers" lists each. ``peak_without_reuse`` is the peak if every result were kept.
     """
 
     kernels: tuple[Kernel, ...]
@@ -202,7 +203,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A value in few numbers: statistics over finite elements, a 32-bin histogram, a thumbnail (rows of 0…255)."""
+    """Summary of a value: statistics of finite elements, a 32-bin histogram, a thumbnail (rows of 0…255)."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -215,24 +216,24 @@ class Summary:
     histogram: tuple[int, ...] = ()
     thumbnail: tuple[tuple[int, ...], ...] = ()
     elements: str = ""
-    """the elements themselves, as text, for small values"""
+    """elements as text, for small values"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The measured run of one kernel, in µs from the start of the run; ``live`` bytes are measured while it runs."""
+    """Measured run of one kernel, in µs from the start of the run; ``live`` bytes are measured while it runs."""
 
     kernel: int
     start: float
     micros: float
     live: int
     thread: int = 0
-    """0 is the thread that asked for the run, others are workers"""
+    """0 is the calling thread, others are workers"""
 
 
 @dataclass(slots=True)
 class Run:
-    """The measurements of a run."""
+    """Measurements of a run."""
 
     executor: str
     steps: tuple[Step, ...]

@@ -1,4 +1,4 @@
-"""Upgrades of recordings that earlier versions wrote, from the plain form of their schema to today's."""
+"""Upgrades of recordings written by earlier versions, from their schema to the current one."""
 
 from __future__ import annotations
 
@@ -39,11 +39,7 @@ _OPERATIONS = {
 
 
 def upgrade_1(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain form that a recording of schema 1 has in schema 2; a field that does not fit stays as it is.
-
-    Schema 2 says of each stage what it shows, where schema 1 said only that it was a pass or a schedule; and stages,
-    rules, operations, facts and fields have the field's names.
-    """
+    """Convert the plain form of schema 1 to schema 2; a field of the wrong type is left for the decoder to report."""
     upgrades = {
         "stages": _rows(_stage),
         "decisions": _rows(_decision),
@@ -69,6 +65,7 @@ def _renamed(names: Mapping[str, str], row: Any) -> Any:
 
 
 def _stage(row: Any) -> Any:
+    """Add the kind of a stage: schema 1 only distinguished passes from schedules."""
     if not isinstance(row, Mapping):
         return row
     name, kind = str(row.get("name")), row.get("kind")

@@ -1,4 +1,8 @@
-"""What holds in a recording beyond its fields' types: every number that names a row names one that is there."""
+"""Validation of a recording beyond its fields' types: every row number must refer to an existing row.
+
+Run on recordings read from files, before any view sees them: later code indexes tables without checks. Graphs may be
+100,000 nodes deep, so cycles are found by removing finished rows, not by recursion.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _DEPTH = 8
 
 
 def check(recording: Recording) -> None:
-    """Raise ValueError, naming the field, where a recording names a row that is not there or a reason lacks a fact."""
+    """Raise ValueError, naming the field, if a row number is out of range or a reason lacks a fact."""
     _check_nodes(recording)
     _check_tables(recording)
     _check_decisions(recording)
@@ -25,6 +29,7 @@ def check(recording: Recording) -> None:
 
 
 def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
+    """Raise ValueError unless all numbers are rows of a table."""
     numbers = numbers if isinstance(numbers, (list, tuple)) else list(numbers)
     if numbers and not (min(numbers) >= lowest and max(numbers) < size):
         wrong = next(number for number in numbers if not lowest <= number < size)
@@ -34,10 +39,10 @@ def _rows(field: str, numbers: Iterable[int], table: str, size: int, lowest: int
 def _check_nodes(recording: Recording) -> None:
     nodes, size = recording.nodes, len(recording.nodes)
     for column in fields(nodes):
-        if column.name != "attributes" and len(found := getattr(nodes, column.name)) != size:
+        if column.name != "attributes" and len(values := getattr(nodes, column.name)) != size:
             raise ValueError(
                 f"recording field recording.nodes.{column.name}: expected {size} values, as many as operation has, "
-                f"found {len(found)}"
+                f"found {len(values)}"
             )
     _rows("nodes.operation", nodes.operation, "operations", len(recording.operations))
     _rows("nodes.type", nodes.type, "types", len(recording.types))
@@ -66,7 +71,7 @@ def _check_tables(recording: Recording) -> None:
 
 
 def _acyclic(field: str, below: Sequence[tuple[int, ...]]) -> None:
-    """Take rows away whose parts are all gone, until none is left; what stays holds itself."""
+    """Raise ValueError if a row contains itself: remove rows without remaining parts until none is left."""
     above: list[list[int]] = [[] for _ in below]
     missing = [len(parts) for parts in below]
     for row, parts in enumerate(below):
@@ -120,7 +125,7 @@ def _check_decisions(recording: Recording) -> None:
 
 
 _MOST = 1 << 1000
-"""what a number with a unit stays below, so that it can be told in larger units"""
+"""upper limit of numbers with a unit, so that they can be formatted"""
 
 
 def _check_fact(name: str, fact: Any, nodes: int) -> None:

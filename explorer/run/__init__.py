@@ -1,4 +1,4 @@
-"""Plans at work: registering, running, recording."""
+"""Execution of plans: registration, evaluation, caches, recording and diagnosis."""
 
 from explorer.run.default_plan import default_plan, eval_register, evaluate
 from explorer.run.evalplan import EvalPlan

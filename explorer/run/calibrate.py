@@ -1,4 +1,4 @@
-"""Prices measured on this machine, for plans that ask for them: ``EvalPlan(costs="measured")``."""
+"""Measured costs of kernels on this machine, for plans that ask for them: ``EvalPlan(costs="measured")``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from explorer.plan.graph.cost_model import CostModel
 
 _ROUNDS = 7
 _SMALL, _IN_CACHE, _LARGE, _PRODUCT = 8, 1 << 14, 1 << 23, 512
-"""elements: of a call that is only a call, of what stays in a core's cache, of what does not; rows of a product"""
+"""array sizes: one whose cost is the call alone, one that fits a core's cache, one that does not; rows of a matrix"""
 _CALLS, _SHARE = 1000, 2
-"""calls in a row where one is too short to measure; a kernel reads its operands and is told of: twice NumPy's call"""
+"""calls timed together, since one is too short to time; our own bookkeeping doubles the cost of NumPy's call"""
 
 _measured: CostModel | None = None
 
 
 def calibrate() -> CostModel:
-    """Measure what kernels cost here, in a tenth of a second; later plans with ``costs="measured"`` use it.
+    """Measure the cost of kernels on this machine in about 0.1 s; later plans with ``costs="measured"`` use it.
 
-    In µs: NumPy's call of a kernel, a view, elementwise operations, products, and memory, in float32.
+    Returns the times in µs of NumPy's call of a kernel and of a view, and the rates of elementwise operations, matrix
+    products and memory, all in float32.
     """
     global _measured
     small, cached, large = [np.ones(count, np.float32) for count in (_SMALL, _IN_CACHE, _LARGE)]
@@ -49,12 +50,12 @@ def calibrate() -> CostModel:
 
 
 def measured_cost_model() -> CostModel:
-    """What was measured last in this process; measured now where nothing was."""
+    """Return the costs measured last in this process; measure them now if there are none."""
     return calibrate() if _measured is None else _measured
 
 
 def _best(work: Callable[[], object]) -> float:
-    """The least of several times, in µs."""
+    """Return the shortest of several timings of a call, in µs."""
     times = []
     for _ in range(_ROUNDS):
         start = time.perf_counter_ns()

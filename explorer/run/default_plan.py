@@ -1,4 +1,4 @@
-"""The default plans of a thread, one for each device, and evaluation by them."""
+"""Default plans of a thread, one for each device, and evaluation by them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from explorer.run.handle import Handle
 
 
 class _Default(threading.local):
+    """Default plans of one thread, by device."""
+
     def __init__(self) -> None:
         self.plans: dict[Device, EvalPlan] = {}
 
@@ -21,7 +23,7 @@ _default = _Default()
 
 
 def default_plan(device: Device = cpu) -> EvalPlan:
-    """The thread's own plan of a device, which ``expression.eval_register()`` registers in."""
+    """Return the current thread's plan for a device; ``expression.eval_register()`` registers there."""
     check_device(device)
     if device not in _default.plans:
         _default.plans[device] = EvalPlan(device=device, recall=True)
@@ -35,17 +37,18 @@ def eval_register(value: Any) -> Handle:
 
 
 def evaluate(value: Any, **options: Any) -> Any:
-    """The value of an expression, or of every expression in nested tuples, lists and dicts: read-only arrays.
+    """Evaluate an expression, or every expression in nested tuples, lists and dicts; return read-only arrays.
 
-    NumPy makes none of them writable, since later evaluations may hand them out again; write to ``result.copy()``.
-    All of them are evaluated in the thread's default plan, together with what ``eval_register()`` registered there, and
-    taken again while somebody holds the result (MetaNN: Evaluate). With ``options``, which are those of EvalPlan, they
-    have a plan of their own. What is no expression stays.
+    NumPy cannot make the results writable, because later evaluations may return the same arrays: change
+    ``result.copy()``. All expressions are evaluated in the thread's default plan, together with those registered by
+    ``eval_register()``; their results are reused for as long as somebody holds them (MetaNN: Evaluate). With
+    ``options`` (those of EvalPlan) they get a plan of their own. Values that are not expressions are returned
+    unchanged.
     """
     leaves, structure = flatten(value)
     expressions = {
-        place: leaf if isinstance(leaf, Expr) else leaf.__expr__()
-        for place, leaf in enumerate(leaves)
+        index: leaf if isinstance(leaf, Expr) else leaf.__expr__()
+        for index, leaf in enumerate(leaves)
         if isinstance(leaf, Expr) or hasattr(type(leaf), "__expr__")
     }
     if options:
@@ -53,24 +56,24 @@ def evaluate(value: Any, **options: Any) -> Any:
         return unflatten(structure, leaves)
     devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
     for device in devices:
-        own = expressions
+        on_device = expressions
         if len(devices) > 1:
-            own = {place: expr for place, expr in expressions.items() if expr.type.device is device}
-        leaves = _evaluated(leaves, own, _idle_plan(device))
+            on_device = {index: expr for index, expr in expressions.items() if expr.type.device is device}
+        leaves = _evaluated(leaves, on_device, _idle_plan(device))
     return unflatten(structure, leaves)
 
 
 def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) -> list[Any]:
-    """Leaves with the values of these expressions in their places."""
+    """Return the leaves with each expression replaced by its value."""
     handles = [plan.register(expr) for expr in expressions.values()]
     plan.eval()
     values = [*leaves]
-    for place, handle in zip(expressions, handles, strict=True):
-        values[place] = handle.data()
+    for index, handle in zip(expressions, handles, strict=True):
+        values[index] = handle.data()
     return values
 
 
 def _idle_plan(device: Device) -> EvalPlan:
-    """The thread's default plan; another one for a kernel that evaluates while it runs."""
-    found = default_plan(device)
-    return EvalPlan(device=device, recall=True) if found.running else found
+    """Return the thread's default plan, or a new plan when a kernel evaluates while that one runs."""
+    default = default_plan(device)
+    return EvalPlan(device=device, recall=True) if default.running else default

@@ -1,4 +1,9 @@
-"""EvalPlan: register expressions, look at the plan, evaluate all of them together, read the values."""
+"""EvalPlan: register expressions, inspect the plan, evaluate all of them together, read their values.
+
+This is the class that users and the default plans of a thread work with. It plans only where neither the result cache
+nor the plan cache has an answer, and makes the recording and the views only when somebody asks for them, so that
+evaluating a small expression stays fast.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +41,16 @@ RECORDS = ("times", "values", "off")
 
 
 class EvalPlan:
-    """Evaluates what was registered: one plan, each value once, every decision kept (MetaNN: EvalPlan).
+    """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
-    ``without`` names passes to leave out; ``record`` is "times", "values" (a summary of every value) or "off";
-    ``executor`` says how the schedule is run, "simple" (one kernel after the other) or "dag" (independent ones at a
-    time, on threads); with a ``device`` the plan takes only what lives there; with ``recall`` values that such a plan
-    of equal options has given before, for this expression or an equal one, are not computed again while somebody holds
-    them; ``costs`` are those of the reference table, the same on every machine, or "measured" here (ex.calibrate);
-    ``passes`` are those that plan, in their order (ex.default_passes); further options are those of the planner.
+    ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off".
+    ``executor`` is "simple" (one kernel after the other) or "dag" (independent kernels at the same time, on threads).
+    With a ``device`` the plan accepts only expressions on that device. With ``recall``, values that a plan with equal
+    options has computed for an equal expression are reused while somebody holds them. ``costs`` are those of the
+    reference table, the same on every machine, or "measured" on this one (ex.calibrate). ``passes`` are the planning
+    passes, in order (ex.default_passes). Further options are those of the planner.
+
+    Example: ``plan = ex.EvalPlan(); handle = plan.register(x + 1); plan.eval(); handle.data()``.
     """
 
     def __init__(
@@ -85,11 +92,11 @@ class EvalPlan:
         self._fresh = False
         self._bound: dict[Expr, Array] = {}
         self._roots: list[Expr] = []
-        """what was evaluated without being planned, by a program for another graph of its structure or by recall"""
+        """expressions evaluated without planning: by a cached program, or with results that were still held"""
         self._taken: Recall | None = None
-        """how values were recalled, where all of them were there"""
+        """the pass that recalled the values, if all of them were still held"""
         self.running = False
-        """whether it is planned or run just now"""
+        """True while the plan is being made or run"""
         self._timing: Timing | None = None
         self._values: dict[int, Summary] = {}
         self._recording: Recording | None = None
@@ -100,19 +107,19 @@ class EvalPlan:
         return f"<plan {self.title!r}: {len(self._handles)} registered, {state}>"
 
     def register(self, value: Any) -> Handle:
-        """Ask for the value of an expression, or of data of any type; returns the handle that will give it."""
+        """Ask for the value of an expression, or of data of any type; return the handle that will hold it."""
         expr = value.__expr__() if hasattr(type(value), "__expr__") else value
         if not isinstance(expr, Expr):
             raise OperandError(
                 f"register of a {type(expr).__name__}",
-                rule="a plan evaluates expressions",
+                rule="the argument must be an expression",
                 fix="wrap it: ex.tensor(value)",
             )
         if self.device not in (None, expr.type.device):
             raise OperandError(
                 f"register of {expr!r} in the plan of {self.device.name}",
-                rule=f"what a plan of a device evaluates lives there, this on {expr.type.device.name}",
-                fix="register a copy: x.to_device(…), or use a plan without a device",
+                rule=f"the expression must be on the plan's device, but it is on {expr.type.device.name}",
+                fix="plan.register(x.to_device(device)), or use a plan without a device: ex.EvalPlan()",
             )
         expr.mark_used()
         handle = Handle(expr)
@@ -122,45 +129,48 @@ class EvalPlan:
 
     @long_running()
     def prepare(self, planned: Plan | None = None) -> EvalPlan:
-        """Plan what is registered, without running it; ``recording`` and ``explain()`` then tell the plan.
+        """Plan the registered expressions without running them; ``recording`` and ``explain()`` then show the plan.
 
-        ``planned`` is a plan that was made before of just these expressions with these options.
+        ``planned`` is a plan made before from exactly these expressions and options. Raises StateError if nothing is
+        registered.
         """
         if not self._handles:
             raise StateError(
-                "a plan with nothing registered", rule="there is something to plan", fix="plan.register(expression)"
+                "a plan with nothing registered",
+                rule="at least one expression must be registered",
+                fix="plan.register(expression)",
             )
         if planned is None:
             planned = self._plan([handle.expr for handle in self._handles])
         self._planned = planned
         self._roots, self._taken, self._timing, self._values, self._recording = [], None, None, {}, None
-        self._views = []  # they keep showing the program that they were made for
+        self._views = []  # open views keep showing the program that they were made for
         self._fresh = True
         return self
 
     def _plan(self, roots: list[Expr]) -> Plan:
-        """A plan of expressions, of which those are recalled whose values are there."""
-        before, self.running = self.running, True
+        """Plan expressions; use the values that are still held for those that have one."""
+        was_running, self.running = self.running, True
         try:
             with gc_paused():
                 known = structure(roots, self.options) if self.recall else None
-                found = recall(known)
-                return plan(roots, self.options, found.as_pass() if found is not None else None)
+                recalled = recall(known)
+                return plan(roots, self.options, recalled.as_pass() if recalled is not None else None)
         finally:
-            self.running = before
+            self.running = was_running
 
     def bind(self, inputs: Mapping[Expr, Array]) -> EvalPlan:
-        """Give parameters the values that they have at each ``eval()`` that gives them no other."""
+        """Set values of parameters; ``eval()`` uses them unless it is given others."""
         check_type(inputs, "inputs", Mapping, "values by parameter", "plan.bind({parameter: value})")
         self._bound.update(inputs)
         return self
 
     @long_running()
     def eval(self, inputs: Mapping[Expr, Array] | None = None) -> EvalPlan:
-        """Run the plan and give the handles their values; registrations are emptied, also on failure.
+        """Run the plan and store the values in the handles; the registrations are cleared, also after a failure.
 
-        ``inputs`` gives parameters their values. With nothing registered this does nothing. A failing kernel raises
-        RunError; its cause is the kernel's own error.
+        ``inputs`` maps parameters to their values. Does nothing if nothing is registered. Raises RunError if a kernel
+        fails; its cause is the kernel's own error.
         """
         if inputs is not None:
             check_type(inputs, "inputs", Mapping, "values by parameter", "plan.eval({parameter: value})")
@@ -170,7 +180,7 @@ class EvalPlan:
             raise StateError(
                 "eval() of a plan that is running",
                 rule="a kernel, or a rule, must not run the plan that runs it",
-                fix="evaluate in a plan of its own: ex.EvalPlan(), or ex.evaluate(x)",
+                fix="evaluate in another plan: ex.EvalPlan(), or ex.evaluate(x)",
             )
         handles, self.running = self._handles, True
         try:
@@ -190,24 +200,24 @@ class EvalPlan:
         return self
 
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
-        """Results and times: by recall, of a program for this structure that is there, else of a new one."""
+        """Return results and times: from held results, from a cached program, or from a new one."""
         roots = [handle.expr for handle in self._handles]
         cached = not self._fresh and self.record != "values"
         known = structure(roots, self.options) if cached or self.recall else None
-        found = recall(known) if self.recall else None
-        if found is not None:
+        recalled = recall(known) if self.recall else None
+        if recalled is not None:
             cached = False
-            values = found.roots(roots)
+            values = recalled.roots(roots)
             if values is not None and not self._fresh:
                 self._planned, self._roots, self._views, self._values = None, roots, [], {}
-                self._taken = found.as_pass()
+                self._taken = recalled.as_pass()
                 return [*values], Timing([], [], [])
         results, timing = self._run_program(known if cached else None, inputs)
         results = [
             value if root.type.device is cpu else _read(root, value) for root, value in zip(roots, results, strict=True)
         ]
-        if found is not None:
-            there = found.values
+        if recalled is not None:
+            there = recalled.values
             remember(known, [None if root in there else value for root, value in zip(roots, results, strict=True)])
             results = [there.get(root, value) for root, value in zip(roots, results, strict=True)]
         elif self.recall:
@@ -215,16 +225,16 @@ class EvalPlan:
         return results, timing
 
     def _run_program(self, known: Structure | None, inputs: Mapping[Expr, Array]) -> tuple[list[Any], Timing]:
-        """Results and times of a program that is there for a structure, or of a new one."""
-        held = cache.take(known) if known is not None else None
-        if known is not None and held is not None:
+        """Return results and times of a cached program of the same structure, or of a new one."""
+        cached = cache.take(known) if known is not None else None
+        if known is not None and cached is not None:
             try:
-                timing = EXECUTORS[self.executor].run(held.program, None)
-            except RunError:  # planned anew it fails again, and names this graph's own lines
+                timing = EXECUTORS[self.executor].run(cached.program, None)
+            except RunError:  # the second failure names the lines of this graph, not of the one first planned
                 self.prepare()
             else:
-                results = held.program.take()
-                cache.put(known.key, held)
+                results = cached.program.take()
+                cache.put(known.key, cached)
                 self._planned, self._views, self._values, self._taken = None, [], {}, None
                 self._roots = [handle.expr for handle in self._handles]
                 return results, timing
@@ -243,23 +253,23 @@ class EvalPlan:
 
     @property
     def reused(self) -> bool:
-        """Whether the last run was that of a program planned before, for a graph of the same structure."""
+        """Whether the last run used a program that was planned before, for a graph of the same structure."""
         return bool(self._roots) and self._taken is None
 
     @property
     def planned(self) -> Plan:
-        """The plan itself: schedule and story; raises StateError before prepare() or eval()."""
+        """The planned graph, its schedule and its decisions; raises StateError before prepare() or eval()."""
         if self._planned is None and self._roots:
             self._planned = plan(self._roots, self.options, self._taken)
         if self._planned is None:
             raise StateError(
-                "a plan that was not made yet", rule="a plan is made by prepare() or eval()", fix="plan.prepare()"
+                "a plan that was not made yet", rule="prepare() or eval() must be called first", fix="plan.prepare()"
             )
         return self._planned
 
     @property
     def recording(self) -> Recording:
-        """Everything that happened, as plain data; before eval() without the run."""
+        """Everything that happened, as plain data; without a run before eval()."""
         planned = self.planned
         if self._recording is None:
             run = None
@@ -282,38 +292,38 @@ class EvalPlan:
         return self._recording
 
     def explain(self, what: Expr | None = None) -> str:
-        """The decisions as text, after a run with what batches took: all, or those about one expression."""
+        """Return the decisions as text, all or those about one expression; after a run with the time of each batch."""
         text: str = hooks.explain(self, what)
         return text
 
     def to_graphviz(self, stage: str | None = None) -> Any:
         """Return the graph after a stage ("recorded", "fuse", …; None: the end) as a ``graphviz.Digraph``.
 
-        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for a stage that is not there.
+        Fused kernels are clusters; ``.source`` is the text. Raises UnknownNameError for a stage that the plan does not
+        have.
         """
         return hooks.to_graphviz(self, stage)
 
     def compare(self, other: EvalPlan | Recording) -> Any:
-        """This plan and another one, of the same graph or of another, side by side: text, pictures, and views."""
+        """Compare this plan with another one, of the same graph or not: as text, pictures and views side by side."""
         return hooks.compare(self, other)
 
     def what_if(self, what: Decision | Expr) -> WhatIf:
-        """What it would take: the smallest change that makes a declined rule apply, tried, with prices before and
-        after.
+        """Find the smallest change after which a declined decision would be applied; prices are given for both.
 
-        ``what`` is one of ``recording.declined``, or an expression: then its costliest declined decision.
+        ``what`` is one of ``recording.declined``, or an expression; for an expression, its costliest one is used.
         """
         return what_if(self.planned, self.recording, what)
 
     def reproducer(self, decision: Decision) -> str:
-        """Python source of a cell that shows one of ``recording.decisions`` again, on the smallest part of the graph.
+        """Return Python source of a notebook cell that shows one of ``recording.decisions`` on a minimal graph.
 
-        The cell needs ``explorer as ex`` and ``numpy as np`` only, and asserts the decision.
+        The cell needs only ``explorer as ex`` and ``numpy as np``, and asserts the decision.
         """
         return reproducer(self.planned, self.recording, decision)
 
     def explore(self, **options: Any) -> Any:
-        """The plan as a widget to step through; after eval() the same widget shows what was measured."""
+        """Return a widget that steps through the plan; after eval() the same widget shows the measured run."""
         hooks.check_view(**options)
         if self._planned is None or (self._handles and not self._fresh):
             self.prepare()
@@ -323,12 +333,12 @@ class EvalPlan:
 
 
 def _names(without: Any) -> Any:
-    """One or several names as a tuple; what is neither is left for the planner to refuse."""
+    """Return one or several names as a tuple; leave other types for the planner to reject."""
     if isinstance(without, str):
         return (without,)
     return tuple(without) if isinstance(without, (list, set, frozenset)) else without
 
 
 def _read(expr: Expr, value: Any) -> Any:
-    """Another device's value in NumPy's memory, which nobody can write to."""
+    """Return the value of another device as a read-only NumPy array."""
     return value if isinstance(value, tuple) else sealed(expr.type.device.read(value))

@@ -1,4 +1,4 @@
-"""Handles: promises of values, kept when a plan has run."""
+"""Handles: the values of registered expressions, available once their plan has run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from explorer.core.types.tensor_type import Array
 
 
 class Handle:
-    """A promise of a value: ``data()`` gives it once the plan has run."""
+    """Value of a registered expression; ``data()`` returns it once the plan has run."""
 
     __slots__ = ("_failure", "_value", "expr")
 
@@ -19,19 +19,19 @@ class Handle:
         self._failure = ""
 
     def data(self) -> Array:
-        """The value, which nobody can write to; raises StateError before eval(), or when it failed."""
+        """Return the value as a read-only array; raise StateError before eval(), or if the run failed."""
         if self._failure:
             raise StateError(
                 f"the value of {self.expr!r}, whose run ended with {self._failure}",
-                rule="a run that fails gives no values and empties the registrations",
-                fix="register the expression again: handle = plan.register(expression), then plan.eval()",
+                rule="the run must succeed; a failed one clears the registrations",
+                fix="handle = plan.register(expression), then plan.eval()",
             )
         if self._value is None:
             device = self.expr.type.device
             own = "" if device is cpu else f"; eval_register() registered in ex.default_plan({device.name})"
             raise StateError(
                 f"the value of {self.expr!r} before its evaluation",
-                rule="a handle has a value once its plan has run",
+                rule="the plan must run before its handles are read",
                 fix=f"call plan.eval() first{own}",
             )
         return self._value

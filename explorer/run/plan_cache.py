@@ -1,8 +1,9 @@
-"""The plan cache: a graph of a structure that was planned before runs the program that was made then.
+"""Plan cache: programs by graph structure, so that a graph of a known structure is not planned again.
 
-Planning is pure and reads no tensor's elements, so equal structures have equal plans. What is kept is the program, with
-its memory; the values of the leaves are lent to it for each run. Whoever looks at the plan of such a run (its stages,
-its decisions) gets the graph planned after all.
+EvalPlan asks it before planning. Planning is pure and reads no tensor's elements, so equal structures have equal plans.
+A cached entry is a whole program and not only a plan, which saves allocating memory and building runners as well; the
+values of the leaves are bound to it for each run. Stages and decisions of such a run are made by planning its graph
+after all, when somebody asks for them.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.run.execution.program import Program
 
 _ENTRIES, _BYTES = 64, 1 << 27
-"""programs kept, the last used first, and the bytes that their memory and the tensors they were made for may have"""
+"""limits of the cache: number of programs, and bytes of their memory and of the tensors they were planned for"""
 
 
 _uid, _operation, _operands, _token = map(attrgetter, ("uid", "operation", "operands", "token"))
 
 
 class Leaves(NamedTuple):
-    """The storages of a structure's tensors."""
+    """Identities of the storages of a structure's tensors."""
 
     tokens: list[int]
     versions: list[int]
@@ -41,21 +42,21 @@ class Leaves(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Structure:
-    """What a plan depends on, and the tensors that it does not depend on but for which are the same."""
+    """Everything that a plan depends on, with the tensors of the graph, whose elements it does not depend on."""
 
     key: Hashable
     tensors: list[Tensor]
     leaves: Leaves
     nodes: list[Expr]
-    """operands before what reads them"""
+    """in topological order"""
     told: bytes
     """rows of 64-bit integers: by node the token of its operation, by node the number of its operands, their numbers"""
     ends: tuple[int, ...]
-    """the numbers of the roots"""
+    """positions of the roots"""
     number: dict[int, int]
-    """uid → number"""
+    """uid → position"""
     context: int
-    """the number of all that values depend on beside the expressions"""
+    """number of the options, rules and kernels, on which values depend too"""
     known_operations: frozenset[Operation] | None = None
 
     @property
@@ -67,18 +68,18 @@ class Structure:
 
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
-    """Operations, types, edges, order of recording, which leaves share a storage; None where a value is given later."""
-    found = {root.uid: root for root in roots}
+    """Return the structure of a graph, or None if some value is given only at the run."""
+    nodes_by_uid = {root.uid: root for root in roots}
     reached = [*roots]
-    for node in reached:  # which grows
+    for node in reached:  # grows while we iterate: operands are appended
         for operand in node.operands:
             uid = operand.uid
-            if uid not in found:
-                found[uid] = operand
+            if uid not in nodes_by_uid:
+                nodes_by_uid[uid] = operand
                 reached.append(operand)
-    uids = sorted(found)  # operands before what reads them
-    nodes = [*map(found.__getitem__, uids)]
-    number = dict(zip(uids, itertools.count()))  # one of them never ends
+    uids = sorted(nodes_by_uid)  # uids grow with recording, so operands come before their readers
+    nodes = [*map(nodes_by_uid.__getitem__, uids)]
+    number = dict(zip(uids, itertools.count()))  # not strict: count() is infinite
     rows = [*map(_token, map(_operation, nodes))]
     rows += map(len, map(_operands, nodes))
     rows += map(number.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
@@ -97,18 +98,18 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
         elif node.operation.name == "parameter":
             return None
     ends = tuple([number[root.uid] for root in roots])
-    told = array("q", rows).tobytes()  # hashed and compared faster than a tuple
+    told = array("q", rows).tobytes()  # bytes are hashed and compared faster than a tuple
     context = _context(options)
     return Structure((told, ends, context), tensors, leaves, nodes, told, ends, number, context)
 
 
 _contexts: dict[Hashable, int] = {}
 _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...], int] = None, (), (), 0
-"""what a number was asked for last, and the number: options take long to hash"""
+"""arguments and result of the last call of _context: hashing options is slow"""
 
 
 def _context(options: Options) -> int:
-    """A number for options, the rules that there are, and the kernels; equal for equal ones."""
+    """Return a number for the options, the registered rules and the kernels; equal ones have equal numbers."""
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
     before, links_before, functions_before, number = _latest
@@ -119,7 +120,7 @@ def _context(options: Options) -> int:
 
 
 class CachedProgram:
-    """A program that is kept, for graphs of the structure that it was planned for."""
+    """Cached program, for graphs of the structure that it was planned for."""
 
     def __init__(self, program: Program, known: Structure) -> None:
         self.program, self.operations = program, known.operations
@@ -130,16 +131,16 @@ class CachedProgram:
         self._places = [program.slots.get(tensor.uid) for tensor in tensors]
 
     def bind_leaves(self, tensors: Sequence[Tensor]) -> None:
-        """The values of a graph's tensors for those that it was planned for, until they are given back."""
+        """Bind the values of a graph's tensors in place of those it was planned for, until ``release_leaves``."""
         self.program.bind_leaves(zip(self._places, tensors, strict=True))
 
     def release_leaves(self) -> None:
-        """Hold no graph's values."""
+        """Drop the values of the graph."""
         self.program.release_leaves(self._places)
 
 
 class PlanCache:
-    """Programs by structure; who takes one out has it alone until it is put back."""
+    """Programs by structure, most recently used last; a program taken out belongs to one run until it is put back."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[Hashable, CachedProgram] = OrderedDict()
@@ -148,12 +149,12 @@ class PlanCache:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Keep nothing in a forked process: a thread of its parent may have been about it."""
+        """Start empty in a forked process: a thread of its parent may have been changing the tables."""
         self._held, self._nbytes = OrderedDict(), 0
         self._lock = threading.Lock()
 
     def take(self, wanted: Structure) -> CachedProgram | None:
-        """The program of a structure, with the tensors' values lent to it; None where there is none."""
+        """Take out the program of a structure, with the values of its tensors bound; None if there is none."""
         with self._lock:
             held = self._held.pop(wanted.key, None)
             self._nbytes -= held.nbytes if held is not None else 0
@@ -163,7 +164,7 @@ class PlanCache:
         return held
 
     def put(self, key: Hashable, held: CachedProgram) -> None:
-        """Keep a program; those that were not used for longest go."""
+        """Put a program back and evict the least recently used ones."""
         held.release_leaves()
         if held.nbytes > _BYTES // 2:
             return
@@ -176,7 +177,7 @@ class PlanCache:
                 self._nbytes -= gone.nbytes
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Remove all programs."""
         with self._lock:
             self._held.clear()
             self._nbytes = 0

@@ -1,7 +1,8 @@
-"""Results by expression, for as long as somebody holds them: what plans with ``recall`` do not compute again.
+"""Result cache: values of expressions for as long as somebody holds them, so that they are not computed again.
 
-An expression is found again by its uid, and an equal one, written later, by its value number. Numbers are given only
-where a later graph reads the newest tensor of an earlier one, whose results are still held.
+Plans with ``recall`` ask it, the default plans of a thread above all. An expression is found by its uid, and an equal
+one, recorded later, by its value number. Numbering visits the whole graph, so it is put off until a later graph reads
+the newest tensor of an earlier one whose results are still held: most results never need a number.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from explorer.run.plan_cache import Structure
 from explorer.run.value_numbers import NO_TENSOR, Number, newest_below, numbers
 
 _WAITING, _NODES = 8, 1 << 14
-"""evaluations of several roots whose results are not numbered yet; nodes below single roots of which this is so"""
+"""limits of work put off: evaluations of several roots, and nodes below single roots, that are not numbered yet"""
 _SWEPT = 1024
-"""values by uid from which on those that nobody holds are looked for"""
+"""number of values by uid from which on the table is swept"""
 
 _lock = threading.RLock()
 _by_uid: dict[int, _Values] = {}
-"""context → the values of expressions"""
+"""context → values of expressions"""
 _by_number: dict[int, dict[tuple[int, Number], ReferenceType[Array]]] = {}
-"""token of the newest storage below an expression → context and number → its value"""
+"""token of the newest storage that an expression depends on → (context, value number) → value"""
 _operations: dict[tuple[int, Number], frozenset[Operation]] = {}
-"""context and number → the operations, so that those of an equal expression are the same"""
+"""(context, value number) → operations; keeps them alive, so that an equal expression gets the same objects"""
 
 
 class _Values(dict[int, ReferenceType[Array]]):
-    """uid → the value of the expression; those that nobody holds are swept out as soon as they may be half of all.
+    """Values by the uid of their expression; entries that nobody holds are swept out once they may be half of all.
 
-    A reference that says when its value goes would take three times as long to make.
+    A weak reference with a callback per value would take three times as long to make.
     """
 
     limit = _SWEPT
 
     def sweep(self) -> None:
-        """Forget the values that nobody holds."""
+        """Remove the values that nobody holds."""
         if len(self) > self.limit:
             for uid in [uid for uid, value in self.items() if value() is None]:
                 del self[uid]
@@ -57,100 +58,100 @@ class _Values(dict[int, ReferenceType[Array]]):
 
 
 class _Evaluation:
-    """Roots that were evaluated together, until their values are numbered or gone."""
+    """Roots evaluated together, until their values are numbered or gone."""
 
     def __init__(self, known: Structure, ends: list[int], values: list[ReferenceType[Array]]) -> None:
         self.context, self.leaves = known.context, known.leaves
         self.told, self.count = known.told, len(known.nodes)
         self.operations = known.operations
         self.ends, self.values = ends, values
-        """the numbers of roots in the structure, and their values"""
+        """positions of the roots in the structure, and their values"""
         self._below: frozenset[int] | None = None
 
     @property
     def newest(self) -> int:
-        """The token of the newest storage below all roots."""
+        """Token of the newest storage that any root depends on."""
         return max(self.leaves.tokens, default=NO_TENSOR)
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody holds a value."""
+        """Whether somebody still holds a value."""
         return any(value() is not None for value in self.values)
 
     def may_be_below(self, tokens: frozenset[int]) -> bool:
-        """Whether a graph that reads the storages of these tokens may hold a root."""
+        """Whether a graph that reads the storages of these tokens may contain a root."""
         if self._below is None:
             below = newest_below(self.told, self.count, self.leaves)
             self._below = frozenset([below[end] for end in self.ends])
         return NO_TENSOR in self._below or not self._below.isdisjoint(tokens)
 
     def enter(self) -> None:
-        """Number the values that are held."""
+        """Number the values that are still held."""
         arrays = [value() for value in self.values]
-        held = [(end, array) for end, array in zip(self.ends, arrays, strict=True) if array is not None]
-        if not held:
+        live = [(end, array) for end, array in zip(self.ends, arrays, strict=True) if array is not None]
+        if not live:
             return
-        found = numbers(self.told, self.count, self.leaves)
+        value_numbers = numbers(self.told, self.count, self.leaves)
         below = newest_below(self.told, self.count, self.leaves)
         operations = frozenset(
             [operation for operation in self.operations if not isinstance(operation, (Call, UserData))]
         )
-        for end, array in held:
-            key = self.context, found[end]
+        for end, array in live:
+            key = self.context, value_numbers[end]
             table = _by_number.setdefault(below[end], {})
             table[key] = ref(array, _forgetting(table, key, below[end]))
             _operations[key] = operations
 
 
 class _Waiting:
-    """Evaluations whose values are not numbered yet: single roots by the newest storage below them, and others."""
+    """Evaluations not numbered yet: those of single roots by the newest storage, and those of several roots."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Let nothing wait."""
+        """Forget all of them."""
         self._single: dict[int, list[_Evaluation]] = {}
         self._nodes = 0
         self._several: deque[_Evaluation] = deque()
 
-    def add(self, made: _Evaluation) -> None:
-        """Let an evaluation wait; where too many do, the oldest of several roots, or all of one root, are numbered."""
-        if len(made.values) > 1:
-            self._several.append(made)
+    def add(self, evaluation: _Evaluation) -> None:
+        """Queue an evaluation; beyond the limits, number the oldest of several roots, or all of one root."""
+        if len(evaluation.values) > 1:
+            self._several.append(evaluation)
             if len(self._several) > _WAITING:
                 self._several.popleft().enter()
             return
-        self._single.setdefault(made.newest, []).append(made)
-        self._nodes += made.count
+        self._single.setdefault(evaluation.newest, []).append(evaluation)
+        self._nodes += evaluation.count
         if self._nodes > _NODES:
             waiting, self._single, self._nodes = self._single, {}, 0
             for evaluations in waiting.values():
-                for each in evaluations:
-                    each.enter()
+                for queued in evaluations:
+                    queued.enter()
 
     def enter(self, tokens: frozenset[int]) -> None:
-        """Number the values that may be below a graph which reads the storages of these tokens."""
+        """Number the values that may occur in a graph that reads the storages of these tokens."""
         for newest in [*self._single.keys() & tokens, NO_TENSOR]:
             for single in self._single.pop(newest, ()):
                 self._nodes -= single.count
                 single.enter()
-        for made in tuple(self._several):
-            is_held = made.is_held
-            if not is_held or made.may_be_below(tokens):
-                self._several.remove(made)
-            if is_held and made.may_be_below(tokens):
-                made.enter()
+        for evaluation in tuple(self._several):
+            is_held = evaluation.is_held
+            if not is_held or evaluation.may_be_below(tokens):
+                self._several.remove(evaluation)
+            if is_held and evaluation.may_be_below(tokens):
+                evaluation.enter()
 
 
 _waiting = _Waiting()
 
 
 class _Tables:
-    """The tables above, which a forked process begins anew: a thread of its parent may have been about them."""
+    """The tables of this module; a forked process starts with empty ones."""
 
     def renew(self) -> None:
-        """Recall nothing that the parent evaluated."""
+        """Start empty: a thread of the parent may have been changing the tables."""
         global _lock
         _lock = threading.RLock()
         for table in (_by_uid, _by_number, _operations, _waiting):
@@ -162,29 +163,29 @@ renew_in_children(_tables)
 
 
 def remember(known: Structure | None, values: Sequence[Any]) -> None:
-    """Keep in mind that the roots of ``known`` were evaluated; None for a value that was recalled."""
+    """Keep weak references to the results of the roots of ``known``; None marks a value that was recalled."""
     if known is None or not _is_pure(known):
         return
     nodes = known.nodes
     ends: list[int] = []
-    held: list[ReferenceType[Array]] = []
+    references: list[ReferenceType[Array]] = []
     uids: list[int] = []
     for end, value in zip(known.ends, values, strict=True):
         root = nodes[end]
         if isinstance(value, np.ndarray) and root.operands and root.type.device is cpu:
             ends.append(end)
             uids.append(root.uid)
-            held.append(ref(value))
+            references.append(ref(value))
     if ends:
         with _lock:
             table = _by_uid.setdefault(known.context, _Values())
-            table.update(zip(uids, held, strict=True))
+            table.update(zip(uids, references, strict=True))
             table.sweep()
-            _waiting.add(_Evaluation(known, ends, held))
+            _waiting.add(_Evaluation(known, ends, references))
 
 
 def recall(known: Structure | None) -> Recalled | None:
-    """Values that are still held, of the roots or below them; None where there are none."""
+    """Return the values of the roots, or of nodes below them, that are still held; None if there are none."""
     if known is None:
         return None
     context = known.context
@@ -192,62 +193,64 @@ def recall(known: Structure | None) -> Recalled | None:
     if table is None:
         return None
     with _lock:
-        found: dict[Expr, Array] = {}
+        live: dict[Expr, Array] = {}
         equal: set[int] = set()
         for uid in known.number.keys() & table.keys():
             value = _held(table.get(uid))
             if value is not None:
-                found[known.nodes[known.number[uid]]] = value
-        if len(found) < len(known.ends) or any(known.nodes[end] not in found for end in known.ends):
-            _find_equal(known, context, found, equal)
-    return Recalled(found, equal) if found and _is_pure(known) else None
+                live[known.nodes[known.number[uid]]] = value
+        if len(live) < len(known.ends) or any(known.nodes[end] not in live for end in known.ends):
+            _find_equal(known, context, live, equal)
+    return Recalled(live, equal) if live and _is_pure(known) else None
 
 
 class Recalled:
-    """Values of a graph's expressions that are there already."""
+    """Values of a graph's expressions that are still held."""
 
     def __init__(self, values: dict[Expr, Array], equal: set[int]) -> None:
         self.values = values
-        """the arrays that somebody holds, by expression"""
+        """arrays by expression"""
         self._equal = equal
 
     def roots(self, roots: Sequence[Expr]) -> list[Array] | None:
-        """The values of the roots, where all of them are there."""
-        found = [self.values[root] for root in roots if root in self.values]
-        return found if len(found) == len(roots) else None
+        """Return the values of the roots, or None unless all of them are held."""
+        values = [self.values[root] for root in roots if root in self.values]
+        return values if len(values) == len(roots) else None
 
     def as_pass(self) -> Recall:
-        """The pass that takes them; it holds the memory, but not the arrays: a plan is nobody who holds a result."""
-        made: dict[int, Tensor] = {}  # one for equal nodes, so that they are one leaf
+        """Return the pass that substitutes them; it shares their memory but does not keep the arrays alive."""
+        leaf_of: dict[int, Tensor] = {}  # by array: equal nodes become one leaf
         tensors = {
-            node.uid: made.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
+            node.uid: leaf_of.setdefault(id(value), tensor_of(Storage(value.view()), node.label))
             for node, value in self.values.items()
         }
         return Recall(tensors, frozenset(self._equal))
 
 
-def _find_equal(known: Structure, context: int, found: dict[Expr, Array], equal: set[int]) -> None:
+def _find_equal(known: Structure, context: int, live: dict[Expr, Array], equal: set[int]) -> None:
+    """Add the values of equal expressions, found by their value numbers, and note which nodes they stand for."""
     tokens = frozenset(known.leaves.tokens)
     _waiting.enter(tokens)
     tables = [_by_number[token] for token in [*_by_number.keys() & tokens, NO_TENSOR] if token in _by_number]
     if not tables:
         return
     for node, number in zip(known.nodes, numbers(known.told, len(known.nodes), known.leaves), strict=True):
-        if node in found or not node.operands:
+        if node in live or not node.operands:
             continue
         for table in tables:
             value = _held(table.get((context, number)))
             if value is not None:
-                found[node] = value
+                live[node] = value
                 equal.add(node.uid)
 
 
 def _held(reference: ReferenceType[Array] | None) -> Array | None:
+    """Return the value of a weak reference, or None if it is gone."""
     return None if reference is None else reference()
 
 
 def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any], None]:
-    """What is done when an array goes: its row of a table, and what came with it, go too."""
+    """Return a callback for a weak reference: it removes the row of a table, and those that belong to it."""
 
     def forget(gone: Any) -> None:
         with _lock:

@@ -1,7 +1,7 @@
-"""Value numbers: equal expressions have equal ones.
+"""Value numbers: hashes by which equal expressions are recognised.
 
-A number is a hash of an expression's operation, its operands' numbers, and of the identity and version of the tensors'
-storages. It has 128 bits and is salted in each process, so that two expressions do not have one number by chance.
+A number is a hash of an expression's operation, its operands' numbers, and the identity and version of the tensors'
+storages. It has 128 bits and is salted per process, so that two expressions do not share one by chance.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from explorer.run.plan_cache import Leaves
 
 Number: TypeAlias = tuple[int, int]
 NO_TENSOR = -1
-"""in the place of the newest tensor, where an expression reads none"""
+"""stands for the newest tensor of an expression that reads none"""
 _SALT = int.from_bytes(os.urandom(7), "little")
 
 
 def numbers(told: bytes, count: int, leaves: Leaves) -> list[Number]:
-    """The value number of each node of a structure whose tensors have storages of these tokens and versions."""
+    """Return the value number of each node of a structure whose tensors have storages of these tokens and versions."""
     first: list[int] = []
     second: list[int] = []
     stored = zip(leaves.tokens, leaves.versions, strict=True)
@@ -43,27 +43,27 @@ def numbers(told: bytes, count: int, leaves: Leaves) -> list[Number]:
 
 
 def newest_below(told: bytes, count: int, leaves: Leaves) -> list[int]:
-    """Of each node the token of the newest storage below it."""
-    found: list[int] = []
+    """Return for each node the token of the newest storage that it depends on."""
+    newest: list[int] = []
     stored = iter(leaves.tokens)
     tensor = STORED.token
     operations, counts, operands = _columns(told, count)
     below = iter(operands)
     for operation, size in zip(operations, counts, strict=True):
         if size == 1:
-            found.append(found[next(below)])
+            newest.append(newest[next(below)])
         elif size == 2:
-            first, second = found[next(below)], found[next(below)]
-            found.append(first if first > second else second)
+            first, second = newest[next(below)], newest[next(below)]
+            newest.append(first if first > second else second)
         elif size:
-            found.append(max([found[operand] for operand in itertools.islice(below, size)]))
+            newest.append(max([newest[operand] for operand in itertools.islice(below, size)]))
         else:
-            found.append(next(stored) if operation == tensor else NO_TENSOR)
-    return found
+            newest.append(next(stored) if operation == tensor else NO_TENSOR)
+    return newest
 
 
 def _columns(told: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
-    """Of each node the token of its operation, and the number of its operands; then all operands' numbers, and more."""
+    """Return each node's operation token and operand count, then the concatenated operands of all nodes."""
     rows = packed("q")
     rows.frombytes(told)
     numbers = rows.tolist()
@@ -71,7 +71,7 @@ def _columns(told: bytes, count: int) -> tuple[list[int], list[int], list[int]]:
 
 
 def _rows(told: bytes, count: int) -> Iterator[tuple[int, list[int]]]:
-    """Of each node the token of its operation, and the numbers of its operands."""
+    """Yield each node's operation token and its operands."""
     operations, counts, numbers = _columns(told, count)
     at = 0
     for operation, operands in zip(operations, counts, strict=True):

@@ -349,7 +349,7 @@ def test_a_handle_whose_run_failed_says_what_to_do(monkeypatch: pytest.MonkeyPat
         plan.eval()
     monkeypatch.undo()
     plan.eval()
-    with pytest.raises(ex.StateError, match=r"ended with KeyboardInterrupt(.|\n)*register the expression again"):
+    with pytest.raises(ex.StateError, match=r"ended with KeyboardInterrupt(.|\n)*plan\.register\(expression\)"):
         handle.data()
     again = plan.register(y)
     plan.eval()

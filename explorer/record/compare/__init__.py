@@ -1,1 +1,1 @@
-"""The comparison of two recordings: nodes, decisions and kernels matched."""
+"""Comparison of two recordings: nodes, decisions and kernels are matched."""

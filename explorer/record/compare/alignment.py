@@ -1,4 +1,4 @@
-"""Two sequences beside each other: what stands between known pairs is paired in order."""
+"""Alignment of two sequences: elements between known pairs are paired in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 
 _MOST = 2_000_000
-"""equal pairs of places that are looked at for the longest common parts; of more, equal ones are paired in order"""
+"""limit of candidate pairs for the longest common subsequence; beyond it, equal elements are paired in order"""
 
 
 def align(
@@ -17,9 +17,9 @@ def align(
     pairs: dict[int, int],
     keys: tuple[Callable[[int], Hashable], Callable[[int], Hashable]],
 ) -> Iterator[tuple[int, int]]:
-    """Pair what has no partner yet, of equal keys, between those pairs that stand in the same order on both sides.
+    """Yield new pairs of equal keys between known pairs that are in the same order on both sides.
 
-    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` give the key of a node of either side.
+    ``first`` and ``second`` are the nodes of both sides in order; ``keys`` return the key of a node of either side.
     """
     place = {node: at for at, node in enumerate(second)}
     taken = {place[other] for node, other in pairs.items() if other in place}
@@ -29,8 +29,8 @@ def align(
         here = [first[at] for at in range(start[0], stop[0]) if first[at] not in pairs]
         there = [second[at] for at in range(start[1], stop[1]) if at not in taken]
         if here and there:
-            told, told_there = [keys[0](node) for node in here], [keys[1](node) for node in there]
-            for one, other in _common(told, told_there):
+            keys_here, keys_there = [keys[0](node) for node in here], [keys[1](node) for node in there]
+            for one, other in _common(keys_here, keys_there):
                 yield here[one], there[other]
         start = (stop[0] + 1, stop[1] + 1)
 
@@ -46,13 +46,13 @@ def _common(first: list[Hashable], second: list[Hashable]) -> Iterator[tuple[int
     for at, key in enumerate(second):
         waiting.setdefault(key, deque()).append(at)
     for at, key in enumerate(first):
-        held = waiting.get(key)
-        if held:
-            yield at, held.popleft()
+        positions = waiting.get(key)
+        if positions:
+            yield at, positions.popleft()
 
 
 def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs, in order on the first side, that is in order on the second side too."""
+    """Return the longest subsequence of pairs that is increasing on both sides."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -64,9 +64,9 @@ def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
             last.append(index)
         else:
             ends[at], last[at] = there, index
-    found: list[tuple[int, int]] = []
+    longest: list[tuple[int, int]] = []
     index = last[-1] if last else -1
     while index >= 0:
-        found.append(pairs[index])
+        longest.append(pairs[index])
         index = before[index]
-    return found[::-1]
+    return longest[::-1]

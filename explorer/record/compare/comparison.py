@@ -1,4 +1,8 @@
-"""Two recordings beside each other: counts, the decisions of only one, kernels matched by what they compute."""
+"""Comparison of two recordings: counts, decisions found in only one, and kernels matched by the nodes they compute.
+
+Kernels have no identity across plans, but the recorded nodes that they compute have: two kernels correspond if they
+share one. Decisions are equal if their texts are, whatever the ids in them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from explorer.record.rows import Decision
 
 @dataclass(frozen=True, slots=True)
 class Regrouped:
-    """Kernels of both sides that compute the same recorded nodes; ``same`` says that they are the same kernels."""
+    """Kernels of both sides that compute the same recorded nodes; ``same``: the kernels are identical."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
@@ -23,29 +27,29 @@ class Regrouped:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What differs between two recordings, of plans of one graph or of two."""
+    """Differences between two recordings, of plans of one graph or of two."""
 
     before: Recording
     after: Recording
     nodes: Matching
     """the recorded nodes"""
     counts: dict[str, tuple[float | None, float | None]]
-    """name → before, after; None where a side does not have it (a time that was not measured)"""
+    """name → (before, after); None if a side has no such count, for example no measured time"""
     options: dict[str, tuple[Any, Any]]
-    """the options that differ"""
+    """options that differ"""
     decisions_before: tuple[Decision, ...]
-    """those that only the first plan took"""
+    """decisions that only the first plan took"""
     decisions_after: tuple[Decision, ...]
     kernels: tuple[Regrouped, ...]
     counterparts: dict[int, int]
-    """node before → node after, of recorded nodes and of those that passes produced"""
+    """node before → node after, for recorded nodes and nodes produced by passes"""
     decisions: dict[int, int]
-    """number of a decision before → number of the same one after"""
+    """decision before → equal decision after"""
     follows: tuple[tuple[int, ...], tuple[int, ...]]
-    """for the kernels before, and for those after: the last one of the other side that computes a part of it, or −1"""
+    """for each kernel of either side: the last kernel of the other side that shares a recorded node, or −1"""
 
     def __repr__(self) -> str:
-        differ = sum(not found.same for found in self.kernels)
+        differ = sum(not regrouped.same for regrouped in self.kernels)
         decisions = len(self.decisions_before) + len(self.decisions_after)
         return (
             f"<comparison of {self.before.fingerprint} with {self.after.fingerprint}: {len(self.nodes.pairs):,} nodes "
@@ -59,12 +63,12 @@ class Comparison:
             self.nodes.equal
             and not self.decisions_before
             and not self.decisions_after
-            and all(found.same for found in self.kernels)
+            and all(regrouped.same for regrouped in self.kernels)
         )
 
 
 def compare(before: Recording, after: Recording) -> Comparison:
-    """Compare two recordings; of the same graph, or of two graphs, whose nodes are then matched by structure."""
+    """Compare two recordings; nodes of different graphs are matched by structure."""
     nodes = match(before, after)
     own, others = _counts(before), _counts(after)
     names = sorted({*before.options, *after.options})
@@ -127,7 +131,7 @@ _NAMES = (
 
 
 def _told(recording: Recording) -> list[tuple[str, ...]]:
-    """What is said of each decision: equal texts are the same decision, whatever the numbers of its nodes."""
+    """Return the text of each decision; decisions with equal texts are equal, whatever the ids of their nodes."""
     stages = recording.stages
     return [
         (stages[d.stage].name.removesuffix(" again"), d.rule, d.verdict, d.code, recording.reason(d))
@@ -146,7 +150,7 @@ def _same(told: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[in
 def _computed(
     before: Recording, after: Recording, nodes: Matching
 ) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
-    """The recorded nodes that each kernel computes, by their number before; of nodes of one side, side and number."""
+    """Return the recorded nodes of each kernel, by their id before; unmatched nodes as (side, id)."""
     back = {other: node for node, other in nodes.pairs.items()}
     return (
         [frozenset(origin.nodes) for origin in before.provenance.kernels],
@@ -162,7 +166,7 @@ def _follows(own: list[frozenset[Any]], others: list[frozenset[Any]]) -> tuple[i
 def _kernels(
     before: Recording, after: Recording, sides: tuple[list[frozenset[Any]], list[frozenset[Any]]]
 ) -> tuple[Regrouped, ...]:
-    """Kernels that share a recorded node belong together, through other kernels too."""
+    """Group kernels that share a recorded node, directly or through other kernels."""
     computed = [(side, number, found) for side, kernels in enumerate(sides) for number, found in enumerate(kernels)]
     parent = list(range(len(computed)))
 

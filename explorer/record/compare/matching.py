@@ -1,4 +1,8 @@
-"""Which recorded nodes of two recordings are the same: by structure, then from what is known to its neighbours."""
+"""Matching of the recorded nodes of two recordings, by structure and then by matched neighbours.
+
+``plan.compare`` and the side-by-side views use it. A diff of the node lists would lose the pairing wherever a part of
+the graph moved or was renamed; structural digests find equal parts anywhere, and neighbours settle the rest.
+"""
 
 from __future__ import annotations
 
@@ -13,36 +17,36 @@ from explorer.record.recording import Recording
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Pairs of recorded nodes of two recordings, of the top graph and of functions' bodies, and what has no partner.
+    """Pairs of recorded nodes of two recordings, of the top graph and of function bodies, and nodes without a partner.
 
-    Numbers written inside a node are told as a part of it: they are paired, and never changed nor alone.
+    Constants shown inside another node are part of it: they are paired, and never listed as changed or unpaired.
     """
 
     pairs: dict[int, int]
     """node before → node after"""
     changed: dict[int, tuple[str, ...]]
-    """paired node before → what is another after, in words: its type, an attribute, an operand"""
+    """paired node before → its differences, in words: type, attribute or operand"""
     renamed: tuple[int, ...]
-    """the paired nodes before of which nothing but the name is another"""
+    """paired nodes before that differ only in their name"""
     only_before: tuple[int, ...]
     only_after: tuple[int, ...]
     bodies: dict[int, int]
-    """graph before → graph after: 0 → 0, and bodies of calls that are paired"""
+    """graph before → graph after: 0 → 0, and bodies of paired calls"""
     same: int
-    """paired nodes that did not change, numbers inside others left out"""
+    """number of unchanged pairs, without constants shown inside other nodes"""
 
     @property
     def equal(self) -> bool:
-        """Whether both recordings are of one graph."""
+        """Whether both recordings have the same graph."""
         return not (self.changed or self.renamed or self.only_before or self.only_after)
 
 
 def match(before: Recording, after: Recording) -> Matching:
     """Pair the recorded nodes of two recordings.
 
-    Equal structures are paired in order, at first with the names of what they read, then without. From pairs on, what
-    they read and what reads them is paired; then nodes of one operation that stand between pairs in the same order;
-    last, nodes of one operation in one scope.
+    Equal structures are paired in order, first with the names of their leaves, then without. Then operands and readers
+    of pairs are paired; then nodes of one operation between pairs in the same order; last, nodes of one operation in
+    one scope.
     """
     first, second = graphs(before, after)
     pairs: dict[int, int] = {}
@@ -51,9 +55,9 @@ def match(before: Recording, after: Recording) -> Matching:
     pending = deque([(0, 0)])
     while pending:
         body, other = pending.popleft()
-        found = _Match(first[body], second[other]).run()
-        pairs.update(found)
-        for node, partner in found.items():
+        matched = _Match(first[body], second[other]).run()
+        pairs.update(matched)
+        for node, partner in matched.items():
             inner, other_inner = before.nodes.callee[node], after.nodes.callee[partner]
             if inner >= 0 <= other_inner:
                 into = first[inner].body, second[other_inner].body
@@ -86,14 +90,15 @@ def match(before: Recording, after: Recording) -> Matching:
     )
 
 
-def _alone(recording: Recording, held: dict[int, RecordedGraph], paired: Collection[int]) -> tuple[int, ...]:
+def _alone(recording: Recording, graphs_by_body: dict[int, RecordedGraph], paired: Collection[int]) -> tuple[int, ...]:
+    """Return the nodes without a partner, except constants."""
     kind = recording.nodes.kind
-    nodes = {node for graph in held.values() for node in graph.nodes}
+    nodes = {node for graph in graphs_by_body.values() for node in graph.nodes}
     return tuple(sorted([node for node in nodes if node not in paired and kind[node] != "constant"]))
 
 
 class _Match:
-    """Pairs the nodes of two graphs."""
+    """Pairing of the nodes of two graphs."""
 
     def __init__(self, first: RecordedGraph, second: RecordedGraph) -> None:
         self.first, self.second = first, second
@@ -118,7 +123,7 @@ class _Match:
         self.fresh.append((node, other))
 
     def _equal(self, own: dict[int, int], others: dict[int, int]) -> None:
-        """Pair equal structures in order; where there are not equally many, names have to tell them apart."""
+        """Pair equal structures in order; if their numbers differ, only those whose names agree."""
         left = [node for node in own if node not in self.pairs]
         waiting: dict[int, deque[int]] = {}
         for node in others:
@@ -132,7 +137,7 @@ class _Match:
                 self._pair(node, waiting[own[node]].popleft())
 
     def _grow(self, also: Iterable[tuple[int, int]]) -> None:
-        """Pair what paired nodes read, place by place, and the one that reads both of them in the same way."""
+        """Pair operands of paired nodes by index, and the only reader of both in the same way."""
         for node, other in also:
             self._meet(node, other)
         first, second = self.first, self.second
@@ -148,7 +153,7 @@ class _Match:
                         self._pair(reader, others[way])
 
     def _meet(self, node: int, other: int) -> None:
-        """Pair two nodes of one kind; where one side has a node more, what it reads."""
+        """Pair two nodes of one kind; if one side has an extra node, pair that node's operand instead."""
         first, second = self.first, self.second
         if node in self.pairs or other in self.taken or node in first.shared or other in second.shared:
             return
@@ -174,23 +179,23 @@ class _Match:
                 waiting.setdefault(self.second.place(node), deque()).append(node)
         for node in self.first.nodes:
             if node not in self.pairs:
-                held = waiting.get(self.first.place(node))
-                if held:
-                    self._pair(node, held.popleft())
+                candidates = waiting.get(self.first.place(node))
+                if candidates:
+                    self._pair(node, candidates.popleft())
 
 
 def _single(readers: list[tuple[Hashable, int]], paired: Container[int]) -> dict[Hashable, int]:
-    """The readers without a partner that alone read a node in their way."""
-    found: dict[Hashable, int] = {}
+    """Return the unpaired readers that are the only ones to read a node in their way."""
+    reader_by_way: dict[Hashable, int] = {}
     several: set[Hashable] = set()
     for way, reader in readers:
-        if reader not in paired and found.setdefault(way, reader) != reader:
+        if reader not in paired and reader_by_way.setdefault(way, reader) != reader:
             several.add(way)
-    return {way: reader for way, reader in found.items() if way not in several}
+    return {way: reader for way, reader in reader_by_way.items() if way not in several}
 
 
 def _differences(before: Recording, after: Recording, node: int, other: int, pairs: dict[int, int]) -> list[str]:
-    """What a paired node does otherwise after, in words."""
+    """Return the differences between paired nodes, in words."""
     one, two = before.nodes, after.nodes
     words: list[str] = []
     if before.type_text(node) != after.type_text(other):

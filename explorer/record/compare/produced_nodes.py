@@ -1,4 +1,4 @@
-"""Which nodes of two recordings do the same, what passes produced included: that by what was produced, and of what."""
+"""Counterparts among the nodes that passes produced: nodes with equal operations on matched operands."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from explorer.record.recording import Recording
 
 
 def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[int, int]:
-    """Return node before → node after, of recorded nodes and of those that passes produced.
+    """Return node before → node after, for recorded nodes and nodes produced by passes.
 
-    Produced nodes are paired where they do the same with operands that are paired, then where they do the same and
-    stand for the same recorded nodes.
+    Produced nodes are paired if they apply equal operations to paired operands, then if they apply equal operations and
+    replace the same recorded nodes.
     """
     numbers: dict[Hashable, int] = {}
     known = {other: node for node, other in nodes.pairs.items()}
     bodies = {other: body for body, other in nodes.bodies.items()}
     first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, numbers)
     second = _Produced(after, known, bodies, numbers)
-    found = dict(nodes.pairs)
-    _pair(first.made, second.made, found)
-    taken = set(found.values())
-    left = {node for node in first.made if node not in found}
+    pairs = dict(nodes.pairs)
+    _pair(first.made, second.made, pairs)
+    taken = set(pairs.values())
+    left = {node for node in first.made if node not in pairs}
     rest = {node for node in second.made if node not in taken}
     if left and rest:
-        _pair(first.stands_for(left), second.stands_for(rest), found)
-    return found
+        _pair(first.stands_for(left), second.stands_for(rest), pairs)
+    return pairs
 
 
-def _pair(first: dict[int, Hashable], second: dict[int, Hashable], found: dict[int, int]) -> None:
+def _pair(first: dict[int, Hashable], second: dict[int, Hashable], pairs: dict[int, int]) -> None:
+    """Pair unpaired nodes with equal keys, in order."""
     waiting: dict[Hashable, deque[int]] = {}
     for node, key in second.items():
         waiting.setdefault(key, deque()).append(node)
     for node, key in first.items():
-        held = waiting.get(key)
-        if held and node not in found:
-            found[node] = held.popleft()
+        candidates = waiting.get(key)
+        if candidates and node not in pairs:
+            pairs[node] = candidates.popleft()
 
 
 class _Produced:
-    """The nodes that passes produced, each by what it does."""
+    """Nodes that passes produced, with a digest of each."""
 
     def __init__(
         self, recording: Recording, paired: dict[int, int], bodies: dict[int, int], numbers: dict[Hashable, int]
@@ -52,7 +53,7 @@ class _Produced:
         rows = recording.nodes
         self.own: dict[int, Hashable] = {}
         self.made: dict[int, Hashable] = {}
-        """node → number of what it does with what it reads"""
+        """node → digest of its operation and operands"""
         number: dict[int, Hashable] = {}
         for node in range(len(rows)):
             if rows.born[node] < 0:
@@ -71,17 +72,17 @@ class _Produced:
         return self.recording.provenance
 
     def _function(self, node: int, bodies: dict[int, int]) -> Hashable:
-        """What a call calls: the number of a body before, or for a body of a pass's own the calls that it replaces."""
+        """Return what a call refers to: its body's number before, or for a new body the calls that it replaces."""
         callee = self.recording.nodes.callee[node]
         if callee < 0:
             return -1
         return bodies[callee] if callee in bodies else self._recorded(node)
 
     def _recorded(self, node: int) -> frozenset[int]:
-        """The recorded nodes that a node stands for, by their numbers before; −1 is one that has no counterpart."""
+        """Return the recorded nodes that a node replaces, by their ids before; −1 for one without a counterpart."""
         return frozenset([self.paired.get(each, -1) for each in self._provenance.recorded([node])])
 
     def stands_for(self, nodes: Iterable[int]) -> dict[int, Hashable]:
-        """Node → what it does and the recorded nodes that it stands for, where one of these has a counterpart."""
+        """Return node → (operation, recorded nodes that it replaces) for nodes with a counterpart among these."""
         recorded = {node: self._recorded(node) for node in sorted(nodes)}
         return {node: (self.own[node], found) for node, found in recorded.items() if max(found, default=-1) >= 0}

@@ -1,4 +1,4 @@
-"""Recorded graphs as two of them are compared: what each node is, by itself and with all that it reads."""
+"""Structural digests of recorded graphs: numbers that are equal for equal nodes, alone and with all their operands."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from explorer.record.recording import Recording
 
 
 class RecordedGraph:
-    """The recorded nodes of one graph. Equal numbers of two graphs that were made together mean equal things."""
+    """Recorded nodes of one graph; equal digests in two graphs that were made together mean equal structures."""
 
     def __init__(self, recording: Recording, body: int, nodes: list[int]) -> None:
         self.recording, self.body, self.nodes = recording, body, nodes
         self.operands = recording.nodes.operands
         self.outputs = [node for node in recording.bodies[body].outputs if recording.nodes.born[node] < 0]
         self.kind: dict[int, Hashable] = {}
-        """node → operation and kind: what a node must have in common with its partner"""
+        """node → (kind, operation), which must be equal for two nodes to be paired"""
         self.structure: dict[int, int] = {}
-        """node → number of what it is, with all that it reads and the names of its leaves"""
+        """node → digest of the node, its operands and the names of its leaves"""
         self.bare: dict[int, int] = {}
-        """operation → the same without names: leaves are paired by those who read them"""
+        """operation → the same digest without names; leaves are paired through their readers"""
         self.shared: dict[int, int] = {}
-        """nodes of another graph that nodes of this one read → number of what they are"""
+        """operand that belongs to another graph → its digest"""
         self.readers: dict[int, list[tuple[Hashable, int]]] = {node: [] for node in nodes}
-        """node → how it is read, and by which node"""
+        """node → (reader's kind and operand index, reader)"""
 
     def computes(self, node: int) -> bool:
-        """Tell whether a node stands in the order of the program by itself: no weight and no number does."""
+        """Tell whether a node has a place of its own in the program order: weights and constants have not."""
         return self.recording.nodes.kind[node] not in ("leaf", "constant")
 
     def kinds(self) -> tuple[Callable[[int], Hashable], ...]:
-        """What nodes may have in common, the most telling first."""
+        """Return the keys by which nodes may be aligned, the strictest first."""
         return (lambda node: (self.kind[node], self.recording.type_text(node))), self.kind.__getitem__
 
     def place(self, node: int) -> Hashable:
-        """What kind of node stands in which scope; of one that is no operation, with its name."""
+        """Return the scope path and kind of a node, with its name if it is not a constant."""
         rows, scopes = self.recording.nodes, self.recording.scopes
         names = []
         scope = rows.scope[node]
@@ -46,15 +46,16 @@ class RecordedGraph:
 
 
 def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
-    """Return, of both recordings, each graph that the program calls: 0, and the bodies of calls.
+    """Return for each recording the graphs that the program calls: 0, and the bodies of calls.
 
-    Bodies that share their nodes are one graph, under the number that its nodes have.
+    Bodies that share their nodes are one graph, under the number of those nodes.
     """
     numbers: dict[Hashable, int] = {}
     return _of(before, numbers), _of(after, numbers)
 
 
 def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, RecordedGraph]:
+    """Return the graphs of one recording by body."""
     rows = recording.nodes
     inside: dict[int, list[int]] = {}
     for node, body in enumerate(rows.body):
@@ -62,27 +63,28 @@ def _of(recording: Recording, numbers: dict[Hashable, int]) -> dict[int, Recorde
             inside.setdefault(body, []).append(node)
     called = [0] if recording.bodies else []
     known = {0, -1}
-    found: dict[int, RecordedGraph] = {}
+    graphs_by_body: dict[int, RecordedGraph] = {}
     for body in called:
         outputs = recording.bodies[body].outputs
         own = rows.body[outputs[0]] if body and outputs else body
-        found[body] = found.get(own) or RecordedGraph(recording, own, inside.get(own, []))
-        found.setdefault(own, found[body])
-        for node in found[body].nodes:
+        graphs_by_body[body] = graphs_by_body.get(own) or RecordedGraph(recording, own, inside.get(own, []))
+        graphs_by_body.setdefault(own, graphs_by_body[body])
+        for node in graphs_by_body[body].nodes:
             if rows.callee[node] not in known:
                 known.add(rows.callee[node])
                 called.append(rows.callee[node])
     digests: dict[int, int] = {}
-    for body in sorted(found, reverse=True):  # those inside a body come after it
-        graph = found[body]
+    for body in sorted(graphs_by_body, reverse=True):  # inner bodies have larger numbers
+        graph = graphs_by_body[body]
         if not graph.kind:
             _number(graph, digests, numbers)
         bare = tuple([graph.bare.get(output, -1) for output in graph.outputs])
         digests[body] = numbers.setdefault(("body", recording.bodies[body].name, bare), len(numbers))
-    return found
+    return graphs_by_body
 
 
 def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashable, int]) -> None:
+    """Compute the digests of a graph's nodes, operands first; ``numbers`` maps structures to digests."""
     recording, rows = graph.recording, graph.recording.nodes
     bare: dict[int, int] = {}
     inputs = {node: at for at, node in enumerate(n for n in graph.nodes if rows.kind[n] == "input")}
@@ -95,7 +97,7 @@ def _number(graph: RecordedGraph, digests: dict[int, int], numbers: dict[Hashabl
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
         place = inputs.get(node, -1)
         for each in operands:
-            if each not in bare:  # a number that several bodies share, and another one holds
+            if each not in bare:  # a constant shared by several bodies, in the table of another one
                 shared = "shared", rows.kind[each], rows.label[each], recording.type_text(each)
                 bare[each] = graph.shared[each] = numbers.setdefault(shared, len(numbers))
         bare[node] = numbers.setdefault((own, place, *[bare[each] for each in operands]), len(numbers))

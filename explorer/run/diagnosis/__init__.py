@@ -1,1 +1,1 @@
-"""Questions to a plan: the smallest change by which a refusal falls, and the smallest program that shows a decision."""
+"""Diagnosis of plans: the smallest change that would apply a declined rule, and minimal reproducers of decisions."""

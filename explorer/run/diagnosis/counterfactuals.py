@@ -1,4 +1,8 @@
-"""Small changes that may make a declined rule apply, by its code, the smallest first."""
+"""Candidate edits that could turn a declined decision into an applied one, by its code, the cheapest first.
+
+``what_if`` plans the graph again with one edit after the other until the rule applies. Edits are written by hand for
+each code: a search over arbitrary edits would find changes that nobody would make to a program.
+"""
 
 from __future__ import annotations
 
@@ -24,24 +28,24 @@ _MORE = (2, 4, 8, 16, 32, 64)
 
 
 def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Leave the operand to one reader: the others read another value."""
+    """Leave the operand one reader: the others read another value."""
     operand = decision.facts["operand" if "operand" in decision.facts else "y"]
-    others = [other for other in base.nodes if other is not node and operand in _reads(base, other)]
+    other_readers = [reader for reader in base.nodes if reader is not node and operand in _reads(base, reader)]
     dropped = frozenset({root.uid for root in base.roots if root is operand})
-    if not (others or dropped):
+    if not (other_readers or dropped):
         return
-    names = " and ".join(dict.fromkeys([other.operation.label for other in others]))
-    told = [f"{names} reading another value"] * bool(others)
-    told += [f"{operand.operation.label} not asked for"] * bool(dropped)
-    edges = {(other.uid, operand.uid): _another(operand, graph) for other in others}
+    names = " and ".join(dict.fromkeys([reader.operation.label for reader in other_readers]))
+    edits = [f"{names} reading another value"] * bool(other_readers)
+    edits += [f"{operand.operation.label} not asked for"] * bool(dropped)
+    edges = {(reader.uid, operand.uid): _another(operand, graph) for reader in other_readers}
     if len(base.roots) > len(dropped):
         yield Counterfactual(
-            f"one reader of {operand.operation.label}: {', '.join(told)}", edges=edges, dropped=dropped
+            f"one reader of {operand.operation.label}: {', '.join(edits)}", edges=edges, dropped=dropped
         )
 
 
 def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Ask for one value less."""
+    """Request one value less."""
     operand = decision.facts["operand"]
     if operand is not node and len(base.roots) > 1:
         yield Counterfactual(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
@@ -61,7 +65,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Take an operation of one operand before the view that it reads."""
+    """Apply a unary operation before the view that it reads, not after it."""
     operands = base.operands(node)
     view = operands[0]
     if len(operands) != 1 or not view.operation.view or len(base.operands(view)) != 1:
@@ -73,7 +77,7 @@ def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
     def shows(planned: Plan, images: Images) -> bool:
         return any(
-            member.operation is node.operation and any(other is images[x.uid] for other in kernel.nodes)
+            member.operation is node.operation and any(neighbour is images[x.uid] for neighbour in kernel.nodes)
             for kernel in planned.schedule.kernels
             for member in kernel.nodes
         )
@@ -83,7 +87,7 @@ def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def convert_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Give the operand the type of the result first."""
+    """Convert the operand to the dtype of the result first."""
     operand = decision.facts.get("x", decision.facts.get("value"))
     if not isinstance(operand, Expr) or not isinstance(operand.type, TensorType):
         return
@@ -96,7 +100,7 @@ def convert_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: 
 
 
 def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Make it known that the operand is not negative, or positive."""
+    """Make the operand known to be non-negative, or positive."""
     operand = decision.facts["x"]
     readers = [reader for reader in base.nodes if operand in _reads(base, reader)]
     for text, known in (
@@ -107,7 +111,7 @@ def restrict_domain(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Let the rule see what the dynamic data hides."""
+    """Let the rule see the type that dynamic data hides."""
     operand = decision.facts["x"]
     if operand.operands:
         edges = {(node.uid, operand.uid): _below}
@@ -115,26 +119,28 @@ def reveal_type(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def reverse_operands(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Write the operands in the other's order."""
+    """Give both operations their operands in the same order."""
     turned = {node.uid: _reversed(node)}
     yield Counterfactual(f"{node.operation.label} with its operands in the other order", nodes=turned)
 
 
 def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Make more calls, or operations, like these."""
+    """Record more calls, or operations, of this kind."""
     count = len(decision.subjects)
     columns = list(zip(*[base.operands(member) for member in decision.subjects], strict=True))
     differ = [any(operand is not column[0] for operand in column) for column in columns]
 
     def further(times: int) -> Callable[[Images], list[Expr]]:
         def make(images: Images) -> list[Expr]:
-            made: list[Expr] = []
+            added: list[Expr] = []
             for _ in range((times - 1) * count):
                 pairs = zip(base.operands(node), differ, strict=True)
-                operands = tuple([placeholder(one, graph) if yes else images[one.uid] for one, yes in pairs])
+                operands = tuple(
+                    [placeholder(source, graph) if varies else images[source.uid] for source, varies in pairs]
+                )
                 call = record(node.operation, operands)
-                made.append(record(Item(0), (call,)) if isinstance(call.type, TupleType) else call)
-            return made
+                added.append(record(Item(0), (call,)) if isinstance(call.type, TupleType) else call)
+            return added
 
         return make
 
@@ -146,14 +152,14 @@ def add_members(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
 
 
 def raise_limit(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Open larger calls."""
+    """Inline larger calls."""
     for times in (2, 4, 8, 16, 32):
         more = decision.facts["limit"] * times or times
         yield Counterfactual(f"inline=Inline(limit={more})", options={"inline": Inline(more)})
 
 
 def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Give the convolution more images at once."""
+    """Convolve more images at once."""
     images = base.operands(node)[0]
     count, *rest = images.shape
     for times in _MORE:
@@ -163,7 +169,7 @@ def add_images(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pla
 
 
 def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Give the convolution as many channels as pay, then more images too."""
+    """Use as many channels as Winograd pays for, then more images as well."""
     images, filters = base.operands(node)
     least = decision.facts["least"]
     outer, inner = [max(size, least) for size in filters.shape[:2]]
@@ -181,35 +187,36 @@ def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: P
 
 
 def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Take the window that tiles ask for, one option at a time, then all."""
+    """Use the window that Winograd needs: one option at a time, then all."""
     operation = node.operation
     assert isinstance(operation, Conv2d)
     wanted = {"strides": (1, 1), "dilation": (1, 1)}
-    off = {name: value for name, value in wanted.items() if getattr(operation, name) != value}
-    tried = [{name: value} for name, value in off.items()] + [off] * (len(off) > 1)
-    for changed in tried:
+    wrong = {name: value for name, value in wanted.items() if getattr(operation, name) != value}
+    attempts = [{name: value} for name, value in wrong.items()] + [wrong] * (len(wrong) > 1)
+    for changed in attempts:
         better = Conv2d(**{**operation.attributes, **changed})
-        told = " and ".join([f"{name}={value}" for name, value in changed.items()])
-        yield Counterfactual(f"{told} of the windows", nodes={node.uid: _applied(better)})
+        changed_options = " and ".join([f"{name}={value}" for name, value in changed.items()])
+        yield Counterfactual(f"{changed_options} of the windows", nodes={node.uid: _applied(better)})
 
 
 def keep_filters(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Keep the filters the same for all runs, and give the images at each."""
+    """Make the filters constants, and the images parameters."""
     images, filters = base.operands(node)
     pixels = Parameter(images.tensor_type, images.label)()
     weights = placeholder(filters, graph) if not filters.operands and not graph.has_parameters else None
-    made = {images.uid: _always(pixels)}
+    replacements = {images.uid: _always(pixels)}
     if weights is not None:
-        made[filters.uid] = _always(weights)
-    yield Counterfactual("images given at each run, and filters that stay", nodes=made)
+        replacements[filters.uid] = _always(weights)
+    yield Counterfactual("images given at each run, and filters that stay", nodes=replacements)
 
 
 def _reads(base: ReplanInput, reader: Expr) -> list[Expr]:
+    """Return the operands of a reader, compared by identity."""
     return _Identical(base.operands(reader))
 
 
 class _Identical(list[Expr]):
-    """Expressions, of which ``in`` asks by identity: == records."""
+    """Expressions compared by identity in ``in``, since == records an operation."""
 
     def __contains__(self, other: object) -> bool:
         return any(node is other for node in self)
@@ -257,5 +264,4 @@ CHANGES: dict[tuple[str, str], Callable[[PlanDecision, Expr, ReplanInput, PlanGr
     ("algorithms", "windows"): change_window,
     ("algorithms", "filters_vary"): keep_filters,
 }
-"""(stage, code) → the changes that are tried; of other declined decisions nothing small is known that makes them
-apply"""
+"""(stage, code) → candidate edits; for other codes no small edit is known"""

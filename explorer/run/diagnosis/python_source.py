@@ -1,4 +1,8 @@
-"""A graph as Python source that records it again: with ``ex`` and ``np`` only, leaves as seeded arrays."""
+"""Python source that records a graph again, with ``ex`` and ``np`` only; leaves are seeded arrays.
+
+Reproducers are made of it. The source is text that a user can read, change and paste into an issue, unlike a pickle,
+and it needs no file of values: decisions depend on types and structure, not on elements.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +30,19 @@ _TAKEN = frozenset({"ex", "np", "plan", "random", *keyword.kwlist, *keyword.soft
 
 
 class Source:
-    """Lines that record nodes; each node has a name once it is written."""
+    """Source lines that record nodes; a node has a name once its line is written."""
 
     def __init__(self, nodes: Sequence[Expr], cut: Collection[int], given: Collection[int] = ()) -> None:
-        """Write ``nodes``, operands first: those in ``cut`` as leaves, of these those in ``given`` as parameters."""
+        """Write ``nodes`` in topological order: those in ``cut`` as leaves, those also in ``given`` as parameters."""
         self.functions: list[str] = []
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self._bodies: dict[int, str] = {}
         self._named: dict[str, str] = {}
-        """what functions are called → the name of the first of them"""
+        """label of a function → name of the first function with that label"""
         self._used: set[str] = set(_TAKEN)
         self._stored: dict[int, str] = {}
-        """storage → the name of the tensor that has it"""
+        """storage → name of the tensor that owns it"""
         for body in _bodies(node for node in nodes if node.uid not in cut):
             self._function(body)
         for node in nodes:
@@ -46,7 +50,7 @@ class Source:
             self.lines.append(f"{name} = {self._leaf(node, given) if node.uid in cut else self._value(node)}")
 
     def _name(self, wish: str) -> str:
-        """A name of its own: a leaf's label where it can be a name, else v1, v2 …"""
+        """Return a unique name: the leaf's label if it is an identifier, else v1, v2 …"""
         clean = re.sub(r"[^A-Za-z0-9_]", "_", wish).strip("_")
         base = clean if re.match("[A-Za-z]", clean) and len(clean) <= 24 else "v"
         number = 1
@@ -66,8 +70,8 @@ class Source:
     def _value(self, node: Expr) -> str:
         operation = node.operation
         if isinstance(node, Tensor):
-            held = self._stored.setdefault(id(node.storage), self.names[node.uid])
-            return held if held != self.names[node.uid] else _array(node.tensor_type, node.name)
+            owner = self._stored.setdefault(id(node.storage), self.names[node.uid])
+            return owner if owner != self.names[node.uid] else _array(node.tensor_type, node.name)
         operands = [self.names[operand.uid] for operand in node.operands]
         if isinstance(operation, Adjusted):
             policies = ", ".join(map(written, operation.policies))
@@ -79,7 +83,7 @@ class Source:
         return f"{_called(operation)}({', '.join(operands)})"
 
     def _function(self, body: Body) -> None:
-        """A body as a function; what it captured are operands like the others."""
+        """Write a body as a function; captured values become operands."""
         name = self._bodies[id(body)] = self._name(body.name)
         outer, lines = (self.names, self._used), self.lines
         self.names, self._used, self.lines = {}, {*self._used}, []
@@ -101,24 +105,24 @@ class Source:
             f"def {name}({arguments}):",
             *[f"    {line}" for line in inside],
             "",
-            *["", f"{name}.name = {first!r}"] * (first != name),  # another body of a function of that name
+            *["", f"{name}.name = {first!r}"] * (first != name),  # a second body under the same label
         ]
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Body]:
-    """The bodies that nodes call, those inside others first."""
-    found: dict[int, Body] = {}
+    """Return the bodies that nodes call, inner ones first."""
+    bodies: dict[int, Body] = {}
     pending = [node.operation.body for node in nodes if isinstance(node.operation, Call)]
     while pending:
         body = pending.pop()
-        found.pop(id(body), None)
-        found[id(body)] = body  # the last place: whoever calls it stands before it
+        bodies.pop(id(body), None)
+        bodies[id(body)] = body  # moved to the end: all of its callers come before it
         pending.extend([node.operation.body for node in body.nodes if isinstance(node.operation, Call)])
-    return list(reversed(found.values()))
+    return list(reversed(bodies.values()))
 
 
 def _called(operation: Operation) -> str:
-    """What is called to record an operation."""
+    """Return the callable that records an operation."""
     name = operation.name
     if not operation.attribute_names and functions.get(name) is operation:
         return f"ex.{name}"
@@ -127,10 +131,12 @@ def _called(operation: Operation) -> str:
 
 
 def _array(type_: TensorType, name: str) -> str:
-    """A tensor of a type, drawn from the seeded ``random``."""
+    """Return the source of a tensor of this type, drawn from the seeded ``random``."""
     if not type_.plain:
         raise OperandError(
-            f"a tensor of {type_}", rule="source draws NumPy's own numbers in cpu's memory", fix="convert it before"
+            f"a tensor of {type_}",
+            rule="a leaf must have a NumPy dtype and be on cpu",
+            fix="convert it first: x.to_device(ex.cpu)",
         )
     shape = written(type_.shape)
     drawn = {
@@ -142,7 +148,7 @@ def _array(type_: TensorType, name: str) -> str:
 
 
 def written(value: Any) -> str:
-    """A value of an attribute or option as source; raises OperandError for what has none, such as a function."""
+    """Return the source of an attribute or option; raise OperandError if it has none, such as a function."""
     if value is None or isinstance(value, (bool, int, str)):
         return repr(value)
     if isinstance(value, np.generic):
@@ -173,7 +179,7 @@ def written(value: Any) -> str:
 
 
 def _imported(cls: type) -> str:
-    """One of explorer's own classes; raises OperandError for another, which the source could not import."""
+    """Return the name of one of explorer's classes; raise OperandError for others, which the source cannot import."""
     if not cls.__module__.startswith("explorer."):
         raise _without_source(cls)
     return f"ex.{cls.__module__.removeprefix('explorer.')}.{cls.__qualname__}"
@@ -182,13 +188,13 @@ def _imported(cls: type) -> str:
 def _without_source(value: Any) -> OperandError:
     return OperandError(
         f"{value!r} as source",
-        rule="source is written of numbers, texts, types and tuples of them",
-        fix="a function among the attributes cannot be written: give it a number or a name to choose by",
+        rule="attributes must be numbers, strings, types, or tuples of them",
+        fix="select the function by a number or a name instead of passing it as an attribute",
     )
 
 
 def options(value: Any) -> str:
-    """The fields of a dataclass that are not at their defaults, as keyword arguments."""
+    """Return the fields of a dataclass that differ from their defaults, as keyword arguments."""
     return ", ".join(
         [f"{f.name}={written(getattr(value, f.name))}" for f in fields(value) if getattr(value, f.name) != _default(f)]
     )
@@ -199,5 +205,5 @@ def _default(field: Field[Any]) -> Any:
 
 
 def is_drawable(type_: AnyType) -> bool:
-    """Whether a value of the type can be cut off and drawn instead."""
+    """Whether a value of this type can be replaced by a random array."""
     return not isinstance(type_, TupleType) and type_.plain

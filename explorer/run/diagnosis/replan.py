@@ -1,4 +1,4 @@
-"""A planned graph changed a little and planned again."""
+"""Replanning: a planned graph, changed a little, and planned again."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.planner import Options, Plan, plan
 
 Images: TypeAlias = dict[int, Expr]
-"""uid of a node → what stands in its place in the changed graph"""
+"""uid of a node → its counterpart in the changed graph"""
 
 
 @dataclass(frozen=True)
 class ReplanInput:
-    """A graph to change: nodes, operands first, what they read, and whose values are asked for."""
+    """Graph to change: its nodes in topological order, their operands, and its roots."""
 
     nodes: Sequence[Expr]
     operands: Callable[[Expr], tuple[Expr, ...]]
@@ -31,39 +31,39 @@ class ReplanInput:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """One small change of a graph or of the options, said in words."""
+    """One small change of a graph or of the options, with its description."""
 
     text: str
     edges: Mapping[tuple[int, int], Callable[[Expr], Expr]] = field(default_factory=dict)
-    """(reader, operand) → what the reader reads instead, made from the operand"""
+    """(reader, operand) → function from the operand to its replacement for this reader"""
     nodes: Mapping[int, Callable[[tuple[Expr, ...]], Expr]] = field(default_factory=dict)
-    """uid → what stands for the node, made from its operands"""
+    """uid → function from the operands to the replacement of the node"""
     dropped: frozenset[int] = frozenset()
-    """roots whose values are not asked for"""
+    """roots that are no longer requested"""
     further: Callable[[Images], list[Expr]] | None = None
-    """what is asked for beside the roots"""
+    """additional roots"""
     options: Mapping[str, Any] = field(default_factory=dict)
     work: float = 1.0
-    """how many times the work is done: prices are given for once"""
+    """how often the work is done; costs are divided by it"""
     shows: Callable[[Plan, Images], bool] | None = None
-    """whether the change did what it was meant to, where the place of the declined nodes does not tell"""
+    """test of success, if looking at the declined nodes is not enough"""
 
 
 NOTHING = Counterfactual("as it is")
 
 
 def recorded_input(graph: PlanGraph) -> ReplanInput:
-    """The graph as the user wrote it."""
+    """Return the graph as the user recorded it."""
     return ReplanInput(graph.recorded, lambda node: node.operands, graph.recorded_roots)
 
 
 def planned_input(graph: PlanGraph) -> ReplanInput:
-    """The graph as the passes left it."""
+    """Return the graph after all passes."""
     return ReplanInput(graph.live, lambda node: graph.inputs[node.uid], graph.roots)
 
 
 def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
-    """A node alone over so many levels of operands; what lies below them is drawn."""
+    """Return a node with ``depth`` levels of operands; values below them become random arrays."""
     level = {node.uid: 0}
     reached = [node]
     for current in reached:
@@ -72,35 +72,35 @@ def neighbourhood(graph: PlanGraph, node: Expr, depth: int) -> ReplanInput:
                 level[operand.uid] = level[current.uid] + 1
                 if level[operand.uid] <= depth:
                     reached.append(operand)
-    found = _operands_first(node, lambda current: [o for o in graph.operands(current) if level[o.uid] <= depth])
+    nodes = _operands_first(node, lambda current: [o for o in graph.operands(current) if level[o.uid] <= depth])
     leaves: dict[int, Expr] = {}
 
     def operands(current: Expr) -> tuple[Expr, ...]:
         return tuple([leaves.get(operand.uid, operand) for operand in graph.operands(current)])
 
-    for current in found:
+    for current in nodes:
         for operand in graph.operands(current):
             if level[operand.uid] > depth:
                 leaves[operand.uid] = placeholder(operand, graph) if operand.operands else operand
-    inside = [*{leaf.uid: leaf for leaf in leaves.values()}.values(), *found]
+    inside = [*{leaf.uid: leaf for leaf in leaves.values()}.values(), *nodes]
     return ReplanInput(inside, lambda current: operands(current) if current.operands else (), (node,))
 
 
 def _operands_first(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> list[Expr]:
-    found: dict[int, Expr] = {}
+    nodes: dict[int, Expr] = {}
     pending = [node]
     while pending:
-        waiting = [operand for operand in operands(pending[-1]) if operand.uid not in found]
+        waiting = [operand for operand in operands(pending[-1]) if operand.uid not in nodes]
         if waiting:
             pending.extend(waiting)
         else:
             done = pending.pop()
-            found[done.uid] = done
-    return list(found.values())
+            nodes[done.uid] = done
+    return list(nodes.values())
 
 
 def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = None) -> Expr:
-    """Another value of a node's type: given at each run where the node's is, else a tensor."""
+    """Return another value of a node's type: a parameter if the node depends on one, else a tensor."""
     type_ = type_ or original.tensor_type
     if graph.has_parameters and not is_constant(original, graph):
         return Parameter(type_, original.label)()
@@ -108,7 +108,7 @@ def placeholder(original: Expr, graph: PlanGraph, type_: TensorType | None = Non
 
 
 def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING) -> tuple[Plan, Images]:
-    """The plan of a changed graph; raises OperandError where the change is not legal."""
+    """Plan a changed graph; raises OperandError if the change is not legal."""
     images: Images = {}
     for node in base.nodes:
         operands = []
@@ -116,9 +116,9 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
             image = images[operand.uid]
             edge = change.edges.get((node.uid, operand.uid))
             operands.append(image if edge is None else edge(image))
-        made = change.nodes.get(node.uid)
-        if made is not None:
-            images[node.uid] = made(tuple(operands))
+        replacement = change.nodes.get(node.uid)
+        if replacement is not None:
+            images[node.uid] = replacement(tuple(operands))
         elif not operands:
             images[node.uid] = node
         else:

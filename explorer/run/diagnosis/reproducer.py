@@ -1,4 +1,8 @@
-"""From a decision to a cell that shows it again: the smallest part of the graph in which it is taken, as source."""
+"""Reproducers: a notebook cell that shows one decision again, on the smallest part of the graph that takes it.
+
+Parts around the decision's nodes are tried, smallest first, by running the generated source and looking for the
+decision in its plan: no rule has to say on what it depends, and a cell that is returned is known to work.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,11 @@ from explorer.run.diagnosis.python_source import Source, is_drawable, options
 from explorer.run.recording.recorder import expressions
 
 _NEAR = (0, 1, 2, 4, 8)
-"""how many operations above and below a decision's nodes are tried, before the whole graph is"""
+"""distances above and below the decision's nodes that are tried before the whole graph"""
 
 
 class _Part(NamedTuple):
-    """A part of the recorded graph: its operations, what is cut off below them, and whose values are asked for."""
+    """Part of the recorded graph: its operations, the values cut off below them, and its roots."""
 
     inside: frozenset[int]
     cut: frozenset[int]
@@ -28,15 +32,15 @@ class _Part(NamedTuple):
 
 
 def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
-    """Python source that records a small graph, plans it, and asserts that the decision is taken again.
+    """Return Python source that records a small graph, plans it, and asserts that the decision is taken again.
 
-    It needs ``explorer as ex`` and ``numpy as np`` only. The parts are tried, smallest first, by running the source.
-    Raises StateError where even the whole graph, recorded anew, does not show the decision.
+    The source needs only ``explorer as ex`` and ``numpy as np``. Raises StateError if even the whole graph, recorded
+    anew, does not show the decision.
     """
     if all(decision is not known for known in recording.decisions):
         raise OperandError(
             f"a reproducer of {decision!r:.80}",
-            rule="a plan reproduces its own decisions",
+            rule="the decision must belong to this plan's recording",
             fix="plan.reproducer(plan.recording.decisions[0])",
         )
     unwritten: OperandError | None = None
@@ -53,12 +57,12 @@ def reproducer(planned: Plan, recording: Recording, decision: Decision) -> str:
             return f"{source}{_claim(decision)}"
     raise StateError(
         f"no part of the graph shows {decision.rule} [{decision.code}] again",
-        rule="a decision is reproduced where it rests on the graph and the options alone, not on other plans or values",
+        rule="the decision must depend on the graph and the options alone, not on other plans or on values",
     ) from unwritten
 
 
 def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[_Part]:
-    """Parts of the recorded graph around a decision's nodes, smallest first, the whole graph last."""
+    """Yield parts of the recorded graph around a decision's nodes, smallest first, the whole graph last."""
     everything, graph = expressions(planned), planned.graph
     named = [*decision.subjects, *decision.produced, *_facts(decision)]
     before = recording.provenance
@@ -86,7 +90,7 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
 
 
 def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: Mapping[int, list[Expr]]) -> _Part:
-    """The operations among the wanted nodes over their operands; what cannot be drawn is taken in with its own."""
+    """Return the wanted nodes as a part; values that no random array can replace are included with their operands."""
     inside: set[int] = set()
     cut: set[int] = set()
     pending = [by_uid[uid] for uid in wanted]
@@ -110,25 +114,25 @@ def _closed(planned: Plan, wanted: set[int], by_uid: Mapping[int, Expr], items: 
 
 
 def _is_asked_for(node: Expr) -> bool:
-    """Whether a node's value can be asked for: not that of several outputs at once."""
+    """Whether a node's value can be requested: tuples cannot."""
     return not isinstance(node.type, TupleType)
 
 
 def _facts(decision: Decision) -> list[int]:
-    """The nodes that a decision's facts name."""
-    found: list[int] = []
+    """Return the nodes named in a decision's facts."""
+    nodes: list[int] = []
     pending: list[Any] = list(decision.facts.values())
     while pending:
         value = pending.pop()
         if isinstance(value, dict):
-            found.append(value["node"])
+            nodes.append(value["node"])
         elif isinstance(value, (list, tuple)):
             pending.extend(value)
-    return found
+    return nodes
 
 
 def _written(planned: Plan, part: _Part) -> str:
-    """The source of a part with its plan; raises OperandError where something has no source, a function among them."""
+    """Return the source of a part and its plan; raise OperandError if something has no source, such as a function."""
     graph = planned.graph
     nodes = [node for node in graph.recorded if node.uid in part.inside or node.uid in part.cut]
     nodes.sort(key=lambda node: node.uid)
@@ -142,13 +146,13 @@ def _written(planned: Plan, part: _Part) -> str:
 
 
 def _call(planned: Plan, part: _Part) -> Expr | None:
-    """The first call of a part."""
+    """Return the first call of a part."""
     inside = (node for node in planned.graph.recorded if node.uid in part.inside)
     return next((node for node in inside if isinstance(node.operation, Call)), None)
 
 
 def _differentiated(planned: Plan, part: _Part) -> str:
-    """The source of the first call of a part beside its gradient: the two functions know each other by that alone."""
+    """Return the source of the first call of a part and of its gradient, which only together record both functions."""
     call = _call(planned, part)
     assert call is not None
     operands = list({operand.uid: operand for operand in call.operands}.values())
@@ -167,20 +171,20 @@ def _differentiated(planned: Plan, part: _Part) -> str:
     )
 
 
-def _cell(made: Source, last: list[str]) -> str:
+def _cell(source: Source, last: list[str]) -> str:
     lines = ["import numpy as np", "", "import explorer as ex", ""]
-    if made.functions:
-        lines += ["", *made.functions, ""]
-    if any("random." in line for line in made.lines):
+    if source.functions:
+        lines += ["", *source.functions, ""]
+    if any("random." in line for line in source.lines):
         lines.append("random = np.random.default_rng(0)")
-    return "\n".join([*lines, *made.lines, *last, "    plan.register(root)", "plan.prepare()", ""])
+    return "\n".join([*lines, *source.lines, *last, "    plan.register(root)", "plan.prepare()", ""])
 
 
 def _shows(source: str, decision: Decision) -> bool:
     names: dict[str, Any] = {}
     exec(compile(source, "<reproducer>", "exec"), names)
-    made: Recording = names["plan"].recording
-    return (decision.rule, decision.code) in [(other.rule, other.code) for other in made.decisions]
+    recording: Recording = names["plan"].recording
+    return (decision.rule, decision.code) in [(candidate.rule, candidate.code) for candidate in recording.decisions]
 
 
 def _claim(decision: Decision) -> str:

@@ -1,5 +1,8 @@
-"""What would it take? For a declined decision the smallest change that makes it fall, found by planning the changed
-graph."""
+"""What-if analysis: the smallest change after which a declined rule would be applied.
+
+Candidate edits come from counterfactuals.py and are planned for real, so that an answer is a fact about the planner and
+not an estimate; planning is fast enough to try a dozen of them.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ from explorer.run.diagnosis.replan import (
 )
 
 _DEPTH = 3
-"""levels of operands of a declined node that is not in the recorded or the final graph"""
+"""levels of operands kept of a node that is neither in the recorded nor in the final graph"""
 _FUSING = ("Epilogue", "ElementwiseChain", "Prologue")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A change that was planned: whether the rule applied, and what the plan takes, in µs and in bytes."""
+    """Change that was planned: whether the rule is applied now, and the plan's cost in µs and peak in bytes."""
 
     change: str
     flips: bool
@@ -41,18 +44,17 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WhatIf:
-    """What it would take for a declined rule to apply: the changes that were tried, the smallest first, up to the
-    one."""
+    """Changes tried for a declined decision, the smallest first, up to the one that applies the rule."""
 
     declined: str
     estimated_us: float
-    """of the graph that was changed, as it is; where a change does more work, prices are for the same work"""
+    """cost of the unchanged graph; costs of changes that do more work are scaled to the same work"""
     peak_bytes: int
     attempts: tuple[Attempt, ...]
 
     @property
     def change(self) -> Attempt | None:
-        """The change that makes the declined rule apply; None where nothing small does."""
+        """The change after which the rule is applied; None if no small one is known."""
         return next((tried for tried in self.attempts if tried.flips), None)
 
     def __repr__(self) -> str:
@@ -62,7 +64,7 @@ class WhatIf:
         lines = [f"✗ {self.declined}"]
         lines += [f"  {self._line(tried)}" for tried in self.attempts]
         if self.change is None:
-            lines.append("  nothing small flips it")
+            lines.append("  no small change is known that applies it")
         return "\n".join(lines) + "\n"
 
     def _line(self, tried: Attempt) -> str:
@@ -74,18 +76,18 @@ class WhatIf:
 
 
 def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatIf:
-    """Try the changes that are known for a refusal, the smallest first, until the rule applies.
+    """Try the changes known for a declined decision, the smallest first, until the rule is applied.
 
-    Of an expression it is the costliest declined decision. Raises OperandError for a decision that was applied, or is
-    another plan's, and for an expression of which nothing was declined.
+    For an expression, the costliest of its declined decisions is used. Raises OperandError for a decision that was
+    applied or belongs to another plan, and for an expression without a declined decision.
     """
     number = _declined_decision(planned, recording, what)
     decision, sentence = planned.graph.decisions[number], recording.reason(recording.decisions[number])
     if decision.applied:
         raise OperandError(
             f"what it would take for {decision.rule} [{decision.code}]",
-            rule="this decision was applied: what_if is asked of declined decisions",
-            fix="plan.recording.declined lists them, the costliest first",
+            rule="the decision must be a declined one; this one was applied",
+            fix="plan.what_if(plan.recording.declined[0])",
         )
     graph, options = planned.graph, planned.options
     stage = graph.stages[decision.stage].name.removesuffix(" again")
@@ -101,33 +103,33 @@ def what_if(planned: Plan, recording: Recording, what: Decision | Expr) -> WhatI
 
 
 def _declined_decision(planned: Plan, recording: Recording, what: Decision | Expr) -> int:
-    """The number of a decision, or of the costliest declined decision about an expression."""
+    """Return the number of a decision, or of the costliest declined one about an expression."""
     if isinstance(what, Expr):
         choices = planned.graph.decisions
-        found = [
+        numbers = [
             number
             for number, decision in enumerate(choices)
             if not decision.applied and any(node is what for node in decision.subjects)
         ]
-        if not found:
+        if not numbers:
             raise OperandError(
                 f"what it would take for {what!r}",
-                rule="what_if is asked of declined decisions, and nothing about this expression was declined",
-                fix="plan.explain(expression) tells what became of it",
+                rule="a rule must have been declined for the expression; none was",
+                fix="see all its decisions: plan.explain(expression)",
             )
-        return max(found, key=lambda number: recording.decisions[number].facts["estimated_cost_us"])
+        return max(numbers, key=lambda number: recording.decisions[number].facts["estimated_cost_us"])
     number = next((number for number, known in enumerate(recording.decisions) if known is what), -1)
     if number < 0:
         raise OperandError(
             f"what it would take for {what!r:.80}",
-            rule="a plan is asked about its own decisions",
-            fix="plan.recording.declined lists them, the costliest first",
+            rule="the decision must belong to this plan's recording",
+            fix="plan.what_if(plan.recording.declined[0])",
         )
     return number
 
 
 def _bases(graph: PlanGraph, decision: PlanDecision, stage: str) -> Iterator[tuple[ReplanInput, Expr]]:
-    """Graphs to change, and the declined node in each: the user's, the final one, or the node and what it reads."""
+    """Yield the graphs to change and the node in each: the user's, the final one, or the node with its operands."""
     reader = next((node for node in decision.subjects if node.operands), decision.subjects[0])
     if stage == "algorithms":
         yield neighbourhood(graph, reader, 0), reader
@@ -146,7 +148,7 @@ def _try(
         try:
             after, images = replan(base, options, change)
         except OperandError:
-            continue  # an illegal program is no change that could be made
+            continue  # the edit is not legal here; try the next one
         fell = change.shows(after, images) if change.shows else _taken(after, decision, node, images)
         yield Attempt(change.text, fell, _price(after) / change.work, after.schedule.peak)
         if fell:
@@ -164,7 +166,7 @@ def _still_declined(planned: Plan, decision: PlanDecision, node: Expr) -> bool:
 
 
 def _taken(planned: Plan, decision: PlanDecision, node: Expr, images: Images) -> bool:
-    """Whether the node is now a subject of what its rule does; where it fuses, in one kernel with what it reads."""
+    """Whether the rule is now applied to the node; for fusion, whether it shares a kernel with one of its operands."""
     image = images[node.uid]
     if decision.rule in _FUSING:
         if _still_declined(planned, decision, image):

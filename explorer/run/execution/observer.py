@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class Observer(Protocol):
-    """Whatever looks at kernels as they run; both methods are called on the thread that runs the kernel."""
+    """Observer of kernels; both methods are called on the thread that runs the kernel."""
 
     def before_kernel(self, index: int) -> None:
-        """Take note that the kernel of this number begins: its operands are there, and may be written over."""
+        """Called before a kernel runs: its operands are valid now, and may be overwritten by it."""
 
     def after_kernel(self, index: int) -> None:
-        """Take note that the kernel of this number has run: its result is there."""
+        """Called after a kernel has run: its result is valid now."""

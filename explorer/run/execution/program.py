@@ -1,4 +1,8 @@
-"""A program: a schedule made ready to run, with its memory. Running it again allocates no intermediate."""
+"""Programs: schedules made ready to run, with their memory; running one again allocates no intermediate value.
+
+Executors run them, the plan cache keeps them. A program is a flat list of (runner, slot) over one table of values: the
+loop that runs it does nothing but call and store, and everything that can be decided earlier has been.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +34,10 @@ from explorer.run.runtime.sealed_arrays import sealed
 
 
 class Program:
-    """Runners in scheduled order over a table of values; one thread at a time may run it.
+    """Runners in scheduled order over a table of values; only one thread at a time may run it.
 
-    With ``lent`` it can be run again for other tensors (see run/plan_cache.py): what is made of leaves is made at
-    each run.
+    With ``reusable`` it can be run again for other tensors (run/plan_cache.py): values derived from leaves are then
+    computed in each run.
     """
 
     def __init__(self, planned: Plan, within: Array | None = None, reusable: bool = False) -> None:
@@ -45,7 +49,7 @@ class Program:
         self.values: Values = []
         self.parameters: list[Expr] = []
         self._closed: dict[tuple[int, int], Program] = {}
-        """programs of the bodies of closed calls, by body and the place of their memory in ours"""
+        """programs of calls that were not inlined, by body and offset of their memory in ours"""
         self._views: list[tuple[int, Runner]] = []
         """leaves that are views of leaves"""
         for leaf in schedule.leaves:
@@ -57,7 +61,7 @@ class Program:
         if reusable:
             passing = {leaf.uid for leaf in schedule.leaves}
         self._lasting = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
-        """values that lie in the same memory at every run"""
+        """uids of values at the same address in every run"""
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
         ]
@@ -68,9 +72,9 @@ class Program:
             self.slots[kernel.result.uid] for kernel in schedule.kernels if kernel.buffer < 0 and not kernel.constant
         ]
         self.shares = any(getattr(runner, "shared", False) for runner, _ in self.runners)
-        """whether workers take part in a run"""
+        """whether worker threads take part in a run"""
         self.borrowed = self._aliases_input()
-        """slots of results that share the memory of a parameter's value, which is not ours"""
+        """slots of results that share the memory of a parameter's value, which the caller owns"""
 
     def _add(self, node: Expr, value: Any) -> None:
         self.slots[node.uid] = len(self.values)
@@ -89,7 +93,7 @@ class Program:
         return run(self.values)
 
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]]) -> None:
-        """The values of tensors that expressions use, by slot, for its own leaves', until they are given back."""
+        """Bind the values of another graph's tensors in place of its own leaves, by slot, until ``release_leaves``."""
         values = self.values
         for slot, tensor in tensors:
             if slot is not None:
@@ -98,15 +102,15 @@ class Program:
             values[slot] = run(values)
 
     def release_leaves(self, slots: Iterable[int | None]) -> None:
-        """Hold no value that was lent, nor a view of one; tensors that rules of the plan brought in stay."""
+        """Drop the bound values and views of them; keep tensors that rules of the plan introduced."""
         for slot in (*slots, *[slot for slot, _ in self._views]):
             if slot is not None:
                 self.values[slot] = None
 
     def _drop_elsewhere(self) -> None:
-        """Values on other devices, and views of them, go when they were read last: no arena holds them."""
+        """Drop values on other devices after their last reader: they are in no arena that would be reused."""
         slots: dict[int, list[int]] = {}
-        """uid of what owns memory on another device → the slots that hold it"""
+        """uid of the owner of memory on another device → slots that refer to it"""
         owner: dict[int, int] = {}
         for index, kernel in enumerate(self.planned.schedule.kernels):
             result = kernel.result
@@ -120,7 +124,7 @@ class Program:
                 self.runners[index] = FreeAfter(runner, gone), slot
 
     def _constant(self, node: Expr) -> bool:
-        """Whether every run finds a value the same; asked only where it is worth keeping what is made of it."""
+        """Whether a value is the same in every run; asked only where results derived from it are worth keeping."""
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 
     def _runner(self, kernel: Kernel) -> Runner:
@@ -138,24 +142,25 @@ class Program:
         return runner
 
     def _lasting_view(self, kernel: Kernel, runner: Runner) -> Any:
-        """The result of a view of memory that is the same at every run; None where it is a copy at each."""
+        """Return the result of a view of memory that is the same in every run; None if it copies."""
         if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self._lasting:
             return None
         source = self.values[self.slots[kernel.reads[0].uid]]
-        if not isinstance(source, (tuple, np.ndarray)):  # a constant that the first run makes, or another device's
+        if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
             return None
         view = runner(self.values)
         return view if isinstance(source, tuple) or np.may_share_memory(view, source) else None
 
     def _running(self, kernel: Kernel, out: Any) -> Runner:
+        """Make the runner of a kernel for its kind of code: tiled, reducing, elementwise, call or single operation."""
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
         lasting = all(read.uid in self._lasting for read in kernel.reads)
         anchor = kernel.nodes[0]
         if anchor.operation.is_tileable and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
-            place = anchor.operation.packed_operand
-            constant = place is not None and self._constant(inputs[anchor.uid][place])
+            packed_operand = anchor.operation.packed_operand
+            constant = packed_operand is not None and self._constant(inputs[anchor.uid][packed_operand])
             return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
         if kernel.blocks is not None and kernel.blocks.cutting is not None:
             return Reducing(
@@ -169,7 +174,7 @@ class Program:
         return single(result.operation, sources, type_, out, [operand.type for operand in inputs[result.uid]])
 
     def _let_go(self) -> None:
-        """Constants that only constants read are dropped when the last of these is made."""
+        """Drop constants that only constants read, when the last of these has been computed."""
         kernels = self.planned.schedule.kernels
         last: dict[int, int] = {kernel.result.uid: -1 for kernel in kernels if kernel.constant}
         for index, kernel in enumerate(kernels):
@@ -185,7 +190,7 @@ class Program:
 
     @functools.cached_property
     def chains(self) -> ExecutionChains:
-        """Its execution chains, and what these wait for."""
+        """Its execution chains and their dependencies."""
         uid_of = {slot: uid for uid, slot in self.slots.items()}
         drops = {
             index: [uid_of[slot] for slot in getattr(runner, "drops", ())]
@@ -202,26 +207,30 @@ class Program:
         return {self.slots[root.uid] for root in self.planned.schedule.roots if root.uid in base}
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
-        """Give the parameters their values; raises StateError for one that has none, OperandError for a wrong one."""
-        given = {node.uid: value for node, value in inputs.items()}
+        """Set the values of parameters; raises StateError for a missing one, OperandError for one that does not fit."""
+        values_by_uid = {node.uid: value for node, value in inputs.items()}
         for node in inputs:
             if not isinstance(node.operation, Parameter):
-                raise OperandError(f"a value for {node!r}", rule="values are given to parameters")
+                raise OperandError(
+                    f"a value for {node!r}",
+                    rule="only parameters can be given values",
+                    fix="plan.eval({parameter: value})",
+                )
         for parameter in self.parameters:
-            if parameter.uid not in given:
+            if parameter.uid not in values_by_uid:
                 raise StateError(
                     f"the parameter {parameter.operation.label!r} ({parameter.type}) has no value",
-                    rule="every parameter that a result needs is given a value",
+                    rule="every parameter that a result depends on must have a value",
                     fix="evaluate a call of the function, or give the net all its inputs",
                 )
-            self.values[self.slots[parameter.uid]] = _fitting(parameter, given[parameter.uid])
+            self.values[self.slots[parameter.uid]] = _fitting(parameter, values_by_uid[parameter.uid])
 
     def take(self) -> list[Any]:
-        """The results of the run, read-only; the table forgets all that is not in planned memory."""
+        """Return the results of the run, read-only; clear all values outside planned memory."""
         values, borrowed = self.values, self.borrowed
-        found = [_read_only(values[slot], slot in borrowed) for slot in self.results]
+        results = [_read_only(values[slot], slot in borrowed) for slot in self.results]
         self.forget()
-        return found
+        return results
 
     def forget(self) -> None:
         """Drop the values of a run that are not in planned memory."""
@@ -231,7 +240,7 @@ class Program:
             self.values[self.slots[parameter.uid]] = None
 
     def _call(self, kernel: Kernel, body: Body, sources: list[int]) -> Runner:
-        """A call that stayed closed: its body is planned once and run with the operands' values, in our memory."""
+        """Make the runner of a call that was not inlined: its body is planned once and runs in our memory."""
         planned, inputs = plan_closed(body, self.planned.options)
         key = id(body), kernel.scratch_offset
         inner = self._closed.get(key)
@@ -255,33 +264,35 @@ class Program:
                     for runner, slot in inner.runners:
                         table[slot] = runner(table)
                         at += 1
-                found = inner.take()
+                results = inner.take()
             except RunError:
                 raise
             except Exception as error:
                 raise failure(inner, at, error) from error
             finally:
                 inner.forget()
-            return tuple(found) if several else found[0]
+            return tuple(results) if several else results[0]
 
         return run
 
 
 def failure(program: Program, index: int, error: Exception) -> RunError:
-    """The error of a kernel that failed, with the operation, its operands' types, and the user's line."""
+    """Return the error of a failed kernel, with the operation, its operands' types and the user's line."""
     kernel = program.planned.schedule.kernels[index]
     runner = program.runners[index][0]
     failed = getattr(runner, "failed", None)
     node = kernel.result if failed is None else failed
-    given = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
+    operand_types = ", ".join([repr(operand.type) for operand in program.planned.graph.inputs[node.uid]])
     place = node.place
     where = f" recorded at {place.where} line {place.line}" if place is not None else ""
     where += f": {place.text}" if place is not None and place.text else ""
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""
-    said, rule, fix = (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
-    told = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    return RunError(f"{node.operation.label} of ({given}){fused}{where}: {told}", rule=rule, fix=fix)
+    cause, rule, fix = (
+        (error.given, error.rule, error.fix) if isinstance(error, ExplorerError) else (str(error), "", "")
+    )
+    message = f"{type(error).__name__}: {cause}" if cause else type(error).__name__
+    return RunError(f"{node.operation.label} of ({operand_types}){fused}{where}: {message}", rule=rule, fix=fix)
 
 
 def _given(value: Any, values: Values) -> Any:
@@ -289,7 +300,7 @@ def _given(value: Any, values: Values) -> Any:
 
 
 def _read_only(value: Any, copied: bool) -> Any:
-    """A result that nobody can write to, or a copy of it; another device's value as it is."""
+    """Return a read-only result, or a read-only copy of it; another device's value is returned unchanged."""
     if isinstance(value, np.ndarray):
         if copied:
             claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
@@ -300,15 +311,15 @@ def _read_only(value: Any, copied: bool) -> Any:
 
 
 def _fitting(parameter: Expr, value: Any) -> Any:
-    """A parameter's value in its dtype; raises OperandError where shape or kind of number differ."""
+    """Return a parameter's value in its dtype; raise OperandError if shape or kind of number differ."""
     array = np.asarray(value)
     type_ = parameter.tensor_type
     if array.shape != type_.shape or not np.can_cast(array.dtype, type_.dtype, "same_kind"):
-        given = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
+        value_type = f"{'×'.join(map(str, array.shape)) or 'scalar'} {array.dtype.name}"
         raise OperandError(
-            f"the parameter {parameter.operation.label!r} ({type_}) given {given}",
-            rule="a value has its parameter's shape, and a dtype that converts to the parameter's",
+            f"the parameter {parameter.operation.label!r} ({type_}) given {value_type}",
+            rule="a value must have its parameter's shape, and a dtype that converts to the parameter's",
             fix=f"pass an array of shape {type_.shape}, for instance value.astype('{type_.dtype.name}')",
         )
-    found = array.astype(type_.dtype, copy=False)
-    return found if type_.device is cpu else type_.device.put(found)
+    converted = array.astype(type_.dtype, copy=False)
+    return converted if type_.device is cpu else type_.device.put(converted)

@@ -1,7 +1,8 @@
-"""What a kernel waits for when kernels run at a time: values that it reads, and memory that others still read.
+"""Dependencies of kernels that run at the same time: values that they read, and memory that others still read.
 
-Memory is planned for one order of kernels (plan/memory/buffers.py). In another order a kernel that writes where a value
-lay waits for all that read it; so whatever the order, each reads what it would read in the planned one.
+Memory is planned for one order of kernels (plan/memory/buffers.py). In another order, a kernel that writes where a
+value was waits for all readers of that value; so in any order, each kernel reads the values that it would in the
+planned one.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from explorer.plan.schedule.schedule import Schedule, align_up, aligned_size
 from explorer.run.execution.task_scheduler import Tasks
 
 _LARGE = 50.0
-"""µs of estimated time from which a thread is woken for what else is ready: waking one takes as long"""
+"""estimated µs from which a thread is woken for other ready tasks: waking one takes as long"""
 _APART = 10.0
-"""µs of estimated time below which a kernel is mostly Python, which one thread at a time runs"""
+"""estimated µs below which a kernel is mostly Python code, which holds the GIL"""
 
 
 class ExecutionChains(NamedTuple):
-    """Execution chains: kernels that run one after the other on one thread; and what these wait for."""
+    """Execution chains, which are kernels that run one after the other on one thread, and their dependencies."""
 
     kernels: list[list[int]]
     """by the number of the chain"""
@@ -30,63 +31,63 @@ class ExecutionChains(NamedTuple):
 
 
 def chains(schedule: Schedule, waits: Sequence[set[int]]) -> ExecutionChains:
-    """Kernels of which each is all that the next one waits for, and nothing else waits for it."""
+    """Join kernels into chains: each is the only dependency of the next one, and the next one its only dependent."""
     users = [0] * len(waits)
     for before in waits:
-        for other in before:
-            users[other] += 1
-    found: list[list[int]] = []
+        for dependency in before:
+            users[dependency] += 1
+    members_of: list[list[int]] = []
     chain_of: list[int] = []
     for index, before in enumerate(waits):
         only = next(iter(before)) if len(before) == 1 else -1
         if only >= 0 and users[only] == 1:
             chain_of.append(chain_of[only])
-            found[chain_of[only]].append(index)
+            members_of[chain_of[only]].append(index)
         else:
-            chain_of.append(len(found))
-            found.append([index])
-    waiting = [{chain_of[other] for other in waits[members[0]]} for members in found]
-    following: list[list[int]] = [[] for _ in found]
+            chain_of.append(len(members_of))
+            members_of.append([index])
+    waiting = [{chain_of[dependency] for dependency in waits[members[0]]} for members in members_of]
+    following: list[list[int]] = [[] for _ in members_of]
     for number, before in enumerate(waiting):
-        for other in before:
-            following[other].append(number)
+        for dependency in before:
+            following[dependency].append(number)
     estimates = _apart(schedule)
-    large = [sum([estimates[index] for index in members]) >= _LARGE for members in found]
-    return ExecutionChains(found, Tasks([len(before) for before in waiting], following, large))
+    large = [sum([estimates[index] for index in members]) >= _LARGE for members in members_of]
+    return ExecutionChains(members_of, Tasks([len(before) for before in waiting], following, large))
 
 
 def worth_threads(schedule: Schedule) -> bool:
-    """Whether there can be two chains that are worth a thread each; told without looking for chains."""
+    """Whether there can be two chains that are worth a thread each; decided without building the chains."""
     return sum(_apart(schedule)) >= 2 * _LARGE
 
 
 def _apart(schedule: Schedule) -> list[float]:
-    """For each kernel the estimated µs in which other threads can run."""
+    """Return for each kernel the estimated µs in which it leaves the GIL to other threads."""
     return [kernel.estimate if kernel.estimate >= _APART else 0.0 for kernel in schedule.kernels]
 
 
 def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list[set[int]]:
-    """For each kernel the kernels that it waits for, all earlier ones; ``drops``: by kernel, uids that it lets go of.
+    """Return for each kernel the earlier kernels that it waits for; ``drops``: uids released by each kernel.
 
-    What follows from the others is left out where that is seen at once.
+    Dependencies that follow from others are left out where that is quickly seen.
     """
-    made: dict[int, int] = {}
-    """uid → the kernel whose result it is"""
+    kernel_of: dict[int, int] = {}
+    """uid → kernel that computes it"""
     base: dict[int, int] = {}
-    """uid → the value whose memory it lies in"""
+    """uid → owner of its memory"""
     users: dict[int, list[int]] = {}
-    """uid of what owns memory → the kernels that write and read it; scratch memory by −1 − its kernel"""
+    """uid of the owner of memory → kernels that write and read it; scratch memory under −1 − kernel"""
     calls: dict[tuple[int, int], int] = {}
-    """a body and the place of its memory → the last call of it: the values of both stand in one table"""
+    """(body, offset of its memory) → its last call: all of them share one table of values"""
     memory = _Memory()
-    found: list[set[int]] = []
+    waits: list[set[int]] = []
     for index, kernel in enumerate(schedule.kernels):
         result = kernel.result
-        before = {made[read.uid] for read in kernel.reads if read.uid in made}
+        before = {kernel_of[read.uid] for read in kernel.reads if read.uid in kernel_of}
         busy: set[int] = set()
         if kernel.offset >= 0:
             for owner in memory.take(kernel.offset, aligned_size(result.type), result.uid):
-                busy.update(users[owner][1:] or users[owner])  # who reads it waits for who writes it
+                busy.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
         if kernel.scratch_offset >= 0:
             users[-1 - index] = [index]
             for owner in memory.take(kernel.scratch_offset, align_up(kernel.scratch), -1 - index):
@@ -99,29 +100,29 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
                 busy.add(calls[key])
             calls[key] = index
         before |= {
-            other
-            for other in busy - before
-            if schedule.kernels[other].chain != kernel.chain and not any(other in found[near] for near in before)
+            user
+            for user in busy - before
+            if schedule.kernels[user].chain != kernel.chain and not any(user in waits[near] for near in before)
         }
-        found.append(before)
-        made[result.uid] = index
+        waits.append(before)
+        kernel_of[result.uid] = index
         viewed = kernel.reads[0].uid if result.operation.view and kernel.reads else result.uid
         base[result.uid] = base.get(viewed, viewed)
         users.setdefault(base[result.uid], []).append(index)
         for read in kernel.reads:
             users.setdefault(base.get(read.uid, read.uid), []).append(index)
-    return found
+    return waits
 
 
 class _Memory:
-    """Which owner wrote each part of an arena last."""
+    """Last owner of each part of an arena."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, int]] = []
-        """where each begins and ends, and its owner, side by side"""
+        """(start, end, owner), sorted and without overlap"""
 
     def take(self, start: int, size: int, owner: int) -> list[int]:
-        """The owners of what lies there, which is from now on another's."""
+        """Give a range of memory to an owner; return its previous owners."""
         parts, end = self._parts, start + size
         first = bisect.bisect_right(parts, start, key=itemgetter(1))
         last = first

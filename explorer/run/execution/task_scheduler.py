@@ -1,8 +1,8 @@
-"""A crew: threads that run tasks of which some wait for others. Tasks that are not begun wait by number.
+"""Task scheduler: runs a graph of tasks on threads, the lowest task number first.
 
-The thread that asks takes part; workers come when there is a task for them that is worth waking one, and go when there
-is none. What several of them touch is changed by single operations of lists, heaps and queues, without a lock: an
-interrupt finds nothing that it could leave taken.
+The calling thread takes part; workers join when a task is worth waking them and leave when nothing is ready. Shared
+state is changed only by single atomic operations of lists, heaps and queues, without a lock, so that an interrupt can
+never leave a lock taken. ``concurrent.futures`` cannot promise that: its locks are taken in Python code.
 """
 
 from __future__ import annotations
@@ -19,41 +19,42 @@ import numpy as np
 from explorer.run.runtime.thread_pool import TileBatch, thread_state, wake
 
 _TICK = 0.1
-"""seconds between two reports to who follows, while others work"""
+"""seconds between two progress reports while workers run"""
 
 
 class Tasks(NamedTuple):
-    """What a crew does, each by the number of the task."""
+    """Tasks of a run, as columns by task number."""
 
     needs: list[int]
-    """how many tasks it waits for"""
+    """number of tasks that it waits for"""
     users: list[list[int]]
     """the tasks that wait for it, by number"""
     large: list[bool]
-    """whether it lasts so long that another thread should be woken for others"""
+    """whether it takes long enough to wake another thread for the other ready tasks"""
 
 
 class TaskScheduler:
-    """Threads at one run of tasks: ``run(task, thread)`` is called for each when all that it waits for have ended.
+    """Threads that run tasks: ``run(task, thread)`` is called for each task once its dependencies have ended.
 
-    The thread that asks is 0, others are workers. ``tick`` is called now and then while the former waits for these.
+    The calling thread has number 0, workers have others. ``tick`` is called regularly while the caller waits for
+    workers.
     """
 
     def __init__(
         self, tasks: Tasks, run: Callable[[int, int], None], threads: int, tick: Callable[[], None] | None = None
     ) -> None:
         self.stopped = False
-        """no task begins any more"""
+        """set when no further task may begin"""
         self._users, self._large, self._run, self._tick = tasks.users, tasks.large, run, tick
         self._helpers = threads - 1
         self._left = [None if count < 2 else list(range(count)) for count in tasks.needs]
-        """a number for each task that one waits for: who takes out 0 was the last"""
+        """a countdown for each task with several dependencies: popping is atomic, and 0 comes last"""
         self._ready = [task for task, count in enumerate(tasks.needs) if not count]
         self._count = len(tasks.needs)
         self._done: deque[None] = deque()
         self._jobs: list[TileBatch] = []
         self._idle = False
-        """the thread that asked waits"""
+        """whether the calling thread is waiting"""
         self._asked: deque[None] = deque()
         self._begun: deque[None] = deque()
         self._ended: deque[None] = deque()
@@ -61,9 +62,9 @@ class TaskScheduler:
         self._failures: list[tuple[int, BaseException]] = []
 
     def run(self) -> None:
-        """Run all tasks; the failure of the first one, by number, stops the rest and is raised.
+        """Run all tasks; a failure stops the rest, and the one of the lowest task number is raised.
 
-        Returns, or raises, when no task runs any more.
+        Returns, or raises, only when no task runs any more.
         """
         before = thread_state.scheduler
         interrupt: KeyboardInterrupt | None = None
@@ -82,7 +83,7 @@ class TaskScheduler:
                     while len(self._begun) > len(self._ended):
                         self._wake.get()
                     break
-                except KeyboardInterrupt as error:  # until no worker writes into memory of ours
+                except KeyboardInterrupt as error:  # retried: workers may still write into our memory
                     interrupt = error
         if interrupt is not None:
             raise interrupt
@@ -90,7 +91,7 @@ class TaskScheduler:
             raise min(self._failures, key=lambda failure: failure[0])[1]
 
     def help(self) -> None:
-        """Work along on a thread that nobody interrupts, until nothing is ready."""
+        """Take part on a worker thread until nothing is ready."""
         while True:
             self._begun.append(None)
             thread_state.scheduler = self
@@ -99,22 +100,22 @@ class TaskScheduler:
             thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
-            if self.stopped or not self._ready:  # what came since it found nothing found it still here
+            if self.stopped or not self._ready:  # tasks added since the last look saw this thread as present
                 return
             self._asked.append(None)
 
     def submit(self, job: TileBatch, helpers: int) -> None:
-        """Have up to so many threads help that have no task."""
+        """Ask up to ``helpers`` threads without a task to help with a job."""
         self._jobs.append(job)
         self._call(helpers)
 
     def retract(self, job: TileBatch) -> None:
-        """No thread begins to help any more."""
+        """Stop further threads from starting on a job."""
         with suppress(ValueError):
             self._jobs.remove(job)
 
     def _call(self, helpers: int) -> None:
-        """Have threads come that are not here, the one that asked first."""
+        """Wake threads, the calling one first."""
         if self._idle:
             self._idle = False
             self._wake.put(None)
@@ -125,7 +126,7 @@ class TaskScheduler:
             wake(self, 1)
 
     def _work(self, caller: bool) -> None:
-        """Run what is ready, help with jobs where nothing is."""
+        """Run ready tasks; help with jobs when none is ready."""
         ready, large = self._ready, self._large
         thread = 0 if caller else thread_state.number
         task = -1
@@ -150,7 +151,7 @@ class TaskScheduler:
             task = self._end(task)
 
     def _end(self, task: int) -> int:
-        """A task has ended: of those that waited only for it, and those that are ready, the first; −1 for none."""
+        """Mark a task as ended; return the lowest task number that is ready now, or −1."""
         ready = self._ready
         following = -1
         for user in self._users[task]:
@@ -164,7 +165,7 @@ class TaskScheduler:
         return heapq.heappushpop(ready, following) if following >= 0 else -1
 
     def _help(self, caller: bool) -> bool:
-        """Help with a job of another thread; whether there was one."""
+        """Help with a job of another thread; return whether there was one."""
         for job in tuple(self._jobs):
             if job.waiting:
                 failure = job.help()
@@ -174,7 +175,7 @@ class TaskScheduler:
         return False
 
     def _wait(self) -> None:
-        """Until there may be something for the thread that asked."""
+        """Wait until the calling thread may have something to do."""
         self._idle = True
         if not (self._ready or self._jobs or self.stopped or len(self._done) == self._count):
             if self._tick is None:

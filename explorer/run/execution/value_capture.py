@@ -1,4 +1,4 @@
-"""Values captured during a run: each is summarised as it is made, by statistics, a histogram and a picture."""
+"""Value capture during a run: statistics, a histogram and a thumbnail of each value as it is computed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from explorer.run.execution.program import Program
 
 BINS = 32
 SIDE = 24
-"""the longest side of a thumbnail, in cells"""
+"""longest side of a thumbnail, in cells"""
 SHOWN = 16
-"""values with at most so many elements are given as text too"""
+"""largest number of elements that is also shown as text"""
 
 
 def summarize(value: Array) -> Summary:
-    """Statistics over the finite elements, counts of NaN and inf, a histogram, a thumbnail of the last two axes."""
+    """Return statistics of the finite elements, counts of NaN and inf, a histogram and a thumbnail of the last axes."""
     with np.errstate(all="ignore"):
         return _summary(numbers_of(value), dtype_name(value.dtype))
 
@@ -53,7 +53,7 @@ def _summary(value: Array, dtype: str) -> Summary:
 
 
 def _moments(fine: Array) -> tuple[float | None, float | None]:
-    """Mean and standard deviation, both finite: squares of very large or small numbers are taken of scaled ones."""
+    """Return mean and standard deviation; very large or small numbers are scaled first, so that squares stay finite."""
     if not fine.size:
         return None, None
     largest = float(np.abs(fine).max())
@@ -73,9 +73,10 @@ def _thumbnail(value: Array, least: float | None, most: float | None) -> tuple[t
 
 
 class ValueCapture:
-    """Summaries of all values by uid; what is inside a kernel is computed for it, each by its own kernel.
+    """Summaries of all values by uid; values inside a fused kernel are computed separately, each by its own kernel.
 
-    Executors call ``before`` and ``after`` on the thread that runs the kernel, outside of its time.
+    Executors call ``before_kernel`` and ``after_kernel`` on the thread that runs the kernel, outside of its measured
+    time.
     """
 
     def __init__(self, program: Program) -> None:
@@ -83,7 +84,7 @@ class ValueCapture:
         self._kernels = program.planned.schedule.kernels
         self.summaries: dict[int, Summary] = {}
         self._rows: dict[int, list[tuple[int, int]]] = {}
-        """uid of a value → the uids of nodes whose values are its members, and their indices"""
+        """uid of a batched value → (uid, index) of the nodes that are its rows"""
         graph = program.planned.graph
         for uid, (whole, index) in graph.batch_member_of.items():
             self._rows.setdefault(graph.resolve(whole).uid, []).append((uid, index))
@@ -91,21 +92,22 @@ class ValueCapture:
             self._note(leaf)
 
     def before_kernel(self, index: int) -> None:
-        """The kernel of this number is about to run: its operands are there, and may be written over."""
+        """Summarise the values inside a kernel that is about to run, while its operands are valid."""
         kernel = self._kernels[index]
         if len(kernel.nodes) == 1:
             return
         program, inputs = self._program, self._program.planned.graph.inputs
-        made: dict[int, Any] = {}
+        values_inside: dict[int, Any] = {}
         for node in kernel.nodes[:-1]:
             operands = [
-                made[o.uid] if o.uid in made else program.values[program.slots[o.uid]] for o in inputs[node.uid]
+                values_inside[o.uid] if o.uid in values_inside else program.values[program.slots[o.uid]]
+                for o in inputs[node.uid]
             ]
-            made[node.uid] = node.operation.compute(*operands)
-            self._tell(node.uid, made[node.uid])
+            values_inside[node.uid] = node.operation.compute(*operands)
+            self._tell(node.uid, values_inside[node.uid])
 
     def after_kernel(self, index: int) -> None:
-        """The kernel of this number has run: its result is there."""
+        """Summarise the result of a kernel."""
         self._note(self._kernels[index].result)
 
     def _note(self, node: Any) -> None:

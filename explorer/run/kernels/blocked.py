@@ -1,4 +1,4 @@
-"""Kernels that run block by block: what lies between their operations stays in the cache."""
+"""Blocked kernels: the operations run block by block, so that values between them stay in the cache."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from explorer.run.runtime.thread_pool import worth_sharing
 
 
 class Blockwise(ABC):
-    """The steps of a kernel over blocks, of which all that are independent may run at one time.
+    """Kernel whose steps run over blocks; independent blocks may run at the same time.
 
-    ``lasting``: operands and result lie in the same memory at each run, so that the blocks are cut once. ``whole``: the
-    shape, and the order in memory, of what is small enough for one block.
+    ``lasting``: operands and result are at the same addresses in every run, so that blocks are cut only once.
+    ``whole``: shape and memory order of a result that fits into one block.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Blockwise(ABC):
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised, in the last run."""
+        """The operation that raised in the last run."""
         return self._steps.failed
 
     def __call__(self, values: Values) -> Array:
@@ -58,4 +58,4 @@ class Blockwise(ABC):
 
     @abstractmethod
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """What computes each block."""
+        """Return one task for each block."""

@@ -1,4 +1,4 @@
-"""Chains: elementwise operations that run block by block, while what lies between them is in the cache."""
+"""Elementwise chains: operations that run block by block, so that values between them stay in the cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explorer.run.kernels.runners import Operands, Steps
 
 
 class ElementwiseChain(Blockwise):
-    """Elementwise operations that run block by block over the result."""
+    """Chain of elementwise operations that run over the blocks of the result."""
 
     def __init__(
         self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, lasting: bool
@@ -29,6 +29,7 @@ class ElementwiseChain(Blockwise):
         super().__init__(kernel, steps, slots, out, lasting and out is not None, whole)
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
+        """Return one task for each block: of flat memory if possible, else of the outermost axes."""
         flat = _flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
@@ -40,7 +41,7 @@ class ElementwiseChain(Blockwise):
 
 
 def blocks(out: Array, most: int) -> list[Index]:
-    """The blocks of a result, none larger than ``most`` bytes: cut along its outermost axes in memory."""
+    """Return the blocks of a result, each at most ``most`` bytes, cut along its outermost axes in memory."""
     parts = [[slice(None)] for _ in out.shape]
     nbytes = out.nbytes
     for axis in sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True):
@@ -54,7 +55,7 @@ def blocks(out: Array, most: int) -> list[Index]:
 
 
 def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
-    """All as one row of memory, where every operand is dense, whole and laid as the result, or one number."""
+    """Return operands and result as flat arrays; None unless every operand is dense like the result, or scalar."""
     memory = out.transpose(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
     if not memory.flags.c_contiguous:
         return None
@@ -69,17 +70,18 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
 
 
 def _steps_of(array: Array) -> list[int]:
-    """From element to element along each axis that has more than one."""
+    """Return the strides in elements of the axes that have more than one."""
     return [step // array.itemsize for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
 
 
 def _as_row(array: Array) -> Array:
-    """A dense array's memory as one row."""
+    """Return the memory of a dense array as a flat array."""
     axes = sorted(range(array.ndim), key=array.strides.__getitem__, reverse=True)
     return array.transpose(axes).reshape(-1, copy=False)
 
 
 def _flat_blocks(flat: list[Array], out: Array) -> list[tuple[list[Array], Array]]:
+    """Cut flat operands and the flat result into blocks."""
     step = max(1, BLOCK_BYTES // out.itemsize)
     return [
         ([array[start : start + step] if array.ndim else array for array in flat], out[start : start + step])

@@ -1,4 +1,9 @@
-"""Reductions with what is made for them: elementwise operations run block by block, and each is combined at once."""
+"""Fused reductions: elementwise operations run block by block, and each block is reduced at once.
+
+The kernel of a reduction whose operand only it reads. Blocks are whole rows where there are enough of them, else parts
+of rows whose partial results are combined afterwards: for sums in the order of NumPy's pairwise summation, so that the
+result has the same bits however the rows are cut and however many threads run.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +24,9 @@ from explorer.run.kernels.runners import BoxRegisterFiles, Operands, Steps, Valu
 
 
 class Reducing(Blockwise):
-    """A reduction, and elementwise operations that nobody else reads; their blocks are those of the plan.
+    """Reduction fused with the elementwise operations that only it reads, over the blocks of the plan.
 
-    Values of parts of rows lie in ``scratch``.
+    Partial results of parts of rows lie in ``scratch``.
     """
 
     def __init__(
@@ -45,17 +50,17 @@ class Reducing(Blockwise):
         steps = Steps(blocks, kernel.reads, operands, part)
         super().__init__(kernel, steps, slots, out, lasting and (out is not None or in_parts), whole)
         self._parts = self._laid = None
-        if in_parts:  # values of parts lie in the plan's scratch memory in the order of what they are values of
+        if in_parts:  # partial results lie in the plan's scratch memory, in the order of the parts
             assert scratch is not None
             shape = [self._cutting.parts[axis] for axis in self._cutting.order]
             self._laid = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
             self._parts = self._laid.transpose(np.argsort(self._cutting.order))
-            if self._cutting.halvings:  # a row's values side by side
+            if self._cutting.halvings:  # the partial results of one row are adjacent
                 self._laid = self._laid.reshape(-1, 1 << self._cutting.halvings)
         self._size = type_.size
         self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
-        """the boxes of a piece of a row, and the room for them"""
+        """(start, stop) of a part of a row → its boxes, and the registers for them"""
 
     def __call__(self, values: Values) -> Array:
         """Compute the result from the table of values."""
@@ -65,7 +70,7 @@ class Reducing(Blockwise):
         return out
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
-        """Blocks of whole rows, of which each gives its part of the result, or of parts of rows."""
+        """Return one task for each block: of whole rows, each with its slice of the result, or of parts of rows."""
         if self._cutting.halvings:
             return self._cut_runs(inputs)
         cutting, over, rank = self._cutting, self._steps.over, len(self._cutting.shape)
@@ -73,7 +78,7 @@ class Reducing(Blockwise):
         for index, part in self._indices:
             if self._parts is None:
                 place: Any = [own for axis, own in enumerate(index) if out.ndim == rank or axis not in cutting.axes]
-                into = out[(*place, ...)]  # an array, be it of one number
+                into = out[(*place, ...)]  # the ellipsis keeps it an array when it has one element
             else:
                 into = self._parts[part]
             shape = tuple([own.stop - own.start for own in index])
@@ -86,50 +91,55 @@ class Reducing(Blockwise):
 
     @functools.cached_property
     def _indices(self) -> list[tuple[Index, Index]]:
+        """Indices of the blocks, in the operands and in the result."""
         return [*self._cutting.indices()]
 
     def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
-        """Rows that are one run of memory each, in pieces of it."""
+        """Return one task for each part of the rows that are contiguous in memory."""
         cutting, run, rank = self._cutting, self._cutting.run, len(self._cutting.shape)
         assert self._parts is not None
         sizes = tuple([cutting.shape[axis] for axis in run])
         pieces = halved(math.prod(sizes), cutting.halvings)
-        beside = [[None] if axis in run else range(cutting.shape[axis]) for axis in range(rank)]
+        positions = [[None] if axis in run else range(cutting.shape[axis]) for axis in range(rank)]
         tasks = []
-        for row in itertools.product(*beside):
+        for row in itertools.product(*positions):
             index = tuple([slice(None) if place is None else slice(place, place + 1) for place in row])
-            given = [cut(array, index, rank) for array in inputs]
+            row_inputs = [cut(array, index, rank) for array in inputs]
             places = self._parts[index].reshape(-1)
-            flat = [found for array in given if (found := _as_run(array, sizes, cutting.order)) is not None]
+            flat = [
+                run_of_input
+                for array in row_inputs
+                if (run_of_input := _as_run(array, sizes, cutting.order)) is not None
+            ]
             for number, (start, stop) in enumerate(pieces):
                 into = places[number : number + 1]
-                if len(flat) == len(given):
+                if len(flat) == len(row_inputs):
                     own = [array[start:stop] if array.ndim else array for array in flat]
                     tasks.append(self._steps.over(own, into, self._steps.register_file((stop - start,), (0,))))
                 else:
                     where, room = self._boxes(start, stop)
-                    each = [[cut(array, box, rank) for array in given] for box in where]
-                    tasks.append(self._steps.over_boxes(each, into, room))
+                    box_inputs = [[cut(array, box, rank) for array in row_inputs] for box in where]
+                    tasks.append(self._steps.over_boxes(box_inputs, into, room))
         return tasks
 
     def _boxes(self, start: int, stop: int) -> tuple[list[Index], BoxRegisterFiles]:
-        """The boxes of a piece of a row, and the room for them."""
+        """Return the boxes of a part of a row, and the registers for them."""
         known = self._boxes_of.get((start, stop))
         if known is None:
             cutting, run = self._cutting, self._cutting.run
-            found: list[Index] = []
+            indices: list[Index] = []
             shapes: list[Shape] = []
             for box in boxes([cutting.shape[axis] for axis in run], start, stop):
                 index, shape = [slice(None)] * len(cutting.shape), [1] * len(cutting.shape)
                 for axis, part in zip(run, box, strict=True):
                     index[axis], shape[axis] = part, part.stop - part.start
-                found.append(tuple(index))
+                indices.append(tuple(index))
                 shapes.append(tuple(shape))
-            known = self._boxes_of[start, stop] = found, self._steps.box_register_files(shapes, cutting.order)
+            known = self._boxes_of[start, stop] = indices, self._steps.box_register_files(shapes, cutting.order)
         return known
 
     def _joined(self, laid: Array) -> Array:
-        """What the values of parts of rows make together: those of halves as NumPy's pairwise summation adds them."""
+        """Combine the partial results of parts of rows; halves in the order of NumPy's pairwise summation."""
         cutting, joins = self._cutting, self._operation.combine_ufunc
         assert joins is not None
         for _ in range(cutting.halvings):
@@ -143,12 +153,13 @@ class Reducing(Blockwise):
 
 
 def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:
+    """Reduce a block into its place in the result."""
     operation.partial_reduce(into, x, axes)
     return into
 
 
 def _as_run(array: Array, sizes: Shape, order: tuple[int, ...]) -> Array | None:
-    """A row as one run of memory, or its one number; None where it is broadcast or lies otherwise."""
+    """Return a row as one contiguous run, or as a scalar; None if it is broadcast or has another order in memory."""
     if array.size == 1:
         return array.reshape(())
     if array.size != math.prod(sizes):

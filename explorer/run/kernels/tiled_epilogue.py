@@ -1,4 +1,4 @@
-"""Kernels in pieces: elementwise operations finish each piece of a product while it is in the cache."""
+"""Tiled epilogues: elementwise operations finish each tile of a matrix product while it is in the cache."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from explorer.run.runtime.thread_pool import worth_sharing
 
 
 class InPieces:
-    """An operation whose result is made in pieces, and elementwise operations on each while it is in the cache.
+    """Operation computed tile by tile, with elementwise operations on each tile while it is in the cache.
 
-    ``lasting``: every operand lies in the same memory at each run, so that the pieces are cut once. ``constant``:
-    what the operation prepares is the same at each run, and is kept.
+    ``lasting``: operands are at the same addresses in every run, so that the tiles are cut only once. ``constant``: the
+    operand that the operation packs is the same in every run, so that the packed copy is kept.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class InPieces:
 
     @property
     def failed(self) -> Expr | None:
-        """The operation that raised, in the last run."""
+        """The operation that raised in the last run."""
         return self._failed if self._failed is not None or self._steps is None else self._steps.failed
 
     def __call__(self, values: Values) -> Array:
@@ -71,6 +71,7 @@ class InPieces:
         return out
 
     def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
+        """Return one task for each tile: the product, then its epilogue."""
         operation, steps = self._anchor.operation, self._steps
         prepared = self._prepared
         if prepared is None and operation.packed_operand is not None:
@@ -84,7 +85,7 @@ class InPieces:
                 tasks.append(make)
             else:
                 inputs = [cut(array, place, out.ndim) for array in [*reads, product]]
-                part: Any = (*place, ...)  # an array, be it of one number
+                part: Any = (*place, ...)  # the ellipsis keeps it an array when it has one element
                 tasks.append(functools.partial(self._run, make, _finishing(steps, inputs, out[part])))
         return tasks
 
@@ -99,7 +100,7 @@ class InPieces:
 
 
 def _finishing(steps: Steps, inputs: list[Array], part: Array) -> list[Callable[[], None]]:
-    """The elementwise steps on a piece: block by block, where registers lie between them."""
+    """Return the elementwise steps on a tile, block by block if they need registers."""
     if not steps.registers or part.nbytes <= TILE_BYTES:
         return [steps.bind(inputs, part)]
     return [

@@ -1,1 +1,1 @@
-"""From a plan and its run to a recording."""
+"""Recordings of plans and their runs."""

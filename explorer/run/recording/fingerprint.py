@@ -15,7 +15,7 @@ _BYTES = 8
 
 
 def fingerprint(planned: Plan) -> str:
-    """A digest of the planned structure: operations, attributes, edges, types, kernels; equal on every machine."""
+    """Return a digest of the planned structure: operations, attributes, edges, types, kernels."""
     digest = hashlib.blake2b(digest_size=_BYTES)
     number: dict[int, int] = {}
     inputs = planned.graph.inputs
@@ -26,39 +26,39 @@ def fingerprint(planned: Plan) -> str:
 
 
 def _hash_nodes(digest: Any, number: dict[int, int], nodes: Iterable[tuple[Expr, tuple[Expr, ...]]]) -> None:
-    """Take nodes with their operands in, operands first, and give them numbers by uid."""
+    """Add nodes and their operands to the digest, in topological order, and number them by uid."""
     known: dict[int, str] = {}
     for node, operands in nodes:
         number[node.uid] = len(number)
-        told = known.get(id(node.operation))
-        if told is None:
-            told = known[id(node.operation)] = _structure(node.operation)
+        text = known.get(id(node.operation))
+        if text is None:
+            text = known[id(node.operation)] = _structure(node.operation)
         edges = ",".join([str(number[operand.uid]) for operand in operands])
-        digest.update(f"{told}:{edges}:{node.type!r};".encode())
+        digest.update(f"{text}:{edges}:{node.type!r};".encode())
 
 
 def _structure(operation: Operation) -> str:
-    """An operation and its attributes, for a call the digest of its body. No addresses."""
+    """Return an operation and its attributes as text, a call with the digest of its body; no addresses."""
     if isinstance(operation, Call):
         return f"call {operation.label}({_of_body(operation.body)})"
-    given = [f"{name}={spoken(v) if callable(v) else repr(v)}" for name, v in operation.attributes.items()]
-    return f"{operation.name}({','.join(given)})"
+    attributes = [f"{name}={spoken(v) if callable(v) else repr(v)}" for name, v in operation.attributes.items()]
+    return f"{operation.name}({','.join(attributes)})"
 
 
 def _of_body(body: Body) -> str:
-    """The digest of a body; what stands outside counts by its type only."""
-    held: str | None = body.derived.get("fingerprint")
-    if held is None:
+    """Return the digest of a body; captured values count by their type only."""
+    known: str | None = body.derived.get("fingerprint")
+    if known is None:
         digest = hashlib.blake2b(digest_size=_BYTES)
         inputs = (*body.parameters, *body.captured)
         digest.update(";".join([repr(node.type) for node in inputs]).encode())
         number = {node.uid: place for place, node in enumerate(inputs)}
         _hash_nodes(digest, number, [(node, node.operands) for node in body.nodes if node.uid not in number])
         digest.update(",".join([str(number[output.uid]) for output in body.outputs]).encode())
-        held = body.derived["fingerprint"] = digest.hexdigest()
-    return held
+        known = body.derived["fingerprint"] = digest.hexdigest()
+    return known
 
 
 def spoken(value: Any) -> str:
-    """A function or class by its name, without its address."""
+    """Return the name of a function or class, without its address."""
     return str(getattr(value, "__qualname__", type(value).__qualname__))

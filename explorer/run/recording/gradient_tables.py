@@ -1,4 +1,4 @@
-"""Which nodes compute the gradient of which: what the twins of scopes say, found again after passes and openings."""
+"""Gradient tables: which nodes compute the gradient of which, traced through passes and inlining."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.record import Gradient
 
 
 def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -> list[Gradient]:
-    """The rows of all forward nodes that have a gradient, by node; ``ids`` are those of the nodes by uid."""
+    """Return a row for each forward node that has a gradient; ``ids`` are node ids by uid."""
     finder = _Finder(graph, ids)
     backward: dict[int, list[int]] = {}
     level = [0] * len(nodes)
@@ -23,7 +23,7 @@ def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -
             backward.setdefault(forward, []).append(number)
             level[number] = level[forward] + 1
     known = _below(backward, nodes, ids) if backward else set()
-    made = []
+    rows = []
     for forward in sorted(backward):
         read: dict[int, None] = {}
         for number in backward[forward]:
@@ -31,24 +31,26 @@ def gradients(graph: PlanGraph, nodes: Sequence[Expr], ids: Mapping[int, int]) -
                 value = ids.get(finder.value(operand).uid, -1)
                 if value in known and level[value] <= level[forward]:
                     read[value] = None
-        made.append(Gradient(forward, tuple(backward[forward]), tuple(read)))
-    return made
+        rows.append(Gradient(forward, tuple(backward[forward]), tuple(read)))
+    return rows
 
 
-def _below(found: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
-    """The nodes of a forward pass: those that have a gradient, and all that they need."""
-    known = set(found)
-    waiting = list(known)
-    while waiting:
-        for operand in nodes[waiting.pop()].operands:
+def _below(with_gradient: Iterable[int], nodes: Sequence[Expr], ids: Mapping[int, int]) -> set[int]:
+    """Return the nodes of a forward pass: those that have a gradient, and all their operands."""
+    known = set(with_gradient)
+    pending = list(known)
+    while pending:
+        for operand in nodes[pending.pop()].operands:
             number = ids.get(operand.uid, -1)
             if number >= 0 and number not in known:
                 known.add(number)
-                waiting.append(number)
+                pending.append(number)
     return known
 
 
 class _Finder:
+    """Map from gradient nodes to the forward nodes that they belong to."""
+
     def __init__(self, graph: PlanGraph, ids: Mapping[int, int]) -> None:
         self._graph, self._ids = graph, ids
         self._replaced = {old.uid: new for _, old, new in reversed(graph.substitutions)}
@@ -58,12 +60,12 @@ class _Finder:
             if group.kind == "batch"
             for member in group.members
         }
-        """uid of a call → the call over stacked rows that it became a member of"""
+        """uid of a call → the batched call that replaced it"""
         self._places: dict[int, dict[int, int]] = {}
         self._forward: dict[int, int] = {}
 
     def forward(self, node: Expr) -> int:
-        """The id of the node whose gradient a node helps to compute, −1 where there is none."""
+        """Return the id of the forward node whose gradient a node helps to compute, or −1."""
         scope = node.scope
         if scope is None:
             return -1
@@ -72,14 +74,14 @@ class _Finder:
         return self._forward[id(scope)]
 
     def value(self, node: Expr) -> Expr:
-        """What computes a value in the end: outputs are read through to what has them."""
+        """Return the node that finally computes a value, read through the outputs of calls."""
         node = self._graph.resolve(node)
         while isinstance(node.operation, Item):
             node = self._graph.resolve(node.operands[0])
         return node
 
     def _found(self, path: tuple[int, ...]) -> int:
-        """Follow a path of uids: each but the last is a call, the next one stands in the body opened there."""
+        """Follow a path of uids: all but the last are calls, each next one is in the body inlined there."""
         if not path:
             return -1
         uid, *inner = path
@@ -95,22 +97,23 @@ class _Finder:
         return self._ids.get(uid, -1)
 
     def _opened(self, uid: int) -> tuple[Body, list[Expr]] | None:
-        """What was opened in the place of a call, or of the call that stands for it."""
+        """Return the body and the nodes inlined in place of a call, or of the call that replaced it."""
         seen = {uid}
         while uid not in self._graph.inlined:
-            other = self._batches.get(uid, self._replaced.get(uid))
-            if other is None:
+            replacement = self._batches.get(uid, self._replaced.get(uid))
+            if replacement is None:
                 return None
-            uid = (other.operands[0] if isinstance(other.operation, Item) else other).uid
+            uid = (replacement.operands[0] if isinstance(replacement.operation, Item) else replacement).uid
             if uid in seen:
                 return None
             seen.add(uid)
         return self._graph.inlined[uid]
 
     def _place(self, body: Body) -> dict[int, int]:
-        held = self._places.get(id(body))
-        if held is None:
-            held = self._places[id(body)] = {node.uid: place for place, node in enumerate(own(body))}
+        """Return the position of each node in a body."""
+        places = self._places.get(id(body))
+        if places is None:
+            places = self._places[id(body)] = {node.uid: place for place, node in enumerate(own(body))}
             members: dict[int, int] = body.derived.get("members", {})
-            held.update({uid: held[node] for uid, node in members.items() if node in held})
-        return held
+            places.update({uid: places[node] for uid, node in members.items() if node in places})
+        return places

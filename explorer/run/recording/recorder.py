@@ -1,4 +1,8 @@
-"""From a plan and its run to a recording: expressions become rows, uids become ids."""
+"""Recorder: turns a plan and its run into a recording, with expressions as rows and uids as ids.
+
+The only place where the engine's objects become plain data: views read the recording alone, and need no engine. Rows
+are made when somebody asks for the recording, not while planning, which most evaluations need alone.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ from explorer.run.recording.stage_rows import schedule, stage
 
 
 class _Tables:
-    """The rows made so far, and what they were made from."""
+    """Rows of a recording under construction, and the objects that they were made from."""
 
     def __init__(self) -> None:
         self.recording = Recording()
@@ -49,30 +53,33 @@ class _Tables:
         self.types: dict[int, int] = {}
         self.scopes: dict[int, int] = {}
         self.boxes: list[Box | None] = [None]
-        """what each row of scopes was made from"""
+        """source object of each scope row"""
         self.sources: dict[Any, int] = {}
         self.bodies: dict[int, int] = {}
         self.flops: dict[int, int] = {}
 
     def operation(self, name: str) -> int:
+        """Return the row of an operation's name."""
         if name not in self.operations:
             self.operations[name] = len(self.recording.operations)
             self.recording.operations.append(name)
         return self.operations[name]
 
     def type(self, type_: AnyType) -> int:
+        """Return the row of a type."""
         row = self.types.get(id(type_))
         if row is None:
             if isinstance(type_, TupleType):
                 parts = tuple([self.type(part) for part in type_.parts])
-                made = Type((), "tuple", type_.device.name, parts)
+                type_row = Type((), "tuple", type_.device.name, parts)
             else:
-                made = Type(type_.shape, dtype_name(type_.dtype), type_.device.name)
+                type_row = Type(type_.shape, dtype_name(type_.dtype), type_.device.name)
             row = self.types[id(type_)] = len(self.recording.types)
-            self.recording.types.append(made)
+            self.recording.types.append(type_row)
         return row
 
     def scope(self, scope: Box | None) -> int:
+        """Return the row of a scope."""
         path = []
         while scope is not None and id(scope) not in self.scopes:
             path.append(scope)
@@ -88,6 +95,7 @@ class _Tables:
         return row
 
     def source(self, node: Expr) -> int:
+        """Return the row of a node's source line, or −1."""
         if node.code is None:
             return -1
         key = (id(node.code), node.instruction)
@@ -102,7 +110,7 @@ class _Tables:
         return row
 
     def node(self, node: Expr, born: int, body: int = 0) -> None:
-        """Enter a node whose operands are entered already, or will be (ids are given out here)."""
+        """Add the row of a node; ids are given out in this order."""
         nodes = self.recording.nodes
         operation = node.operation
         self.ids[node.uid] = len(nodes)
@@ -153,9 +161,9 @@ def build(
     values: Mapping[int, Summary] | None = None,
     reused: bool = False,
 ) -> Recording:
-    """The recording of a plan, with its run where there was one; ``values`` are summaries by uid.
+    """Return the recording of a plan, with its run if there was one; ``values`` are summaries by uid.
 
-    ``reused`` says that the run was that of a program planned before, for a graph of the same structure.
+    ``reused``: the run used a program planned before, for a graph of the same structure.
     """
     tables = _Tables()
     recording, graph = tables.recording, planned.graph
@@ -209,7 +217,7 @@ def build(
 
 
 def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
-    """(node, decision that produced it, graph it stands in) of every row, and the bodies, in the order of their ids."""
+    """Return (node, decision that produced it, graph it belongs to) for each row, and the bodies, by id."""
     bodies = _bodies([*graph.recorded, *[node for _, node in graph.added]])
     rows = [(node, -1, 0) for node in graph.recorded]
     seen = {node.uid for node in graph.recorded}
@@ -223,7 +231,7 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
 
 
 def expressions(planned: Plan) -> list[Expr]:
-    """The expressions of a recording's nodes, by id."""
+    """Return the expressions of a recording's nodes, by id."""
     return [node for node, _, _ in _rows(planned.graph)[0]]
 
 
@@ -246,21 +254,21 @@ def _enter_nodes(tables: _Tables, graph: PlanGraph) -> None:
 
 
 def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
-    """The bodies of all calls, those inside bodies too, each once, in order of first use."""
-    found: dict[int, Traced] = {}
+    """Return the bodies of all calls, nested ones too, each once, in order of first use."""
+    bodies: dict[int, Traced] = {}
     pending = list(nodes)
     while pending:
         calls = [node.operation.body for node in pending if isinstance(node.operation, Call)]
         pending = []
         for body in calls:
-            if id(body) not in found:
-                found[id(body)] = body
+            if id(body) not in bodies:
+                bodies[id(body)] = body
                 pending.extend(body.nodes)
-    return list(found.values())
+    return list(bodies.values())
 
 
 def _estimated_cost(decision: PlanDecision) -> dict[str, float]:
-    """The estimate of what a declined decision costs, in µs, as a fact."""
+    """Return the estimated cost of a declined rule, in µs, as a fact."""
     if decision.applied:
         return {}
     lost, facts = decision.estimated_cost_us, decision.facts
@@ -276,6 +284,7 @@ def _estimated_cost(decision: PlanDecision) -> dict[str, float]:
 
 
 def _fact(value: Any, ids: Mapping[int, int]) -> Any:
+    """Convert a fact to plain data; expressions become node ids."""
     if isinstance(value, Expr):
         return {"node": ids[value.uid]} if value.uid in ids else value.label
     if isinstance(value, (list, tuple)):

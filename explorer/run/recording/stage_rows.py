@@ -1,4 +1,4 @@
-"""Stages, schedules and runs as the rows of a recording."""
+"""Rows of stages, schedules and runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.run.runtime.timing import Timing
 
 
 def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGroup]) -> Stage:
-    """Return a stage with its counts; ``flops`` are by uid."""
+    """Return the row of a stage with its counts; ``flops`` are by uid."""
     operations = [node for node in stage.live if node.operands]
     inner = _inside_kernels(clusters, stage.last)
     written = [node for node in operations if node.uid not in inner] if inner else operations
@@ -27,14 +27,14 @@ def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGro
 
 
 def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:
-    """The uids of values that are handed on inside a kernel once so many decisions are taken, and never written."""
+    """Return the uids of values that stay inside a kernel after ``position`` decisions, and are never written."""
     kernels = [group for group in clusters if group.kind == "kernel" and group.decision < position]
     return {node.uid for kernel in kernels for node in kernel.members[:-1]}
 
 
 def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
-    """Return the schedule of a plan; ``ids`` are by uid."""
-    found = planned.schedule
+    """Return the schedule of a plan as a row; ``ids`` are node ids by uid."""
+    planned_schedule = planned.schedule
 
     def numbers(nodes: Sequence[Expr]) -> tuple[int, ...]:
         return tuple([ids[node.uid] for node in nodes])
@@ -58,13 +58,15 @@ def schedule(planned: Plan, ids: Mapping[int, int]) -> Schedule:
             tuple([ids[pick[2]] for pick in sorted(kernel.waiting)]),
             kernel.waiting_count,
         )
-        for kernel in found.kernels
+        for kernel in planned_schedule.kernels
     ]
-    return Schedule(tuple(kernels), found.buffers, found.peak, found.peak_without_reuse)
+    return Schedule(
+        tuple(kernels), planned_schedule.buffers, planned_schedule.peak, planned_schedule.peak_without_reuse
+    )
 
 
 def measured(planned: Plan, executor: str, timing: Timing) -> Run:
-    """The run of a schedule: its steps in the order in which they began."""
+    """Return the row of a run: its steps in the order in which they began."""
     kernels = planned.schedule.kernels
     if not kernels:
         return Run(executor, (), 0.0)

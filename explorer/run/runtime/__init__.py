@@ -1,1 +1,1 @@
-"""What kernels stand on: memory, threads, devices, clocks."""
+"""Runtime of kernels: memory, threads, devices and clocks."""

@@ -15,7 +15,7 @@ Runner: TypeAlias = Callable[[list[Any]], Any]
 
 
 def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Runner:
-    """From one device to another, through NumPy's memory."""
+    """Return a runner that copies a value from one device to another, through NumPy's memory."""
 
     def run(values: list[Any]) -> Any:
         memory = allocate(type_) if out is None else out
@@ -26,35 +26,35 @@ def device_copy(source: int, origin: Device, type_: TensorType, out: Any) -> Run
 
 
 def run_on_device(operation: Operation, kernel: Callable[..., Any], sources: list[int], type_: AnyType) -> Runner:
-    """One operation on another device: its kernel writes into the memory that it is given, or returns its own."""
+    """Return a runner for an operation on another device; its kernel fills the memory it gets or returns its own."""
     parts = type_.parts if isinstance(type_, TupleType) else (type_,)
     shapes = [part.shape for part in parts]
 
     def run(values: list[Any]) -> Any:
         memory: Any = None if operation.view else allocate(type_)
-        made = kernel(memory, *[values[source] for source in sources])
-        found: Any = memory if made is None else made
-        given = [tuple(part.shape) for part in (found if isinstance(type_, TupleType) else (found,))]
-        if given != shapes:
+        returned = kernel(memory, *[values[source] for source in sources])
+        result: Any = memory if returned is None else returned
+        result_shapes = [tuple(part.shape) for part in (result if isinstance(type_, TupleType) else (result,))]
+        if result_shapes != shapes:
             raise DeclarationError(
-                f"the kernel of {operation.name} on {parts[0].device.name} gave the shapes {given}",
-                rule=f"it gives what the operation infers: {shapes}",
-                fix="correct the kernel",
+                f"the kernel of {operation.name} on {parts[0].device.name} gave the shapes {result_shapes}",
+                rule=f"the shapes must be those that the operation infers: {shapes}",
+                fix=f"return arrays of the shapes {shapes} from the kernel",
             )
-        return found
+        return result
 
     return run
 
 
 class FreeAfter:
-    """A kernel after which values of other devices are read no more: their memory is given back."""
+    """Kernel after which values on other devices have had their last reader: their memory is released."""
 
     def __init__(self, runner: Runner, slots: Sequence[int]) -> None:
         self._runner = runner
         self.drops = [*getattr(runner, "drops", ()), *slots]
 
     def __call__(self, values: list[Any]) -> Any:
-        """The result."""
+        """Run the kernel, then clear the slots."""
         value = self._runner(values)
         for slot in self.drops:
             values[slot] = None

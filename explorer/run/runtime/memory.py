@@ -1,4 +1,4 @@
-"""The memory of a schedule: one arena of cpu's, and views of it; results on other devices are allocated by these."""
+"""Memory of a schedule: one arena on the cpu and views of it; results on other devices are allocated one by one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explorer.record.reasons import bytes_text
 
 
 def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
-    """Memory of its device for a result, an array or a tuple of them."""
+    """Allocate memory for a result on its device: an array, or a tuple of them."""
     if isinstance(type_, TupleType):
         return tuple([part.device.empty(part.shape, part.dtype) for part in type_.parts])
     if not channels_last:
@@ -26,7 +26,7 @@ def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
 
 
 def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = False) -> Any:
-    """A result's memory inside a block; the parts of several outputs lie one after the other, each aligned."""
+    """Return a result's memory inside a block; several outputs follow one another, each aligned."""
     if isinstance(type_, TensorType):
         if channels_last:
             n, c, h, w = type_.shape
@@ -40,9 +40,9 @@ def placed(type_: TensorType | TupleType, block: Array, channels_last: bool = Fa
 
 
 def grant(schedule: Schedule) -> None:
-    """Allow a schedule to be run, before anything is allocated or read for it.
+    """Check that the memory of a schedule is within the budget, before anything is allocated or read for it.
 
-    Raises BudgetError, which names the largest value, where all that is held at one time is more than is granted.
+    Raises BudgetError, which names the largest value, if the peak exceeds the budget.
     """
     tensors = [leaf for leaf in schedule.leaves if isinstance(leaf, Tensor)]
     needed = schedule.peak + sum([leaf.type.nbytes for leaf in tensors])
@@ -55,22 +55,22 @@ def grant(schedule: Schedule) -> None:
 
 
 class Memory:
-    """An arena as large as its schedule says, or a piece of another one's scratch memory.
+    """Arena of the size that its schedule needs, or a slice of another schedule's scratch memory.
 
-    Raises RunError, which names the largest result, where the device has not as much.
+    Raises RunError, which names the largest result, if the device does not have that much.
     """
 
     def __init__(self, schedule: Schedule, within: Array | None = None) -> None:
         self.arena: Array = _allocated(schedule) if within is None else within
 
     def result(self, kernel: Kernel) -> Any:
-        """The memory of a kernel's result, an array or a tuple of them; None for a view and for memory of its own."""
+        """Return the memory of a kernel's result, an array or a tuple; None for a view, or if it allocates its own."""
         if kernel.offset < 0:
             return None
         return placed(kernel.result.type, self.arena[kernel.offset :], kernel.channels_last)
 
     def scratch(self, kernel: Kernel) -> Array | None:
-        """``kernel.scratch`` uninitialised bytes, aligned to 64, that are the kernel's while it runs; None without."""
+        """Return ``kernel.scratch`` uninitialised bytes, 64-byte aligned, for while it runs; None if it needs none."""
         if kernel.scratch_offset < 0:
             return None
         return self.arena[kernel.scratch_offset : kernel.scratch_offset + kernel.scratch]
@@ -80,12 +80,12 @@ def _allocated(schedule: Schedule) -> Array:
     if not schedule.arena:
         return np.empty(0, np.uint8)
     try:
-        found: Array = cpu.new(schedule.arena)
-    except (MemoryError, ValueError) as error:  # NumPy raises the latter for more than an address can say
+        arena: Array = cpu.new(schedule.arena)
+    except (MemoryError, ValueError) as error:  # ValueError: the size exceeds the address space
         largest = max(schedule.kernels, key=lambda kernel: kernel.bytes).result
         raise RunError(
             f"an arena of {schedule.arena:,} bytes; the largest result is {largest!r}",
-            rule="results and scratch memory that live at one time fit into the device's memory",
-            fix="evaluate smaller parts, or a smaller dtype",
+            rule="results and scratch memory that are live at the same time must fit into the device's memory",
+            fix="evaluate the expressions one at a time, or use a smaller dtype: x.astype('float32')",
         ) from error
-    return found
+    return arena

@@ -1,4 +1,4 @@
-"""Sealed arrays: results that nobody can write to, so that a value which is recalled is the value that was computed."""
+"""Sealed arrays: results that nobody can make writable, so that a recalled value is the value once computed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import numpy as np
 from explorer.core.types.tensor_type import Array
 
 _NUMBERS = "biufc"
-"""kinds of dtypes that buffers of Python have names for, also where a dtype is an equal object of its own"""
+"""kinds of dtypes that the buffer protocol can name"""
 
 
 def sealed(value: Array) -> Array:
-    """A view of an array's memory that NumPy refuses to make writable, as it does views of it.
+    """Return a view of an array's memory that NumPy refuses to make writable, as well as any view of it.
 
-    A view of an array can be made writable where that array is; a view of a read-only buffer cannot.
+    Clearing the flag is not enough: a view can be made writable again where the array that owns the memory is writable.
+    A view of a read-only buffer cannot.
     """
     plain = value.dtype.kind in _NUMBERS and value.dtype.isnative
-    held: Any = value if plain else value.view(f"V{value.itemsize}")  # buffers have no names of other dtypes
-    found: Array = np.asarray(memoryview(held).toreadonly())
-    return found.view() if plain else found.view(value.dtype)  # a view of it holds the buffer's array, not itself
+    # Other dtypes have no name in the buffer protocol.
+    named: Any = value if plain else value.view(f"V{value.itemsize}")
+    read_only: Array = np.asarray(memoryview(named).toreadonly())
+    # A view of the array, so that its base is the array and not the memoryview.
+    return read_only.view() if plain else read_only.view(value.dtype)

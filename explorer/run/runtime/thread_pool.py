@@ -1,8 +1,9 @@
-"""Workers: threads that share the pieces of a kernel, each with one thread of BLAS.
+"""Worker threads that share the tiles of a kernel, each with one thread of BLAS.
 
-A product that BLAS shares among its own threads reads what one thread has just gathered, from another core's cache:
-pieces that gather and multiply for themselves take half the time. There are as many workers as BLAS has threads, so
-that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl rule both.
+Executors and tiled kernels use it. A matrix product that BLAS shares among its own threads reads tiles that another
+core has just gathered, out of that core's cache; tiles that gather and multiply on one thread take half the time. There
+are as many workers as BLAS has threads, so that ``OPENBLAS_NUM_THREADS``, ``OMP_NUM_THREADS`` and threadpoolctl govern
+both. ``concurrent.futures`` would be shorter, but an interrupt inside it can leave a lock taken for good.
 """
 
 from __future__ import annotations
@@ -23,23 +24,25 @@ from threadpoolctl import ThreadpoolController
 from explorer.plan.schedule.schedule import Kernel
 
 _FLOPS, _BYTES = 1 << 23, 1 << 21
-"""what a kernel computes, or moves, from which it is shared among threads: waking one takes 50 µs"""
+"""work from which a kernel is shared among threads: waking one takes 50 µs"""
 
 
 def worth_sharing(kernel: Kernel) -> bool:
-    """Whether a kernel has work for several threads."""
+    """Whether a kernel has enough work for several threads."""
     return kernel.flops >= _FLOPS or kernel.bytes + sum([read.type.nbytes for read in kernel.reads]) >= _BYTES
 
 
 class _Blas(AbstractContextManager[None]):
-    """The threads of the BLAS that NumPy multiplies with: one inside ``with``, as before after it.
+    """Thread count of the BLAS that NumPy multiplies with: one inside ``with``, restored afterwards.
 
-    Its number is the process's: the thread that came first sets it and sets it back; for others meanwhile inside it
-    is as that thread has it. An interrupt at any place leaves it as before, or so that the next ``with`` mends it.
+    The count belongs to the process: the thread that enters first sets it and restores it; other threads inside
+    ``with`` share that setting. An interrupt at any point leaves the count as before, or so that the next ``with``
+    repairs it.
     """
 
     def __init__(self) -> None:
-        np.matmul(np.ones((2, 2)), np.ones((2, 2)))  # loaded by now, whatever loads it late
+        # Makes NumPy load its BLAS now: threadpoolctl sees loaded libraries only.
+        np.matmul(np.ones((2, 2)), np.ones((2, 2)))
         self._controller = ThreadpoolController().select(user_api="blas")
         self._libraries = self._controller.lib_controllers
         self._before: list[int] = []
@@ -48,14 +51,14 @@ class _Blas(AbstractContextManager[None]):
 
     @property
     def threads(self) -> int:
-        """How many threads it uses; as many as the process has processors where it does not tell."""
+        """Return the number of BLAS threads, or of processors if BLAS does not report one."""
         with self._lock:
             counts = self._counts() if self._owner is None else self._before
         return max(counts) if counts else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
     @property
     def ruled(self) -> bool:
-        """Whether this thread is inside."""
+        """Whether this thread is inside ``with``."""
         return self._owner == threading.get_ident()
 
     def _counts(self) -> list[int]:
@@ -89,7 +92,7 @@ class _Blas(AbstractContextManager[None]):
                 for library, count in zip(self._libraries, self._before, strict=True):
                     library.set_num_threads(count)
                 with self._controller.limit():
-                    pass  # threadpoolctl lets another thread rule when the last limit of this one ends
+                    pass  # another thread takes over the limit when this one's last ``with`` ends
                 self._owner = None
 
 
@@ -99,10 +102,10 @@ def _blas() -> _Blas:
 
 
 class SharedWork(Protocol):
-    """What threads can help with."""
+    """Work that idle threads can help with."""
 
     def help(self) -> object:
-        """Do what can be done now; raises nothing on a thread that nobody interrupts."""
+        """Do the part of the work that is ready; raises nothing on a thread that is not interrupted."""
 
 
 class TileBatch:
@@ -111,13 +114,13 @@ class TileBatch:
     def __init__(self, tasks: Sequence[Callable[[], None]]) -> None:
         self.waiting = deque(tasks)
         self.begun: dict[object, None] = {}
-        """one for each helper that began"""
+        """helpers that have begun"""
         self.ended: dict[object, BaseException | None] = {}
-        """one for each helper that ended: its failure"""
+        """helpers that have ended → their failures"""
         self.wake: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
-        """Run tasks until none waits."""
+        """Run tasks until none is waiting."""
         waiting = self.waiting
         while True:
             try:
@@ -131,7 +134,7 @@ class TileBatch:
                 raise
 
     def help(self) -> BaseException | None:
-        """``work`` for the thread that made the job; that is told of a failure, which is returned here too."""
+        """Run ``work`` on a helper thread; a failure is stored for the owner of the job, and returned."""
         mine = object()
         failure: BaseException | None = None
         try:
@@ -146,35 +149,37 @@ class TileBatch:
                     self.ended[mine] = failure
                 self.wake.put(None)
                 return failure
-            except KeyboardInterrupt as error:  # not before it is told that this thread has ended
+            except KeyboardInterrupt as error:  # retried until the owner knows that this thread has ended
                 failure = error
 
 
 class TileQueue(Protocol):
-    """Threads that are at one run: those of them that have nothing else to do help with its jobs."""
+    """Threads of one run; those without a task help with its jobs."""
 
     def submit(self, job: TileBatch, helpers: int) -> None:
-        """Have up to so many threads help."""
+        """Ask up to ``helpers`` threads to help with a job."""
 
     def retract(self, job: TileBatch) -> None:
-        """No thread begins to help any more."""
+        """Stop further threads from starting on a job."""
 
 
 class _ThreadState(threading.local):
+    """Number of a thread, and the run that it takes part in."""
+
     def __init__(self) -> None:
         self.number = 0
         self.scheduler: TileQueue | None = None
 
 
 thread_state = _ThreadState()
-"""of each thread: its number, 0 where it is no worker; and the crew that it is in"""
+"""state of the current thread: its number (0: not a worker), and the run that it takes part in"""
 
 
 class _Pool:
-    """Threads that help with jobs.
+    """Worker threads that help with jobs.
 
-    Of queues and threads the plainest: an interrupt inside those of ``threading`` and ``concurrent.futures``, which
-    are written in Python, can leave a lock taken for good.
+    Made of the simplest queues and threads: an interrupt inside those of ``threading`` and ``concurrent.futures``,
+    which are written in Python, can leave a lock taken for good.
     """
 
     def __init__(self) -> None:
@@ -182,7 +187,7 @@ class _Pool:
         self._threads = 0
 
     def wake(self, job: SharedWork, helpers: int) -> None:
-        """Have so many threads help, or as many as can be had, which at the end of the process is none."""
+        """Wake up to ``helpers`` threads; fewer, or none, while the process is ending."""
         with suppress(RuntimeError):
             while self._threads < helpers:
                 _thread.start_new_thread(self._serve, (self._threads + 1,))
@@ -202,24 +207,24 @@ def _pool() -> _Pool:
 
 
 def threads() -> int:
-    """How many threads share work: as many as BLAS has."""
+    """Return how many threads share work: as many as BLAS has."""
     return _blas().threads
 
 
 def wake(work: SharedWork, helpers: int) -> None:
-    """Have so many workers help, or as many as can be had, as soon as they are free."""
+    """Wake up to ``helpers`` workers as soon as they are free."""
     _pool().wake(work, helpers)
 
 
 def single_threaded_products() -> AbstractContextManager[None]:
-    """BLAS keeps to one thread inside ``with``: its own threads, once awake, wait busily for more and slow workers."""
+    """Limit BLAS to one thread inside ``with``: its own threads busy-wait between products and slow the workers."""
     return _blas()
 
 
 def share(tasks: Sequence[Callable[[], None]]) -> None:
-    """Run all tasks, on this thread and on workers; the first failure stops the rest and is raised here.
+    """Run all tasks on this thread and on workers; the first failure stops the rest and is raised here.
 
-    Returns, or raises, when no task runs any more.
+    Returns, or raises, only when no task runs any more.
     """
     blas = _blas()
     most = min(len(tasks), blas.threads)
@@ -245,17 +250,17 @@ def share(tasks: Sequence[Callable[[], None]]) -> None:
                     while len(job.begun) > len(job.ended):
                         job.wake.get()
                     break
-                except KeyboardInterrupt as error:  # until no helper writes into memory of ours
+                except KeyboardInterrupt as error:  # retried: helpers may still write into our memory
                     interrupt = error
     if interrupt is not None:
         raise interrupt
-    for failure in tuple(job.ended.values()):  # a late helper may be entering itself
+    for failure in tuple(job.ended.values()):  # a copy: a late helper may add itself meanwhile
         if failure is not None:
             raise failure
 
 
 def _forget() -> None:
-    """A forked process has none of its parent's threads."""
+    """Forget the threads of the parent in a forked process: they do not exist there."""
     _pool.cache_clear()
     _blas.cache_clear()
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Timing(NamedTuple):
-    """By the number of the kernel, in ns of one clock."""
+    """Start and end of each kernel, by its number, in ns of one clock."""
 
     began: list[int]
     ended: list[int]
     threads: list[int]
-    """0 is the thread that asked for the run, others are workers; empty where it ran all kernels"""
+    """thread of each kernel: 0 is the caller, others are workers; empty if the caller ran all of them"""
