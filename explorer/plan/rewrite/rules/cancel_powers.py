@@ -7,11 +7,13 @@ from __future__ import annotations
 import math
 
 from explorer.core.ir.expr import Expr
-from explorer.ops.base import broadcast_to
+from explorer.core.types.tensor_type import Shape
+from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
 from explorer.ops.elementwise.trigonometric_and_logs import Log10
-from explorer.ops.elementwise.unary import Exp, Log, Log1p, Reciprocal, SigmoidGradient, log
+from explorer.ops.elementwise.unary import Exp, Log, Log1p, Negative, Reciprocal, SigmoidGradient, log
 from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.manipulation.reshape import Reshape
 from explorer.ops.nn.softmax_and_loss import SoftmaxGradient
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -42,7 +44,9 @@ class PowersThatCancel(Rule):
                 value = as_node(values.total(terms, node), node)
             values.remember(value, terms)
         else:
-            found = self._taken_in(node, values, graph) if any(term.weighted for term in terms) else None
+            found = self._in_shape_of_sum(node, values, graph)
+            if found is None and any(term.weighted for term in terms):
+                found = self._taken_in(node, values, graph)
             if found is None:
                 return None
             value = found
@@ -68,6 +72,29 @@ class PowersThatCancel(Rule):
         return any(values.shares(term) is None for each in operands for term in each)
 
     @staticmethod
+    def _in_shape_of_sum(node: Expr, values: Scaled, graph: PlanGraph) -> Expr | None:
+        """Multiply, or divide, in the shape in which powers were summed, where a reshape that mixes axes lies between.
+
+        Terms name the axes that they stand at, and a mixed axis has no name: what divides them would not be known
+        again as their sum.
+        """
+        if not isinstance(node.operation, (Multiply, Divide)):
+            return None
+        operands = graph.operands(node)
+        shapes = {shape for factor in operands if factor.size == node.size for shape in _mixed_shapes(factor, graph)}
+        for shape in sorted(shapes):
+            with values.making():
+                again = node.operation(*[reshape(broadcast_to(x, node.shape), shape) for x in operands])
+                first, second = map(values.of, again.operands)
+                terms = (
+                    values.over(first, second) if isinstance(node.operation, Divide) else values.times(first, second)
+                )
+                if terms and all(values.is_bounded(term, node.dtype) for term in terms):
+                    total = broadcast_to(values.total(terms, again), shape)
+                    return as_node(reshape(total, node.shape), node)
+        return None
+
+    @staticmethod
     def _taken_in(node: Expr, values: Scaled, graph: PlanGraph) -> Expr | None:
         """(Σ n / (eˣ + eʸ))·eʸ with the y that is no axis of the sum taken into it, where no term overflows then."""
         if not isinstance(node.operation, Multiply):
@@ -79,6 +106,17 @@ class PowersThatCancel(Rule):
                 if found is not None:
                     return as_node(found, node)
         return None
+
+
+def _mixed_shapes(value: Expr, graph: PlanGraph, depth: int = 3) -> set[Shape]:
+    """The shapes that a value, or what it is added up and multiplied of, had before axes were mixed."""
+    base = below_views(value, graph)[0]
+    if isinstance(base.operation, Reshape):
+        return {graph.operands(base)[0].shape}
+    if not depth or not isinstance(base.operation, (Add, AddN, Subtract, Multiply, Divide, Negative)):
+        return set()
+    operands = [operand for operand in graph.operands(base) if operand.size == value.size]
+    return {shape for operand in operands for shape in _mixed_shapes(operand, graph, depth - 1)}
 
 
 def _inside(value: Expr, factor: Terms, values: Scaled, depth: int = 3) -> Expr | None:

@@ -60,6 +60,8 @@ class Powers:
         self._values: list[Expr] = []
         self._parts: dict[int, Exponent] = {}
         """of a variable that was made of several atoms, these, in the places of its axes"""
+        self._totals: dict[Total, list[Total]] = {}
+        """by the deepest of totals that are one, the others that were met"""
         self._found: dict[frozenset[tuple[Atom, float]], list[Share] | None] = {}
 
     # -- from expressions ------------------------------------------------------------------------------------------
@@ -117,7 +119,11 @@ class Powers:
             inner = tuple([axis for axis in axes if x.shape[axis] > 1])
         if not inner:
             return self.of(x)
-        return {Total(self.number(base), inner, tuple([0 if p in summed else p for p in places])): 1}
+        total = Total(self.number(base), inner, tuple([0 if p in summed else p for p in places]))
+        deepest = self._below(total)[-1]  # sums of one value, in whatever shapes, are known as one
+        if deepest != total:
+            self._totals.setdefault(deepest, []).append(total)
+        return {deepest: 1}
 
     @staticmethod
     def _placed(exponent: Exponent, places: Places) -> Exponent:
@@ -219,7 +225,11 @@ class Powers:
         return None
 
     def _views(self, total: Total) -> list[Total]:
-        """A total, and the same over axes that were made one before it."""
+        """A total, and the same of values that are other views of what it sums."""
+        return list(dict.fromkeys([*self._below(total), *self._totals.get(total, ())]))
+
+    def _below(self, total: Total) -> list[Total]:
+        """A total, and the same over axes that were made one before it, the deepest last."""
         found = [total]
         base = self._values[total.number]
         while isinstance(base.operation, Reshape):
