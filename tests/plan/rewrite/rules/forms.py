@@ -163,6 +163,22 @@ MATRICES: dict[str, Form] = {
     "divergence": lambda x: divergence(ex.softmax(x), ex.softmax(0.5 * x)),
     "weighted mean": lambda x: (x * exp(x)).sum(axis=-1) / exp(x).sum(axis=-1),
 }
+
+
+def mixed(x: Any) -> Any:
+    """A matrix in a shape whose axes are none of its own."""
+    return x.reshape((3, 2))
+
+
+MATRICES |= {
+    "softmax of a reshape that mixes axes": lambda x: mixed(exp(x)) / mixed(exp(x)).sum(axis=1, keepdims=True),
+    "powers by sums of a reshape that mixes axes": lambda x: (
+        exp(x) / (mixed(exp(x)).sum(axis=1, keepdims=True) * np.ones((3, 2), x.dtype)).reshape((2, 3))
+    ),
+    "powers by the sum of all in a row": lambda x: exp(x) / exp(x).reshape((6,)).sum(),
+    "log of sums of a reshape that mixes axes": lambda x: log(mixed(exp(x)).sum(axis=1)),
+}
+
 FORMS = {**VECTORS, **MATRICES}
 INPUTS = {
     "±1e4": (1e4, -1e4, 3.0),
