@@ -61,6 +61,7 @@ from explorer.plan.batching.vectorize import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
 from explorer.run.calibrate import calibrate
+from explorer.run.execution.executors import Executor, executors, register_executor
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -195,6 +196,7 @@ __all__ = [
     "Elementwise",
     "EvalPlan",
     "Example",
+    "Executor",
     "ExplorerError",
     "Expr",
     "FileError",
@@ -237,6 +239,7 @@ __all__ = [
     "device",
     "eval_register",
     "evaluate",
+    "executors",
     "explore",
     "file_operator",
     "function",
@@ -259,6 +262,7 @@ __all__ = [
     "policies",
     "progress",
     "real",
+    "register_executor",
     "same",
     "scope",
     "tensor",

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
+from explorer.core.argument_checks import check_name
+from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.hooks import hooks
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import in_force
@@ -113,11 +114,10 @@ class Net(BuildableNet):
         """The outputs for arrays given in order or by name (keywords, or one dict): one alone, else a dict by name.
 
         A list of samples is stacked to one array. Number, names, shapes and dtypes are checked before anything is
-        computed. The plan is kept for the next run. ``executor`` is that of a plan; an input of this name is given in
-        order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
+        computed. The plan is kept for the next run. ``executor`` is one of ``ex.executors()``; an input of this name is
+        given in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
         """
-        if executor not in EXECUTORS:
-            raise UnknownNameError(executor, kind="executor", known=EXECUTORS)
+        check_name(executor, "executor", EXECUTORS)
         arrays = {
             name: as_array(self.definition.input(name), value)
             for name, value in named_inputs(self.definition, inputs, named).items()

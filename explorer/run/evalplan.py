@@ -44,7 +44,7 @@ class EvalPlan:
     """Plan of registered expressions: computes each value once and keeps every decision (MetaNN: EvalPlan).
 
     ``without`` names passes to leave out. ``record`` is "times", "values" (a summary of every value) or "off".
-    ``executor`` is "simple" (one kernel after the other) or "dag" (independent kernels at the same time, on threads).
+    ``executor`` is "simple" (one kernel after the other) or another of ``ex.executors()``: see ex.register_executor.
     With a ``device`` the plan accepts only expressions on that device. With ``recall``, values that a plan with equal
     options has computed for an equal expression are reused while somebody holds them. ``costs`` are those of the
     reference table, the same on every machine, or "measured" on this one (ex.calibrate). ``passes`` are the planning

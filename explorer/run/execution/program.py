@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel
+from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
 from explorer.run.kernels.fused_reduction import Reducing
@@ -31,6 +33,7 @@ from explorer.run.kernels.tiled_epilogue import InPieces
 from explorer.run.runtime.device_runners import FreeAfter
 from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.sealed_arrays import sealed
+from explorer.run.runtime.timing import Timing
 
 
 class Program:
@@ -224,6 +227,27 @@ class Program:
                     fix="evaluate a call of the function, or give the net all its inputs",
                 )
             self.values[self.slots[parameter.uid]] = _fitting(parameter, values_by_uid[parameter.uid])
+
+    def blank_timing(self) -> Timing:
+        """The times of a run in which no kernel has run yet."""
+        count = len(self.runners)
+        return Timing([0] * count, [0] * count, [0] * count)
+
+    def run_kernel(self, index: int, timing: Timing, observer: Observer | None = None, thread: int = 0) -> None:
+        """Run one kernel and note its times; raises RunError that names the operation and the line that recorded it."""
+        try:
+            if observer is not None:
+                observer.before_kernel(index)
+            runner, slot = self.runners[index]
+            timing.threads[index], timing.began[index] = thread, perf_counter_ns()
+            self.values[slot] = runner(self.values)
+            timing.ended[index] = perf_counter_ns()
+            if observer is not None:
+                observer.after_kernel(index)
+        except RunError:
+            raise
+        except Exception as error:
+            raise failure(self, index, error) from error
 
     def take(self) -> list[Any]:
         """Return the results of the run, read-only; clear all values outside planned memory."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from time import perf_counter_ns
 
 import numpy as np
 
-from explorer.core.errors import RunError
 from explorer.core.progress import Progress, ProgressCallback, current_callback
 from explorer.run.execution.executors.simple import run_simple
 from explorer.run.execution.observer import Observer
@@ -39,7 +37,7 @@ def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     except BaseException:
         program.forget()
         raise
-    return Timing(run.began, run.ended, run.threads)
+    return run.timing
 
 
 class _Run:
@@ -51,8 +49,7 @@ class _Run:
         self.follow = follow
         self._program, self._watch = program, watch
         self._kernels, self._chains = program.planned.schedule.kernels, program.chains.kernels
-        count = len(self._kernels)
-        self.began, self.ended, self.threads = [0] * count, [0] * count, [0] * count
+        self.timing = program.blank_timing()
         self._over: deque[None] = deque()
         """one for each kernel that has ended"""
         self._latest = 0
@@ -60,26 +57,17 @@ class _Run:
 
     def chain(self, number: int, thread: int) -> None:
         """Run the kernels of a chain."""
-        program, watch, values = self._program, self._watch, self._program.values
+        program, watch = self._program, self._watch
         for index in self._chains[number]:
             if self.scheduler.stopped:
                 return
             self._latest = index
-            try:
-                if self.follow is not None and not thread:
+            if self.follow is not None and not thread:
+                try:
                     self.tell()
-                if watch is not None:
-                    watch.before_kernel(index)
-                runner, slot = program.runners[index]
-                self.threads[index], self.began[index] = thread, perf_counter_ns()
-                values[slot] = runner(values)
-                self.ended[index] = perf_counter_ns()
-                if watch is not None:
-                    watch.after_kernel(index)
-            except RunError:
-                raise
-            except Exception as error:
-                raise failure(program, index, error) from error
+                except Exception as error:
+                    raise failure(program, index, error) from error
+            program.run_kernel(index, self.timing, watch, thread)
             self._over.append(None)
 
     def tell(self) -> None:

@@ -1,0 +1,132 @@
+"""The table of executors, and how users add theirs."""
+
+from __future__ import annotations
+
+import functools
+from contextlib import nullcontext
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from explorer.core.argument_checks import check_type
+from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.run.execution.executors.dag import run_dag
+from explorer.run.execution.executors.simple import run_simple
+from explorer.run.execution.observer import Observer
+from explorer.run.execution.program import Program
+from explorer.run.runtime.thread_pool import single_threaded_products
+from explorer.run.runtime.timing import Timing
+
+
+class Executor(Protocol):
+    """A function that runs all kernels of a program once, in an order of its own, and returns their times.
+
+    The program, which no other thread runs meanwhile, offers:
+
+    - ``runners``: by the number of the kernel, a function of the table of values and the slot of its result.
+      ``program.run_kernel(index, timing, observer)`` calls one, stores its value, notes its times in what
+      ``program.blank_timing()`` gave, and calls the observer;
+    - ``values``: the table that all kernels read and write. Operands are in it before a run; results stay in it for
+      the caller, who reads them by ``take()``: an executor never calls it;
+    - ``chains``: the order that must be kept. ``chains.kernels[c]`` are kernels that run one after the other,
+      ``chains.tasks.needs[c]`` is the number of chains that chain ``c`` waits for, ``chains.tasks.users[c]`` are those
+      that wait for it. Waiting is for values and for memory that is used again: in any order that keeps to it every
+      kernel reads what it would read in the planned order, 0, 1, 2, …, which is always allowed;
+    - ``planned.schedule.kernels``: what the planner knows of each kernel, ``estimate`` (µs) among it.
+
+    A kernel that fails raises RunError, which names operation and line; the executor lets it pass, and returns or
+    raises only when no kernel runs any more on any thread. The same holds for an interrupt (Ctrl-C). Whatever is
+    raised, the caller then drops the values of the run (``forget()``), so that the program can be run again. Floating
+    point events are values: NumPy's warnings are off on the calling thread, and must be turned off
+    (``np.errstate(all="ignore")``) on threads that an executor starts.
+    """
+
+    def __call__(self, program: Program, observer: Observer | None, /) -> Timing:
+        """Run all kernels; ``observer``, where there is one, is told of each before and after it runs."""
+
+
+class RegisteredExecutor(NamedTuple):
+    """An executor, and the number of kernels at a time that memory is planned for unless a plan says so."""
+
+    run: Executor
+    lanes: int
+
+
+EXECUTORS: dict[str, RegisteredExecutor] = {
+    "simple": RegisteredExecutor(run_simple, 1),
+    "dag": RegisteredExecutor(run_dag, 4),
+}
+"""by name; lanes are the same on every machine, so that plans are"""
+
+
+def executors() -> dict[str, str]:
+    """Return what each executor does, by its name, for ``ex.EvalPlan(executor=…)`` and ``net.run(…, executor=…)``."""
+    return {name: _summary(entry.run) for name, entry in EXECUTORS.items()}
+
+
+def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool = False) -> None:
+    """Add an executor: ``ex.EvalPlan(executor=name)`` then calls ``run(program, observer)``; see ``ex.Executor``.
+
+    ``lanes`` is the number of kernels that may run at a time: the planner then keeps so many apart in memory. Raises
+    DeclarationError for a name that is taken, unless ``replace`` is True, and for what cannot be called.
+    """
+    check_type(name, "name", str, "a text", 'name="reversed"')
+    check_type(replace, "replace", bool, "True or False", "replace=True")
+    if not name.strip():
+        raise DeclarationError("an executor without a name", rule="an executor must have a name", fix='name="reversed"')
+    if not callable(run):
+        raise DeclarationError(
+            f"run={run!r} for the executor {name!r}",
+            rule="run must be a function of a program and an observer that returns its kernels' times",
+            fix=f"ex.register_executor({name!r}, function)",
+        )
+    if isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1:
+        raise OperandError(f"lanes={lanes!r}", rule="lanes must be a whole number of at least 1", fix="lanes=1")
+    if name in EXECUTORS and not replace:
+        raise DeclarationError(
+            f"a second executor {name!r}",
+            rule=f"an executor's name must be new; there are {', '.join(sorted(EXECUTORS))}",
+            fix=f"choose another name, or ex.register_executor({name!r}, …, replace=True)",
+        )
+    EXECUTORS[name] = RegisteredExecutor(functools.partial(_run_checked, name, run), lanes)
+
+
+def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
+    """Run a user's executor, and see that all kernels ran; a run that failed leaves no value."""
+    try:
+        with np.errstate(all="ignore"), single_threaded_products() if program.shares else nullcontext():
+            timing = run(program, observer)
+        _check_timing(name, timing, len(program.runners))
+    except BaseException:
+        program.forget()
+        raise
+    return timing
+
+
+def _check_timing(name: str, timing: Any, kernels: int) -> None:
+    if not isinstance(timing, Timing):
+        raise StateError(
+            f"the executor {name!r} returned a {type(timing).__name__}",
+            rule="an executor must return the times of its kernels",
+            fix="timing = program.blank_timing(), which program.run_kernel(index, timing, observer) fills; return it",
+        )
+    if len(timing.began) != kernels or len(timing.ended) != kernels or len(timing.threads) not in (0, kernels):
+        raise StateError(
+            f"the executor {name!r} returned times of {len(timing.ended)} kernels, of which there are {kernels}",
+            rule="an executor must return one beginning and one end for each kernel",
+            fix="timing = program.blank_timing()",
+        )
+    missing = [index for index, end in enumerate(timing.ended) if not end]
+    if missing:
+        raise StateError(
+            f"the executor {name!r} left out {len(missing)} of {kernels} kernels, the first is kernel {missing[0]}",
+            rule="an executor must run every kernel once",
+            fix="run all of range(len(program.runners)), in an order that program.chains allows",
+        )
+
+
+def _summary(run: Executor) -> str:
+    """The first line of an executor's docstring."""
+    written = run.args[1] if isinstance(run, functools.partial) else run
+    lines = (getattr(written, "__doc__", None) or "").strip().splitlines()
+    return lines[0] if lines else ""
