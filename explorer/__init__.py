@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from explorer.core.progress import ProgressCallback
-    from explorer.formats.types import file_operator, layer_types
+    from explorer.formats.registry import file_operator, layer_types
     from explorer.net import Net
     from explorer.net.operators.caffe2 import net_operator
 
@@ -147,8 +147,8 @@ _hooks.call_gradient, _hooks.batch_call = _call_gradient, _batch_call
 
 _LATER = {
     "Net": "explorer.net",
-    "file_operator": "explorer.formats.types",
-    "layer_types": "explorer.formats.types",
+    "file_operator": "explorer.formats.registry",
+    "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
 }
 """Names of what only users of model files need, imported when it is asked for."""

@@ -11,8 +11,7 @@ from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.formats import explorer_json, onnx, pnnx
-from explorer.formats.pnnx.operators import TABLE
-from explorer.formats.registry import table_of
+from explorer.formats.registry import operator_table, table_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
 from explorer.net.definition.definition import WeightReference
@@ -55,15 +54,12 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
                 rule="an ONNX file holds its weights, or names the files in its folder that do",
                 fix=f"ex.open({str(given)!r})",
             )
-        definition = onnx.read(given)
-        from explorer.formats.onnx.operators import TABLE as ONNX
-
-        return Net(definition, ONNX)
+        return Net(onnx.read(given), operator_table("onnx"))
     if given.name.endswith(".json"):
         definition = explorer_json.read(given, weights)
         return Net(definition, table_of(definition))
     if given.name.endswith(ENDINGS):
-        return Net(pnnx.read(given, weights), TABLE)
+        return Net(pnnx.read(given, weights), operator_table("pnnx"))
     param = given.with_suffix(".param")
     beside = given.suffix == ".bin" and os.path.exists(param)
     raise FileError(

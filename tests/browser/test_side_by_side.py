@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 import explorer as ex
+from explorer.view.compare.comparison_html import page_html
 from explorer.view.compare.comparison_view import Compared
-from explorer.view.paired_page import html
 from tests.browser.player import box, decided, node, press
 from tests.golden.programs import recorded
 from tests.view import sample
@@ -37,7 +37,7 @@ def pair(page, tmp_path):
 
     def open_page(compared: Compared, **options: str) -> tuple[Locator, Locator, Locator]:
         target = tmp_path / "pair.html"
-        target.write_text(html(compared, **options), encoding="utf-8")
+        target.write_text(page_html(compared, **options), encoding="utf-8")
         page.goto(target.as_uri())
         views = page.locator(".ex-side .explorer-view")
         expect(views).to_have_count(2)

@@ -41,8 +41,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print or write the comparison."""
     from explorer.cli.support.weight_diff import compare_weights
+    from explorer.view.compare.comparison_html import page_html
     from explorer.view.compare.comparison_view import Compared
-    from explorer.view.paired_page import html
 
     output: Path | None = options.output
     if output is not None:
@@ -68,7 +68,7 @@ def execute(options: argparse.Namespace) -> int:
     if output is None:
         tell(text)
     else:
-        write_file(output, html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
+        write_file(output, page_html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
         report(f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}")
     return 0 if equal else 1
 

@@ -1,13 +1,24 @@
-"""A comparison as two pictures and text, where no script runs."""
+"""A comparison as HTML: two pictures and text where no script runs, and a page of both players that works from disk."""
 
 from __future__ import annotations
 
 from explorer.record.compare.comparison import Comparison
 from explorer.view.base.markup import Markup, element
 from explorer.view.compare.comparison_text import text
-from explorer.view.compare.pair_payload import title
+from explorer.view.compare.pair_payload import paired, title
+from explorer.view.export.html_page import page
+from explorer.view.layout.box_layout import draw
+from explorer.view.payload.payload import payload
 from explorer.view.picture.difference_marks import differences, legend
 from explorer.view.picture.svg import svg
+
+_START = """
+const given = JSON.parse(document.getElementById("explorer-data").textContent);
+const pair = mountPair(document.getElementById("explorer"), given);
+pair.views[0].root.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
+"""
+
+_FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 190px)) !important}"
 
 
 def html(comparison: Comparison) -> str:
@@ -32,3 +43,22 @@ def html(comparison: Comparison) -> str:
             style="white-space:pre-wrap",
         ),
     )
+
+
+def page_html(comparison: Comparison, *, theme: str = "auto") -> str:
+    """Return a complete HTML page of both recordings side by side; it loads nothing, and its policy forbids it to.
+
+    Raises ValueError for a theme that does not exist.
+    """
+    recordings = comparison.before, comparison.after
+    drawings = [draw(recording) for recording in recordings]
+    held = {
+        "comparison": paired(comparison),
+        "payloads": [
+            payload(recording, theme=theme, position=0, drawing=drawing)
+            for recording, drawing in zip(recordings, drawings, strict=True)
+        ],
+    }
+    names = [recording.title or "recording" for recording in recordings]
+    fallback = Markup(html(comparison))
+    return page(" → ".join(dict.fromkeys(names)), held, _START, fallback, theme=theme, style=_FILL)

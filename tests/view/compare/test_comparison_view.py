@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 import explorer as ex
 from explorer.record.compare.comparison import compare
+from explorer.view.compare.comparison_html import page_html
 from explorer.view.compare.pair_payload import paired
-from explorer.view.paired_page import html
 from tests.golden.programs import PROGRAMS, recorded
 from tests.support.programs import programs
 
@@ -219,14 +219,14 @@ def test_grouped_samples_are_compared_with_single_ones() -> None:
 def test_a_comparison_as_a_page_holds_both_and_loads_nothing() -> None:
     """A page of both plans has one script of its own, a policy, both payloads, and the pictures for readers without."""
     found = planned(network()).compare(planned(network(more=True)))
-    page = html(found, theme="dark")
+    page = page_html(found, theme="dark")
     assert page.count("<script") == 2
     assert "default-src 'none'" in page
     assert page.count("<svg") == 2
     held = json.loads(re.search(r'id="explorer-data">(.*?)</script>', page)[1])  # type: ignore[index]
     assert [each["options"]["theme"] for each in held["payloads"]] == ["dark", "dark"]
     with pytest.raises(ValueError, match="theme 'blue'"):
-        html(found, theme="blue")
+        page_html(found, theme="blue")
 
 
 def test_a_plan_is_compared_with_plans_and_recordings_only() -> None:
@@ -282,9 +282,9 @@ def test_hostile_names_stay_text_in_a_comparison() -> None:
         return planned([ex.exp(x)], title=name)
 
     found = plan("x").compare(plan(evil))
-    for written in (found.html(), html(found)):
+    for written in (found.html(), page_html(found)):
         assert "<img" not in written
         assert "\x1b" not in written
-    assert html(found).count("</script>") == 2
+    assert page_html(found).count("</script>") == 2
     assert "\x1b" not in str(found)
     assert "\\x1b[31m" in str(found)
