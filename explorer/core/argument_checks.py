@@ -1,4 +1,8 @@
-"""Checks of arguments whose values are numbers, truth values, names, or objects of one type."""
+"""Checks of arguments whose values are numbers, truth values, names, or objects of one type.
+
+Public functions call them before anything is recorded or computed, so that a wrong argument is an OperandError that
+names it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from explorer.core.errors import OperandError, UnknownNameError
 
 
 def check_name(value: Any, argument: str, known: Iterable[str]) -> None:
-    """Raise OperandError for an argument that is no string, UnknownNameError for one that is none of the known."""
+    """Raise OperandError unless ``value`` is a string, and UnknownNameError unless it is one of the ``known`` names."""
     names = sorted(known)
     if not isinstance(value, str):
         raise OperandError(
@@ -27,13 +31,14 @@ def check_name(value: Any, argument: str, known: Iterable[str]) -> None:
 
 
 def check_type(value: Any, argument: str, kind: type | tuple[type, ...], rule: str, fix: str) -> None:
-    """Raise OperandError for an argument of another type; ``rule`` goes on after its name."""
+    """Raise OperandError unless ``value`` is of the given type; ``rule`` completes the sentence "argument must be
+    …"."""
     if not isinstance(value, kind):
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 
 class Plain(NamedTuple):
-    """What an argument of an annotation may be."""
+    """Types that an annotated argument accepts, with the rule and the fix that an error shows."""
 
     kinds: tuple[type, ...]
     rule: str
@@ -48,22 +53,23 @@ PLAIN = {
     "str": Plain((str,), "a string", "'…'"),
     "Items": Plain((tuple, list), "a list or a tuple of policies", "[ex.PAccumulateIn('float64')]"),
 }
-"""annotation → the values of an argument that is so annotated"""
+"""annotation → the types that an argument with it accepts"""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def checked(function: _Function) -> _Function:
-    """The function, with its arguments of plain annotations checked in each call: OperandError names the argument."""
+    """Check the plainly annotated arguments of a function in each call: OperandError names the wrong one."""
     parameters = inspect.signature(function).parameters
-    plain = {key: PLAIN[held.annotation] for key, held in parameters.items() if held.annotation in PLAIN}
+    plain = {key: PLAIN[parameter.annotation] for key, parameter in parameters.items() if parameter.annotation in PLAIN}
     if not plain:
         return function
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    name, places = function.__name__, [key for key, held in parameters.items() if held.kind in positional]
+    name, places = function.__name__, [key for key, parameter in parameters.items() if parameter.kind in positional]
     first = min([place for place, key in enumerate(places) if key in plain], default=len(places))
 
     @functools.wraps(function)
+    # Values that are not checked are not looked at: a call of few arguments costs one comparison.
     def call(*values: Any, **named: Any) -> Any:
         if len(values) > first:
             for key, value in zip(places[first:], values[first:], strict=False):
@@ -78,6 +84,8 @@ def checked(function: _Function) -> _Function:
 
 
 def _check_plain(function: str, key: str, value: Any, plain: Plain) -> None:
+    """Raise OperandError unless a value is of the plain type; 0 and 1 are truth values, True and False are no
+    numbers."""
     if bool in plain.kinds:
         allowed = isinstance(value, plain.kinds) or (type(value) is int and value in (0, 1))
     else:

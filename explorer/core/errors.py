@@ -1,4 +1,4 @@
-"""One family of errors: each names what was given, the rule, and the fix."""
+"""Errors of explorer: each names what was given, the rule it breaks, and the fix."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from explorer.record.escape import visible
 
 
 class ExplorerError(Exception):
-    """The base of all errors that explorer raises on purpose.
+    """Base of all errors that explorer raises on purpose.
 
-    ``given`` says what was found, ``rule`` what must hold, ``fix`` what to do; the message puts them in this order.
+    ``given`` names the offending input, ``rule`` is the condition that must hold, and ``fix`` is something to type; the
+    message shows them in this order.
     """
 
     def __init__(self, given: str, *, rule: str = "", fix: str = "") -> None:
@@ -23,34 +24,34 @@ class ExplorerError(Exception):
 
 
 class OperandError(ExplorerError, ValueError):
-    """An operation was written with operands that its validity rule refuses."""
+    """Operands or arguments of an operation that break its validity rule."""
 
 
 class DeclarationError(ExplorerError, TypeError):
-    """An operation, function, layer or rule is declared wrongly or incompletely."""
+    """A wrong or incomplete declaration of an operation, function, layer or rewrite rule."""
 
 
 class StateError(ExplorerError, RuntimeError):
-    """Something was asked for at the wrong time: a value before its evaluation, a write to a shared storage."""
+    """A call at the wrong time: a value before its evaluation, or a write to a shared storage."""
 
 
 class RunError(ExplorerError, RuntimeError):
-    """A kernel failed while a plan ran; names the operation, its operands' types and the user's line."""
+    """Failure of a kernel while a plan ran; names the operation, its operands' types and the user's line."""
 
 
 class BudgetError(ExplorerError, MemoryError):
-    """A file claims more than it is granted; names the claim, its size, the limit, and how the limit is set."""
+    """Demand of a file above its budget; names the demand, its size, the limit, and how to raise the limit."""
 
 
 class ReaderError(ExplorerError):
-    """Explorer's reader of an operator type failed in a way that nobody foresaw: a defect of explorer, not of the file.
+    """Unforeseen failure of the reader of an operator type: a defect of explorer, not of the file.
 
     Its cause is the error that was raised.
     """
 
 
 class UnknownNameError(ExplorerError, LookupError):
-    """A name is not known; the message lists the valid ones that are near, the nearest first, and all of a few."""
+    """Unknown name; the message lists the known names that are near, the nearest first, and all if they are few."""
 
     def __init__(self, given: str, *, kind: str, known: Iterable[str], fix: str = "") -> None:
         names = sorted(known)
@@ -58,17 +59,17 @@ class UnknownNameError(ExplorerError, LookupError):
         if len(names) <= _FEW:
             near += [name for name in names if name not in near]
         more = f" … ({len(names)} in all)" if len(names) > len(near) else ""
-        listed = (
+        rule = (
             f"known: {', '.join(map(visible, near))}{more}" if near else f"none of the {len(names)} known names is near"
         )
-        super().__init__(f"unknown {kind} {given!r}", rule=listed if names else "known: none are defined", fix=fix)
+        super().__init__(f"unknown {kind} {given!r}", rule=rule if names else "known: none are defined", fix=fix)
 
 
 _FEW, _NEAR, _LISTED = 16, 0.66, 5
 
 
 def _near(given: str, names: list[str]) -> list[str]:
-    """Names spelled nearly like this one, the nearest first; then those that hold it, the shortest first."""
+    """Return the names spelled nearly like ``given``, nearest first, then those that contain it, shortest first."""
     close = difflib.get_close_matches(given, names, n=5 * _LISTED, cutoff=_NEAR)
     matcher = difflib.SequenceMatcher(b=given)
 
@@ -76,15 +77,15 @@ def _near(given: str, names: list[str]) -> list[str]:
         matcher.set_seq1(name)
         return -matcher.ratio()
 
-    found = sorted(sorted(close), key=distance)
+    matches = sorted(sorted(close), key=distance)
     if len(given) > 1:
         whole = given.lower()
-        found += sorted([name for name in names if whole in name.lower() and name not in close], key=len)
-    return found[:_LISTED]
+        matches += sorted([name for name in names if whole in name.lower() and name not in close], key=len)
+    return matches[:_LISTED]
 
 
 class FileError(ExplorerError, ValueError):
-    """A model's file is malformed or incomplete; names the file and the line or entry."""
+    """Malformed or incomplete file of a model; names the file and the line or entry."""
 
     def __init__(self, given: str, *, path: str, line: int | None = None, rule: str = "", fix: str = "") -> None:
         self.path, self.line = path, line

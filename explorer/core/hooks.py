@@ -1,4 +1,7 @@
-"""The few things that low floors ask of high ones; ``explorer/__init__`` fills them, and a test checks that."""
+"""Late-bound functions that lower packages call in higher ones.
+
+``explorer/__init__`` fills them in, and a test checks that none is missing. They keep the imports going one way.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ def _empty(*_: Any, **__: Any) -> Any:
 
 @dataclass(slots=True)
 class Hooks:
-    """What reaches up."""
+    """Table of the functions of higher packages, by name."""
 
     evaluate: Callable[..., Any] = _empty
     """expression(s) → read-only array(s)"""
@@ -22,7 +25,7 @@ class Hooks:
     explore: Callable[..., Any] = _empty
     """expression(s), plan or recording → widget"""
     check_view: Callable[..., Any] = _empty
-    """options of a view, by name: UnknownNameError for one that is none, before anything is computed for it"""
+    """check a view's options by name: UnknownNameError for an unknown one, before anything is computed"""
     explain: Callable[..., Any] = _empty
     """plan, expression or None → text"""
     to_graphviz: Callable[..., Any] = _empty
@@ -39,10 +42,10 @@ class Hooks:
     """the batched form of a call"""
 
     progress_callback: Callable[..., Any] = _empty
-    """() → context manager of who follows work where nobody asked to, or None"""
+    """() → context manager with the default progress callback, or None"""
 
     def missing(self) -> list[str]:
-        """The names of the hooks that nobody filled."""
+        """Return the names of the hooks that are not filled in."""
         return [field.name for field in fields(self) if getattr(self, field.name) is _empty]
 
 

@@ -1,8 +1,8 @@
 """Interrupts of the command line: Ctrl-C ends it at any moment with one line and exit status 130.
 
-Imported first, before all that takes long to import. While modules are imported, and when the work is over, nothing
-is half done, and the process ends at once; during the work the interrupt is a KeyboardInterrupt, and files and
-terminal are left in order. Outside the command line nothing is changed.
+This module is imported first, before everything that takes long to import. While modules are imported, and when the
+work is over, the process ends at once, since nothing is half done; during the work the interrupt is a
+KeyboardInterrupt, so that files and terminal are left in order. Outside the command line nothing is changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AGAIN = 0.002
 
 
 def _is_command_line() -> bool:
-    """Whether this process is the program ``explorer``, or ``python -m explorer``, whose modules are imported now."""
+    """Whether this process is the program ``explorer`` or ``python -m explorer``."""
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     if program == "-m":
         return "explorer" in sys.orig_argv
@@ -33,24 +33,24 @@ def _is_command_line() -> bool:
 
 
 def leave(number: int = 0, frame: FrameType | None = None) -> None:
-    """End the process at once; nothing is half done."""
+    """Print a line and end the process at once."""
     with contextlib.suppress(OSError):
         os.write(2, LINE.encode())
     os._exit(STATUS)
 
 
 class Interrupts:
-    """Whether an interrupt came, also where code that ran then has swallowed its KeyboardInterrupt."""
+    """Record of an interrupt, kept even if other code swallows its KeyboardInterrupt."""
 
     came = False
 
     def raise_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Note an interrupt, and raise it where the main thread is."""
+        """Note the interrupt and raise KeyboardInterrupt in the main thread."""
         self.came = True
         raise KeyboardInterrupt
 
     def deliver_again(self, unraisable: Any) -> None:
-        """Send an interrupt again that came where nothing can be raised, as in the end of an object's life."""
+        """Send an interrupt again that arrived where nothing can be raised, as in a finalizer."""
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
             _thread.start_new_thread(_send, ())
         else:
@@ -64,20 +64,20 @@ def _send() -> None:
 
 @contextmanager
 def raised() -> Iterator[Interrupts]:
-    """Inside, an interrupt is a KeyboardInterrupt that is not lost; unless the program handles interrupts itself."""
-    found = Interrupts()
+    """Deliver interrupts as KeyboardInterrupt inside the block, unless the program handles interrupts itself."""
+    interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield interrupts
         return
     before = signal.getsignal(signal.SIGINT)
     if before not in (signal.default_int_handler, leave):
-        yield found
+        yield interrupts
         return
     hook = sys.unraisablehook
-    sys.unraisablehook = found.deliver_again
-    signal.signal(signal.SIGINT, found.raise_interrupt)
+    sys.unraisablehook = interrupts.deliver_again
+    signal.signal(signal.SIGINT, interrupts.raise_interrupt)
     try:
-        yield found
+        yield interrupts
     finally:
         signal.signal(signal.SIGINT, before)
         sys.unraisablehook = hook

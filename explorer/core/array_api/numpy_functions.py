@@ -1,7 +1,7 @@
-"""NumPy's functions that record, each with the operation that computes the same, and those that do not, with reasons.
+"""NumPy's functions and the operations that they record; functions that record nothing, with the reason.
 
-Names alone decide nothing: an operation may have a name of NumPy's and compute something else. A ufunc records the
-operation that declares this very ufunc as its own; any other function records what the table here says.
+ A name alone decides nothig: an operation may have a name of NumPy's and compute something else. A ufunc records the
+operation that declares this very ufunc as its own; any other function records the operation in these tables.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REDUCTIONS: Mapping[str, str] = {
     "logical_and": "all",
     "logical_or": "any",
 }
-"""ufunc → the operation that its ``reduce`` records"""
+"""ufunc → name of the operation that its ``reduce`` records"""
 
 UFUNCS: Mapping[str, str] = {
     "degrees": "rad2deg",
@@ -28,19 +28,19 @@ UFUNCS: Mapping[str, str] = {
     "radians": "deg2rad",
     "rint": "round_half_even",
 }
-"""ufunc → the operation, where its name is another one, or where its kernel is more than the ufunc"""
+"""ufunc → name of the operation, where the names differ or the kernel does more than the ufunc"""
 
 
 class Recorded(NamedTuple):
-    """The function that records a function of NumPy's, and how its arguments are handed on."""
+    """Name of the recording function for a NumPy function, and how its arguments are passed on."""
 
     name: str
     renamed: Mapping[str, str] = {}
     """NumPy's name of an argument → the recording function's"""
     free: frozenset[str] = frozenset()
-    """arguments whose value makes no difference to the result"""
+    """names of arguments that do not change the result, so that they are dropped"""
     arrays: bool = False
-    """Python's numbers are arrays to NumPy here, not weak: an int is an int64"""
+    """whether Python numbers become arrays first, as in NumPy: an int is then an int64, not a weak scalar"""
 
 
 _FIRST = dict.fromkeys(("a", "array", "arr", "m", "A"), "x")
@@ -70,7 +70,7 @@ FUNCTIONS: Mapping[str, Recorded] = {
     "var": _recorded("var", correction="ddof"),
     "where": Recorded("where", {"x": "a", "y": "b"}),
 }
-"""function → what records it"""
+"""NumPy function → the function that records it"""
 
 _BY_VALUE = "the shape of its result depends on values, which are not known when an expression is written"
 _IN_PLACE = "it writes into an array, and an expression never changes"
@@ -84,10 +84,10 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _BY_VALUE),
     **dict.fromkeys(("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"), _IN_PLACE),
 }
-"""function → why it is not recorded, where there is more to say than that no operation has its name"""
+"""NumPy function → why it is not recorded, where the reason is not simply that no operation has its name"""
 
 DESCRIBED = frozenset(("can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"))
-"""functions that read shape and dtype only: their result is there at once"""
+"""functions that read shape and dtype only, so that they are answered without a value"""
 
 
 def _known(names: Any) -> dict[Callable[..., Any], str]:
@@ -95,4 +95,4 @@ def _known(names: Any) -> dict[Callable[..., Any], str]:
 
 
 NAMES: Mapping[Callable[..., Any], str] = _known((*FUNCTIONS, *REFUSED, *DESCRIBED))
-"""NumPy's function itself → its name in the tables: np.linalg and others have functions of the same names"""
+"""NumPy function → its name in the tables; looked up by identity, since np.linalg has functions of the same names"""

@@ -1,4 +1,9 @@
-"""NumPy's functions on expressions: ``np.exp(a)``, ``np.ones(3) + a`` and ``np.concatenate([a, b])`` record."""
+"""NumPy's functions on expressions: ``np.exp(a)``, ``np.ones(3) + a`` and ``np.concatenate([a, b])`` record.
+
+NumPy calls these two protocols when an operand is an expression. Arguments are bound by NumPy's own signature and
+passed on by name, because NumPy and explorer order and name them differently; an argument without a counterpart raises
+instead of being dropped.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,7 @@ from explorer.core.errors import OperandError, UnknownNameError
 
 
 class NumpyProtocol:
-    """Hands NumPy's ufuncs and functions to the operations that compute the same."""
+    """Dispatch of NumPy's ufuncs and functions to the operations that compute the same."""
 
     __slots__ = ()
 
@@ -27,7 +32,7 @@ class NumpyProtocol:
         if method != "__call__":
             raise OperandError(
                 f"np.{ufunc.__name__}.{method} of an expression",
-                rule=f"ufuncs are recorded when they are called, and {', '.join(REDUCTIONS)} when they reduce",
+                rule=f"a ufunc must be called, or reduced if it is one of {', '.join(REDUCTIONS)}",
                 fix="evaluate first: ex.evaluate(x)",
             )
         _refuse_options(f"np.{ufunc.__name__}", _chosen(options))
@@ -46,7 +51,7 @@ class NumpyProtocol:
 
 
 def _of_ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
-    """What records a ufunc: the operation that declares it as its own, or the table's."""
+    """Return the function that records a ufunc: of the operation that declares it as its own, or the table's."""
     name = ufunc.__name__
     if name in UFUNCS:
         return registry.functions[UFUNCS[name]]
@@ -72,31 +77,35 @@ def _unknown(func: Callable[..., Any], reason: str = "") -> Exception:
 def _call(
     recorded: Recorded, name: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Record with the arguments that NumPy's own signature gives a name to, each handed on by name."""
+    """Record a NumPy function: bind its arguments by NumPy's signature and pass each on by name."""
     record = registry.functions[recorded.name]
-    numpys, known = _signature(func, name), inspect.signature(record).parameters
+    signature, known = _signature(func, name), inspect.signature(record).parameters
     try:
-        bound = numpys.bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise OperandError(f"{name} of an expression: {error}", rule=f"np.{func.__name__} takes {numpys}") from None
+        raise OperandError(f"{name} of an expression: {error}", rule=f"np.{func.__name__} takes {signature}") from None
     bound.apply_defaults()
     spread: tuple[Any, ...] = ()
-    given: dict[str, Any] = {}
-    refused: dict[str, Any] = {}
+    named: dict[str, Any] = {}
+    unsupported: dict[str, Any] = {}
     for key, value in bound.arguments.items():
-        parameter = numpys.parameters[key]
+        parameter = signature.parameters[key]
         if parameter.kind is parameter.VAR_POSITIONAL:
             spread = value
         elif parameter.kind is parameter.VAR_KEYWORD:
-            for extra, held in value.items():
-                (given if extra in known else refused)[extra] = held
+            for extra, extra_value in value.items():
+                (named if extra in known else unsupported)[extra] = extra_value
         elif value is not np._NoValue and key not in recorded.free:
-            ours = key if key in known else recorded.renamed.get(key, "")
-            if ours in known:
-                given[ours] = _as_array(value) if recorded.arrays and key in _OPERANDS else value
+            target = key if key in known else recorded.renamed.get(key, "")
+            if target in known:
+                named[target] = _as_array(value) if recorded.arrays and key in _OPERANDS else value
             elif value is not parameter.default and value is not None:
-                refused[key] = value
-    lacking = [key for key, held in given.items() if held is None and known[key].default is inspect.Parameter.empty]
+                unsupported[key] = value
+    lacking = [
+        key
+        for key, extra_value in named.items()
+        if extra_value is None and known[key].default is inspect.Parameter.empty
+    ]
     if lacking:
         missing = ", ".join([key for key, value in bound.arguments.items() if value is None])
         raise OperandError(
@@ -104,30 +113,32 @@ def _call(
             rule=f"ex.{recorded.name} must be given {', '.join(known)}",
             fix=f"ex.{recorded.name}({', '.join(known)})",
         )
-    _refuse_options(name, refused)
-    return record(*spread, **given)
+    _refuse_options(name, unsupported)
+    return record(*spread, **named)
 
 
 _OPERANDS = ("a", "b", "arrays")
 
 
 def _as_array(value: Any) -> Any:
-    """A number as the array that NumPy makes of it, in a list of operands too; anything else as it is."""
+    """Convert a number, alone or in a list of operands, to NumPy's array; return anything else as it is."""
     if isinstance(value, (list, tuple)):
-        return type(value)([_as_array(each) for each in value])
+        return type(value)([_as_array(element) for element in value])
     return np.asarray(value) if isinstance(value, (bool, int, float, complex)) else value
 
 
 @functools.cache
 def _signature(func: Callable[..., Any], name: str) -> inspect.Signature:
-    """NumPy's signature; releases before 2.4 tell none of a few functions that are written in C."""
+    """Return NumPy's signature of a function; NumPy before 2.4 has none for some functions written in C."""
     try:
         return inspect.signature(func)
     except ValueError:
-        kind = inspect.Parameter
+        parameter = inspect.Parameter
         required, rest = _IN_C[name]
-        names = [kind(each, kind.POSITIONAL_OR_KEYWORD) for each in required]
-        defaults = [kind(each, kind.POSITIONAL_OR_KEYWORD, default=value) for each, value in rest.items()]
+        names = [parameter(argument, parameter.POSITIONAL_OR_KEYWORD) for argument in required]
+        defaults = [
+            parameter(argument, parameter.POSITIONAL_OR_KEYWORD, default=value) for argument, value in rest.items()
+        ]
         return inspect.Signature(names + defaults)
 
 
@@ -136,19 +147,20 @@ _IN_C: Mapping[str, tuple[tuple[str, ...], Mapping[str, Any]]] = {
     "np.dot": (("a", "b"), {"out": None}),
     "np.where": (("condition",), {"x": None, "y": None}),
 }
-"""the arguments of functions in C: those that are required, and the others with their defaults"""
+"""arguments of functions written in C: required ones, and optional ones with their defaults"""
 
 
 def _described(value: Any) -> Any:
-    """An array of the shape and dtype of an expression, which holds one element; anything else as it is."""
+    """Return an array of an expression's shape and dtype that stores one element; anything else as it is."""
     if not isinstance(value, NumpyProtocol):
         return value
-    kind: Any = value
-    return np.broadcast_to(np.empty((), kind.dtype), kind.shape)
+    expression: Any = value
+    return np.broadcast_to(np.empty((), expression.dtype), expression.shape)
 
 
 def _chosen(options: Mapping[str, Any]) -> dict[str, Any]:
-    """A ufunc's options that are not its defaults: where=True, subok=True, None for the rest."""
+    """Return a ufunc's options that are not its defaults (where=True, subok=True, None for the rest)."""
+    # Compared by identity: ``==`` on an array among the options would be elementwise.
     defaults = (None, True, np._NoValue)
     return {key: value for key, value in options.items() if not any(value is default for default in defaults)}
 

@@ -1,4 +1,8 @@
-"""Python's operators and array methods on expressions, written once; they reach operations by name."""
+"""Python's operators and NumPy's array methods on expressions.
+
+``Expr`` inherits them. Each method looks its operation up by name in the registry, because operations are classes that
+are built on expressions and cannot be imported here.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +16,21 @@ if TYPE_CHECKING:
 
 
 def _apply(name: str, *operands: Any, **attributes: Any) -> Expr:
-    made: Expr = functions[name](*operands, **attributes)
-    return made
+    expression: Expr = functions[name](*operands, **attributes)
+    return expression
 
 
 def _binary(name: str, left: Any, right: Any) -> Expr:
-    made: Expr = functions[name](left, right)
-    return made
+    expression: Expr = functions[name](left, right)
+    return expression
 
 
-def _logic(kind: str, left: Any, right: Any) -> Expr:
-    """The operator on truth values where both operands are booleans; on bits otherwise, as in NumPy."""
-    return _apply(f"{'logical' if _is_truth(left) and _is_truth(right) else 'bitwise'}_{kind}", left, right)
+def _logic(connective: str, left: Any, right: Any) -> Expr:
+    """Record the logical operation for two booleans, the bitwise one otherwise, as NumPy does."""
+    return _apply(f"{'logical' if _is_truth(left) and _is_truth(right) else 'bitwise'}_{connective}", left, right)
 
 
+# ``True & x`` is logical, as in NumPy: a Python bool has no dtype, but is a truth value.
 def _is_truth(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
     return type(value) is bool if dtype is None else dtype.kind == "b"
@@ -154,27 +159,27 @@ class Operators:
         return _apply("getitem", self, index)
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-        """The sum over ``axis``, over all axes for None."""
+        """Return the sum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
         return _apply("sum", self, axis=axis, keepdims=keepdims, policies=policies)
 
     def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-        """The mean over ``axis``, over all axes for None."""
+        """Return the mean over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
         return _apply("mean", self, axis=axis, keepdims=keepdims, policies=policies)
 
     def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-        """The maximum over ``axis``, over all axes for None."""
+        """Return the maximum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
         return _apply("max", self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-        """The minimum over ``axis``, over all axes for None."""
+        """Return the minimum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
         return _apply("min", self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Expr:
-        """The same elements in another shape; one size may be −1."""
+        """Return the same elements in another shape; one size may be −1 and is computed from the others."""
         return _apply("reshape", self, shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Expr:
-        """The axes in another order, reversed when none is given."""
+        """Permute the axes; without arguments, reverse them."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             (axes,) = axes
         elif not axes:
@@ -182,26 +187,26 @@ class Operators:
         return _apply("transpose", self, axes)
 
     def flatten(self) -> Expr:
-        """The elements in row-major order along one axis."""
+        """Return the elements in row-major order along one axis."""
         return _apply("flatten", self)
 
     def squeeze(self, axis: int | None = None) -> Expr:
-        """Without an axis of size 1, without all of them for None."""
+        """Remove an axis of size 1; for None, all of them."""
         return _apply("squeeze", self, axis)
 
     def clip(self, min: Any = None, max: Any = None) -> Expr:
-        """The elements, limited to at least ``min`` and at most ``max``."""
+        """Limit the elements to at least ``min`` and at most ``max``; None sets no limit."""
         return _apply("clip", self, min, max)
 
     def astype(self, dtype: Any) -> Expr:
-        """The elements converted to another dtype."""
+        """Convert the elements to another dtype."""
         return _apply("cast", self, dtype)
 
     def to_device(self, device: Any) -> Expr:
-        """A copy on another device."""
+        """Copy the value to another device."""
         return _apply("to_device", self, device)
 
     @property
     def T(self) -> Expr:  # noqa: N802  # NumPy's name
-        """The axes reversed."""
+        """The value with its axes reversed."""
         return _apply("transpose", self, None)

@@ -1,4 +1,4 @@
-"""The nested form of an expression, as ``print(y)`` shows it: a line a node, with its category and type."""
+"""Text form of an expression, as ``print(y)`` shows it: one line per node, with its category and type."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from explorer.core.ir.expr import Expr
 
 _LINES = 60
-"""lines of one form at most"""
+"""most lines of one text"""
 _LONGEST = 60
-"""characters of an attribute at most"""
+"""most characters of an attribute's value"""
 
 
 def nested(root: Expr) -> str:
-    """The expression from its root down, operands indented below their reader: "log: matrix 2×3 float64".
+    """Return an expression as text, operands indented below the node that reads them: "log: matrix 2×3 float64".
 
-    A value that several nodes read is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
-    nodes nearest to the root's first operands are written, and the others counted.
+     A value that several nodesread is written once, as "%1 = …", and is "%1" from then on. Of a large expression the
+    nodes nearest to the root's first operands are written, and the others counted. The walk keeps its own stack, since
+    an expression may be deeper than Python's recursion limit.
     """
     readers = _readers(root)
     numbers: dict[int, int] = {}
@@ -54,19 +55,19 @@ def nested(root: Expr) -> str:
 
 
 def _readers(root: Expr) -> Counter[int]:
-    """How often each node is read; the root once."""
-    found = Counter([root.uid])
+    """Count how often each node is read; the root counts as read once."""
+    counts = Counter([root.uid])
     pending = [root]
     while pending:
         for operand in pending.pop().operands:
-            if operand.uid not in found:
+            if operand.uid not in counts:
                 pending.append(operand)
-            found[operand.uid] += 1
-    return found
+            counts[operand.uid] += 1
+    return counts
 
 
 def _called(node: Expr) -> str:
-    """The node's label, with the attributes of its operation where the label is but the operation's name."""
+    """Return the node's label, with its attributes if the label is the operation's bare name."""
     attributes = node.operation.attributes
     if not attributes or not node.operands or node.label != node.operation.name:
         return node.label
@@ -74,8 +75,8 @@ def _called(node: Expr) -> str:
 
 
 def _value(value: Any) -> str:
-    told = dtype_name(value) if isinstance(value, np.dtype) else repr(value)
-    return told if len(told) <= _LONGEST else told[:_LONGEST] + "…"
+    text = dtype_name(value) if isinstance(value, np.dtype) else repr(value)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
 
 
 def _kind(type_: AnyType) -> str:

@@ -1,4 +1,4 @@
-"""What to write instead of the methods that arrays and other libraries' tensors have and expressions do not."""
+"""Suggestions for attributes that arrays and other libraries' tensors have and expressions do not."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _HINTS = {
     "masked_fill": "use ex.where(mask, value, x)",
     "norm": "use ex.vector_norm(x)",
 }
-"""attribute → what to write; ``{name}`` is the attribute"""
+"""attribute → the suggestion; ``{name}`` stands for the attribute"""
 
 
 def hint(name: str) -> str:
-    """What to write instead of an attribute that expressions do not have; "" where nothing is known."""
+    """Return the suggestion for an unknown attribute of an expression, or "" if there is none."""
     if name.startswith("__"):
         return ""
     if name in _HINTS:

@@ -1,8 +1,11 @@
-"""Files that are replaced as a whole: the one place where explorer writes to disk.
+"""Atomic replacement of files: the one place where explorer writes to disk.
 
-The new content is written to a scratch file beside the target, is brought to the disk, and takes the target's name in
-one step; a reader sees the old content or the new one. Scratch files are locked while they are written, so that those
-of a killed process are told from those of a live one, and are removed by the next save.
+New content is written to a scratch file beside the target, flushed to the disk, and renamed to the target in one step,
+so that a reader sees the old content or the new one. Saving a model and writing a page or a report all go through here;
+Path.write_text would leave half a file behind when the process is killed.
+
+Scratch files are locked while they are written. The next save can thus tell those of a killed process, which it
+removes, from those of a live one.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 _SCRATCH = "explorer~"
 _SHOWN = 40
-"""characters of the target's name that its scratch files have in theirs, at most"""
+"""most characters of the target's name that a scratch file's name repeats"""
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _FIXES = {
     errno.ENOENT: "make its folder first: mkdir -p {folder}",
@@ -46,18 +49,18 @@ class Replacement:
 
     file: IO[bytes]
     lasting = False
-    """whether readers may need the scratch file by now, so that it is not discarded"""
+    """whether a reader may use the scratch file by now, so that it must not be removed"""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open a locked scratch file; raises FileError, with nothing changed, where the target cannot be written."""
+        """Open a locked scratch file; raises FileError, with nothing changed, if the target cannot be written."""
         self.path = Path(path)
         try:
             self.target = Path(os.path.realpath(self.path))
             before = _status(self.target)
             if before is not None and not stat.S_ISREG(before.st_mode):
-                kind = "a folder" if stat.S_ISDIR(before.st_mode) else "a device, a pipe or a link to itself"
+                description = "a folder" if stat.S_ISDIR(before.st_mode) else "a device, a pipe or a link to itself"
                 raise FileError(
-                    f"this is {kind}", path=str(path), rule="what is written is a regular file",
+                    f"this is {description}", path=str(path), rule="what is written is a regular file",
                     fix="name a file in it" if stat.S_ISDIR(before.st_mode) else "name another file",
                 )  # fmt: skip
             self.scratch, handle = _open_scratch(self.target, 0o666 if before is None else 0o600)
@@ -75,7 +78,7 @@ class Replacement:
             raise
 
     def complete(self) -> None:
-        """Bring everything that was written to the disk; raises FileError where there is no room for it."""
+        """Flush the written content to the disk; raises FileError if there is no room for it."""
         self.file.flush()
         try:
             os.fsync(self.file.fileno())
@@ -84,8 +87,9 @@ class Replacement:
                 raise unwritable(self.path, error) from error
 
     def replace(self) -> None:
-        """Give the scratch file the target's name. It is complete; its lock is let go once nobody can remove it."""
+        """Rename the complete scratch file to the target; the lock is held until no other process could remove it."""
         try:
+            # Windows renames no open file; elsewhere the lock is kept until the new name is in place.
             if os.name == "nt":
                 self.file.close()
             os.replace(self.scratch, self.target)
@@ -94,7 +98,7 @@ class Replacement:
         self.file.close()
 
     def discard(self) -> None:
-        """Remove the scratch file; nothing happens where it has taken the target's place already."""
+        """Remove the scratch file, unless it has already become the target."""
         with contextlib.suppress(FileError):  # what is still held back would be written; the first failure was raised
             self.file.close()
         if not self.file.raw.closed:  # type: ignore[attr-defined]  # a BufferedWriter's
@@ -105,9 +109,9 @@ class Replacement:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of ``path`` when the block ends well, and vanishes when it does not.
+    """Open a new file that replaces ``path`` if the block succeeds and is removed if it fails.
 
-    Raises FileError naming the target, the reason and the fix where it cannot be written; the old file stays whole.
+    Raises FileError naming the target, the reason and the fix if it cannot be written; the old file stays whole.
     """
     new = Replacement(path)
     try:
@@ -120,13 +124,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Replace a file's content as a whole; a text is written in UTF-8, with what UTF-8 lacks as escapes."""
+    """Replace a file's content as a whole; text is written in UTF-8, unpaired surrogates as escapes."""
     with replacing(path) as file:
         file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 
 def scratch_files(target: Path) -> list[Path]:
-    """The scratch files of a target, of live writers and of killed ones, by name."""
+    """List the scratch files of a target, those of live writers and of killed ones, by name."""
     pattern = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}\." + re.escape(_SCRATCH))
     try:
         names = os.listdir(target.parent)
@@ -151,18 +155,18 @@ def remove_abandoned(target: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError | ValueError) -> FileError:
-    """The error for a target that the system refuses to write."""
+    """Return the error for a target that the system does not let explorer write."""
     number = error.errno if isinstance(error, OSError) else None
     if number in _FULL:
         return FileError(
             f"there is no room for it: {_reason(error)}", path=str(path),
-            rule="a file is replaced as a whole, so that its disk must have room for the new one beside the old one",
+            rule="the disk must have room for the new file beside the old one, because files are replaced as a whole",
             fix="free some space, or write to another disk",
         )  # fmt: skip
     fix = _FIXES.get(number or 0, "make its folder writable, or write to another one")
     return FileError(
         f"it cannot be written: {_reason(error)}", path=str(path),
-        rule="a file is replaced as a whole, so that its folder must be there and be writable",
+        rule="the folder must exist and be writable, because files are replaced as a whole",
         fix=fix.format(folder=path.parent),
     )  # fmt: skip
 
@@ -172,7 +176,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 class _Scratch(io.FileIO):
-    """A file whose failing writes name the target, which the user knows, and not the scratch file."""
+    """Open scratch file whose write errors name the target, which the user knows."""
 
     def __init__(self, handle: int, path: Path) -> None:
         super().__init__(handle, "wb")
@@ -190,11 +194,12 @@ def _prefix(target: Path) -> str:
 
 
 def _open_scratch(target: Path, mode: int) -> tuple[Path, int]:
-    """A scratch file of a name that nobody has, open and locked before anybody could take it for abandoned."""
+    """Create and lock a scratch file under an unused name; return its path and descriptor."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
         scratch = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}.{_SCRATCH}")
         handle = os.open(scratch, flags, mode)
+        # Another process may take the new file for abandoned before it is locked: then it has no name any more.
         if locked(handle) is not False and os.fstat(handle).st_nlink:
             return scratch, handle
         os.close(handle)  # taken for abandoned between its opening and its locking, and removed by then
@@ -210,7 +215,7 @@ def _status(target: Path) -> os.stat_result | None:
 
 
 def _take_over(handle: int, before: os.stat_result) -> None:
-    """Give an open file the mode of another and, where that is allowed, its owner and group."""
+    """Copy the mode of an existing file to an open one and, where that is allowed, its owner and group."""
     if not hasattr(os, "fchmod"):
         return
     now = os.fstat(handle)

@@ -1,4 +1,4 @@
-"""Locks of files between threads and processes, where the system and the file system have them."""
+"""File locks between threads and processes, where the system and the file system support them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NONE = {errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINV
 
 
 def locked(handle: int, *, wait: bool = False) -> bool | None:
-    """Lock an open file for its opener alone, until it is closed; None where the file system has no locks.
+    """Lock an open file exclusively until it is closed; None where the file system has no locks.
 
-    Without ``wait`` it is False at once where another opener holds the lock.
+    Without ``wait`` the result is False at once if another opener holds the lock.
     """
     if sys.platform == "win32":
         return None
@@ -35,9 +35,10 @@ def locked(handle: int, *, wait: bool = False) -> bool | None:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Inside, nobody else is inside for the same path: no thread and, where there are locks, no process.
+    """Hold a lock on a path: no other thread and, where locks exist, no other process enters meanwhile.
 
-    ``path`` is the name of a file that stands there meanwhile, and is gone afterwards; a killed holder's is taken over.
+    ``path`` is the name of a lock file that exists meanwhile and is removed afterwards; one left by a killed process is
+    reused.
     """
     flags = os.O_RDONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     while True:

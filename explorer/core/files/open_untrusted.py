@@ -1,4 +1,4 @@
-"""Files that nobody vouches for, opened to be read: regular files only, looked at once they are open."""
+"""Opening of untrusted files for reading: regular files only, checked once they are open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.core.errors import FileError
 from explorer.core.memory_budget import budget
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-"""a pipe that nobody writes to is opened at once, and refused"""
+"""O_NONBLOCK: opening a pipe that has no writer returns at once, so that it can be rejected"""
 
 
 def opened(
@@ -21,10 +21,11 @@ def opened(
     what: str = "the file",
     within: Path | None = None,
 ) -> IO[bytes]:
-    """A regular file, open to be read; what is checked of it is checked of the file that is open, not of its name.
+    """Open a regular file for reading.
 
-    ``within`` is a folder, its path resolved, that the file lies in, wherever symbolic links lead at this moment.
-    Raises FileError for anything else, which names ``what`` is to be read, and ``fix`` tells how to mend it.
+    The checks look at the open file, not at its name, which may be pointed elsewhere in between. ``within`` is a
+    resolved folder that the file must lie in after all symbolic links. Raises FileError for anything else; ``what``
+    names the content in the message, and ``fix`` is its fix.
     """
     shown = printable(path)
     try:
@@ -32,15 +33,15 @@ def opened(
     except (OSError, ValueError) as error:  # the latter for names that no file can have
         raise FileError(f"{what} cannot be read: {_reason(error)}", path=shown, fix=fix) from error
     try:
-        held = os.fstat(descriptor)
-        if not stat.S_ISREG(held.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise FileError(
-                f"{what} cannot be read: this is {_kind(held.st_mode)}",
+                f"{what} cannot be read: this is {_kind(status.st_mode)}",
                 path=shown,
-                rule="what is read must be a regular file",
+                rule="the path must name a regular file",
                 fix=fix,
             )
-        if within is not None and not _lies_in(path, held, within):
+        if within is not None and not _lies_in(path, status, within):
             raise FileError(
                 f"{what} cannot be read: this leads out of the folder",
                 path=shown,
@@ -54,7 +55,7 @@ def opened(
 
 
 def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> bytes:
-    """All bytes of a regular file; raises FileError for one of more than ``budget.text``, before any is read."""
+    """Return all bytes of a regular file; raises FileError, before reading, for more than ``budget.text`` bytes."""
     with opened(path, fix, what=what) as file:
         size = os.fstat(file.fileno()).st_size
         if size > budget.text:
@@ -71,7 +72,7 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
 
 
 def printable(path: str | os.PathLike[str]) -> str:
-    """A path as text that can be written anywhere: what is no character is escaped, what is long is cut."""
+    """Return a path as printable text: invalid characters are escaped, long paths cut."""
     text = os.fspath(path)
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
@@ -92,10 +93,10 @@ def _kind(mode: int) -> str:
     return kinds.get(stat.S_IFMT(mode), "no regular file")
 
 
-def _lies_in(path: str | os.PathLike[str], held: os.stat_result, folder: Path) -> bool:
-    """Whether the file that is open is the one that its name leads to inside a folder."""
+def _lies_in(path: str | os.PathLike[str], status: os.stat_result, folder: Path) -> bool:
+    """Whether the open file is the one that the path leads to inside a folder."""
     real = Path(os.path.realpath(path))
     try:
-        return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), held)
+        return real.is_relative_to(folder) and os.path.samestat(os.lstat(real), status)
     except OSError:
         return False

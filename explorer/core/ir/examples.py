@@ -1,4 +1,4 @@
-"""Examples of operations: what the laws draw operands from."""
+"""Examples of operations: descriptions of legal operands from which tests draw arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.core.types.tensor_type import Array, Shape
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """Random real operands: uniform in low … high, of a shape and dtype."""
+    """Description of a random real operand: uniform in low … high, of a shape and dtype."""
 
     shape: Shape
     dtype: str
@@ -20,18 +20,18 @@ class Real:
     high: float
 
     def draw(self, generator: np.random.Generator) -> Array:
-        """An array of it."""
+        """Draw an array."""
         return np.asarray(generator.uniform(self.low, self.high, self.shape)).astype(self.dtype)
 
 
 def real(*shape: int, dtype: str = "float64", low: float = -1.0, high: float = 1.0) -> Real:
-    """Operands uniform in ``low … high``."""
+    """Describe an operand uniform in ``low … high``."""
     return Real(shape, dtype, low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Random integer operands: low … high − 1, of a shape and dtype."""
+    """Description of a random integer operand: low … high − 1, of a shape and dtype."""
 
     shape: Shape
     dtype: str
@@ -39,18 +39,18 @@ class Integers:
     high: int
 
     def draw(self, generator: np.random.Generator) -> Array:
-        """An array of it."""
+        """Draw an array."""
         return np.asarray(generator.integers(self.low, self.high, self.shape)).astype(self.dtype)
 
 
 def integers(*shape: int, low: int = 0, high: int = 8, dtype: str = "int64") -> Integers:
-    """Integer operands, ``low`` included, ``high`` not."""
+    """Describe an integer operand, ``low`` included, ``high`` excluded."""
     return Integers(shape, dtype, low, high)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Example:
-    """One legal use of an operation: its operands and its attributes."""
+    """Legal use of an operation: descriptions of its operands, and its attributes."""
 
     operands: tuple[Real | Integers, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
@@ -60,6 +60,6 @@ class Example:
         object.__setattr__(self, "attributes", attributes)
 
     def draw(self, seed: int = 0) -> tuple[Array, ...]:
-        """Arrays for the operands."""
+        """Draw an array for each operand."""
         generator = np.random.default_rng(seed)
         return tuple(operand.draw(generator) for operand in self.operands)

@@ -1,4 +1,9 @@
-"""Expressions: recorded values. Building one computes nothing but its type."""
+"""Expressions: recorded values with an operation, operands, a type and a place in the user's code.
+
+Recording computes nothing but the type, and costs about two microseconds: ``Expr`` has slots instead of a dataclass's
+``__init__``, types are looked up by operand types before a rule is asked, and a node keeps the code object and
+instruction of the user's line, from which file and line are computed only when somebody asks for them.
+"""
 
 from __future__ import annotations
 
@@ -37,38 +42,40 @@ next_uid = _uids.__next__
 
 
 class Scope:
-    """A named box of the user's program: a block, a layer, a function, a file's operator with its type; they nest."""
+    """Named box of the user's program: a block, a layer, a function, or a file's operator with its type; scopes
+    nest."""
 
     __slots__ = ("kind", "name", "parent", "payload", "ports", "type")
 
     def __init__(self, name: str, kind: str, parent: Scope | None, type: str = "", payload: Any = None) -> None:
         self.name, self.kind, self.parent, self.type = name, kind, parent, type
         self.payload = payload
-        """what a recording tells of it: a layer's facts; of a twin the uid of the node whose gradient is inside"""
+        """payload for the recording: a layer's facts; for a gradient scope, the uid of the forward node"""
         self.ports: tuple[dict[str, int], dict[str, int]] | None = None
-        """of a layer the uids of the values at its input and output ports, by name"""
+        """uids of the values at a layer's input and output ports, by name"""
 
     def __repr__(self) -> str:
         return f"{self.parent!r}/{visible(self.name)}" if self.parent is not None else visible(self.name)
 
 
 class _State(threading.local):
-    """What surrounds the next recorded node, for each thread."""
+    """Context of the next recorded node, per thread."""
 
     scope: Scope | None = None
     origin: tuple[Any, int] | None = None
-    """the code and instruction, or place, that nodes come from instead of the user's line"""
+    """code and instruction, or place, that nodes are attributed to instead of the user's line"""
     traces: tuple[int, ...] = ()
-    """the first uid of each function that is being traced"""
+    """first uid of each function that is being traced"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
-    """what operations recorded here are under"""
+    """policies that apply to operations recorded now"""
 
 
 state = _State()
 
 
 class Expr(NumpyProtocol, Operators):
-    """A recorded value: an operation, its operands, its type, where it was written. Immutable; hashed by identity."""
+    """Recorded value: an operation on operands, with its type and the line that wrote it. Immutable, hashed by
+    identity."""
 
     __slots__ = ("__weakref__", "code", "instruction", "operands", "operation", "scope", "type", "uid")
     uid: int
@@ -84,34 +91,34 @@ class Expr(NumpyProtocol, Operators):
     if not TYPE_CHECKING:  # a type checker knows the attributes, and refuses others by itself
 
         def __getattr__(self, name: str) -> Any:
-            found = hint(name)
-            told = f"an expression has no attribute {name!r}" + (f"; {found}" if found else "")
-            raise AttributeError(told, name=name, obj=self)
+            suggestion = hint(name)
+            message = f"an expression has no attribute {name!r}" + (f"; {suggestion}" if suggestion else "")
+            raise AttributeError(message, name=name, obj=self)
 
     @property
     def tensor_type(self) -> TensorType:
-        """The type of a value with one output; raises OperandError for a tuple."""
+        """Type of a value with one output; raises OperandError for a tuple."""
         if type(self.type) is not TensorType:
             raise OperandError(
                 f"{self.operation.name}: a value with the outputs {self.type}",
-                rule="a value with several outputs is used one output at a time",
+                rule="a value with several outputs must be unpacked before one of them is used",
                 fix="unpack it: a, b = f(x)",
             )
         return self.type
 
     @property
     def shape(self) -> Sizes:
-        """Sizes of the dimensions: a tuple that also tells length, rows, columns and channels."""
+        """Sizes of the dimensions: a tuple with the properties length, rows, columns and channels."""
         return self.tensor_type.sizes
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The elements' dtype."""
+        """Dtype of the elements."""
         return self.tensor_type.dtype
 
     @property
     def device(self) -> Device:
-        """Where the value will live."""
+        """Device that the value will live on."""
         return self.tensor_type.device
 
     @property
@@ -126,17 +133,17 @@ class Expr(NumpyProtocol, Operators):
 
     @property
     def place(self) -> Place | None:
-        """The user's line, or the file's, that recorded this node."""
+        """Line of the user's program, or of a model's file, that recorded this node."""
         if self.code is None or isinstance(self.code, Place):
             return self.code
         return place_of(self.code, self.instruction)
 
     def mark_used(self) -> None:
-        """An expression reads this one from now on."""
+        """Mark this value as used; a tensor's storage becomes read-only."""
 
     @property
     def label(self) -> str:
-        """What pictures call the node: its operation or function, a tensor's name."""
+        """Name of the node in pictures: its operation or function, or a tensor's name."""
         return self.operation.label
 
     def eval_register(self) -> Any:
@@ -144,12 +151,14 @@ class Expr(NumpyProtocol, Operators):
         return hooks.register(self)
 
     def explore(self, **options: Any) -> Any:
-        """Show the expression's graph and its plan."""
+        """Show the expression's graph and its plan in a widget; ``options`` are those of ``explorer.explore``."""
         return hooks.explore(self, **options)
 
     def __len__(self) -> int:
         if not self.shape:
-            raise OperandError("len() of a scalar", rule="only a tensor of rank 1 or more has a length")
+            raise OperandError(
+                "len() of a scalar", rule="the operand of len() must have at least one dimension", fix="x.size"
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Expr]:
@@ -158,14 +167,18 @@ class Expr(NumpyProtocol, Operators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         self._refuse_in_trace("asarray")
         if copy is False:
-            raise StateError("np.asarray(…, copy=False) of an expression", rule="evaluating makes a new array")
+            raise StateError(
+                "np.asarray(…, copy=False) of an expression",
+                rule="copy must be True or None, because evaluating makes a new array",
+                fix="np.asarray(x)",
+            )
         value = cast("Array", hooks.evaluate(self))
         return value if dtype is None and not copy else np.array(converted(value, np.dtype(dtype or value.dtype)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise StateError(
             f"writing to elements of {self!r}",
-            rule="an expression is a recorded value and never changes",
+            rule="an expression must not be written to: it is a recorded value and never changes",
             fix="choose elements with ex.where, or write to a tensor before it is used",
         )
 
@@ -178,7 +191,7 @@ class Expr(NumpyProtocol, Operators):
     def __reduce__(self) -> Any:
         raise StateError(
             f"pickling {self!r}",
-            rule="an expression is known by its identity, which a copy in another process would not have",
+            rule="an expression must not be pickled: it is known by its identity, which a copy would not have",
             fix="pickle its value (ex.evaluate(x)), or a plan's recording as JSON",
         )
 
@@ -195,7 +208,7 @@ class Expr(NumpyProtocol, Operators):
         if self.size != 1:
             raise OperandError(
                 f"{what}() of {self.type}",
-                rule=f"{what}() needs a single element",
+                rule=f"the operand of {what}() must have exactly one element",
                 fix="use ex.where for a choice by element, or reduce first (.sum(), .max())",
             )
         self._refuse_in_trace(what)
@@ -205,7 +218,7 @@ class Expr(NumpyProtocol, Operators):
         if state.traces and self.uid >= state.traces[0]:
             raise StateError(
                 f"{what}() of a value inside an @ex.function",
-                rule="a function's body is recorded once, before any value is known",
+                rule="a traced function must not read values: its body is recorded once, before any value is known",
                 fix="use ex.where to choose by value, or pass the value as a static argument",
             )
 
@@ -221,7 +234,7 @@ _frame = sys._getframe
 
 
 def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
-    """The expression of an operation on operands; an illegal combination raises OperandError where it is written."""
+    """Record an operation on operands; an illegal combination raises OperandError on the user's line."""
     self = _new(Expr)
     self.operation = operation
     self.operands = operands
@@ -238,8 +251,8 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
     if type_ is None:
         try:
             type_ = operation.type_of(types)
-        except OperandError as refusal:
-            self.operation = operation = find_extension(operation, types, refusal)
+        except OperandError as rejection:
+            self.operation = operation = find_extension(operation, types, rejection)
             type_ = operation.type_of(types)
     self.type = type_
     for operand in operands:
@@ -252,7 +265,7 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
 def record_typed(
     operation: Operation, type_: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
 ) -> Expr:
-    """The expression of an operation whose type is known, on operands and on ``hidden`` ones that were used before."""
+    """Record an operation whose result type is known; ``hidden`` operands were marked as used before."""
     self = _new(Expr)
     self.operation, self.type = operation, type_
     self.operands = operands + hidden
@@ -266,13 +279,13 @@ def record_typed(
 def assign_identity(node: Expr) -> None:
     """Give a new node its uid, scope and place; uids grow in order of recording, so operands have smaller ones."""
     node.uid = next_uid()
-    around = state
-    node.scope = around.scope
-    node.code, node.instruction = around.origin or _line_of(_frame(2))
+    context = state
+    node.scope = context.scope
+    node.code, node.instruction = context.origin or _line_of(_frame(2))
 
 
 def _line_of(frame: FrameType) -> tuple[CodeType, int]:
-    """The user's code, and the instruction, that led to a frame."""
+    """Return the user's code and instruction that led to a frame: those of the innermost frame outside explorer."""
     code = frame.f_code
     while code.co_filename.startswith(INTERNAL):
         outer = frame.f_back
@@ -285,7 +298,7 @@ def _line_of(frame: FrameType) -> tuple[CodeType, int]:
 
 @contextmanager
 def single_source_line() -> Iterator[None]:
-    """Record what follows as written on the user's line that led here, which is looked for once."""
+    """Record the nodes of the block as written on the user's line that led here, which is looked up once."""
     outer = state.origin
     state.origin = outer or _line_of(_frame(3))  # behind this generator and the ``with``
     try:
@@ -297,9 +310,9 @@ def single_source_line() -> Iterator[None]:
 def make_replacement(
     operation: Operation, operands: tuple[Expr, ...], original: Expr, scope: Scope | None, type_: AnyType | None = None
 ) -> Expr:
-    """A node that stands for another one, in ``scope``: it keeps the place where the original was written.
+    """Make a node that replaces ``like``, in ``scope``, attributed to the line of the original.
 
-    ``kind`` is its type, where that is known.
+    ``kind`` is its type, if that is known already.
     """
     self = _new(Expr)
     self.operation, self.operands, self.scope = operation, operands, scope
@@ -310,7 +323,7 @@ def make_replacement(
 
 @contextmanager
 def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -> Iterator[Scope]:
-    """Record what follows inside a named box; ``type`` is what it is one of (a layer's class, say)."""
+    """Record the nodes of the block inside a named scope; ``type`` is the class of the thing (a layer's class, say)."""
     outer = state.scope
     state.scope = inner = Scope(name, kind, outer, type, payload)
     try:
@@ -321,7 +334,7 @@ def scope(name: str, kind: str = "scope", type: str = "", payload: Any = None) -
 
 @contextmanager
 def recording_at(scope: Scope | None, code: Any, instruction: int = 0) -> Iterator[None]:
-    """Record what follows in a scope that exists already (None for the top), as written at a place or instruction."""
+    """Record the nodes of the block in an existing scope (None for the top), as written at a place or instruction."""
     outer = state.scope, state.origin
     state.scope, state.origin = scope, (code, instruction)
     try:

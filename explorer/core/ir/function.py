@@ -1,4 +1,9 @@
-"""The body of a traced function, and the call of one: a single node that stands for the whole body."""
+"""Bodies of traced functions, and calls: single nodes that stand for a whole body.
+
+``ex.function`` makes a body once for each set of argument types, layers and nets for their forward pass; planning
+either inlines a call or plans the body by itself. A body is stored beside the graph and not in its operands, so that a
+thousand calls share one recording.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 
 class Parameter(Operation):
-    """An operand of a function's body, or a named input of a net: its value is given from outside."""
+    """Parameter of a function's body, or named input of a net; a call provides its value."""
 
     kind: AnyType
     title: str
@@ -33,7 +38,7 @@ class Parameter(Operation):
     def kernel(self, out: None) -> Any:
         raise StateError(
             f"the value of the parameter {self.title!r}",
-            rule="a parameter stands for a value that a call gives",
+            rule="a parameter must get its value from a call of the function",
             fix="evaluate a call of the function, or give the net its inputs",
         )
 
@@ -46,7 +51,7 @@ class Parameter(Operation):
 
 
 class Item(Operation):
-    """One output of a value with several outputs."""
+    """Output of a value that has several outputs."""
 
     index: int
     view = True
@@ -57,7 +62,7 @@ class Item(Operation):
 
     def infer(self, value: AnyType) -> AnyType:
         if not isinstance(value, TupleType) or not 0 <= self.index < len(value.parts):
-            raise self.refuse((value,), f"the operand has an output number {self.index}")
+            raise self.refuse((value,), f"the operand must have an output number {self.index}")
         return value.parts[self.index]
 
     def kernel(self, out: None, value: Any) -> Any:
@@ -69,13 +74,14 @@ class Item(Operation):
 
 @functools.cache
 def item(index: int) -> Item:
-    """The operation that reads an output of this number: gradients ask for some at each call."""
+    """Return the operation that reads output ``index``; cached, because each gradient of a call uses some."""
     return Item(index)
 
 
 @dataclass(eq=False, slots=True)
 class Body:
-    """A traced function: parameters in, outputs out; ``captured``, the outer values it reads, are hidden operands."""
+    """Traced function from parameters to outputs; ``captured``, the outer values it reads, are hidden operands of
+    calls."""
 
     name: str
     parameters: tuple[Expr, ...]
@@ -84,36 +90,36 @@ class Body:
     scope: Scope | None = None
     structure: Any = None
     nodes: tuple[Expr, ...] = ()
-    """every node of the body in order of recording, parameters included"""
+    """all nodes of the body in order of recording, parameters included"""
     derived: dict[Any, Any] = field(default_factory=dict)
-    """what was made from this body, by what it is for: gradients, batches, plans"""
+    """things derived from this body, by purpose: gradients, batched forms, plans"""
     policies: Mapping[Minor, Policy] = field(default_factory=lambda: state.policies)
-    """what was around it when it was recorded: its gradient is recorded under them too"""
+    """policies at the time of recording; the body's gradient is recorded under them too"""
 
     @property
     def ports(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Places of the operands and outputs that have names, by name."""
+        """Positions of the named parameters and of the named outputs, by name."""
         inputs = {node.operation.label: place for place, node in enumerate(self.parameters)}
-        kind, names = self.derived.get("structure", self.structure) or (None, ())
-        outputs = {str(name): place for place, (name, _) in enumerate(names)} if kind is dict else {}
+        container, names = self.derived.get("structure", self.structure) or (None, ())
+        outputs = {str(name): place for place, (name, _) in enumerate(names)} if container is dict else {}
         return {name: place for name, place in inputs.items() if name.isidentifier()}, outputs
 
     @property
     def flops(self) -> int:
-        """Arithmetic of all nodes, those of the bodies that they call too, which may be nested deep."""
+        """Arithmetic operations of all nodes, including those of called bodies, which may be nested deeply."""
         pending = [self]
         while "flops" not in self.derived:
             inner = [node.operation.body for node in pending[-1].nodes if isinstance(node.operation, Call)]
-            waiting = [body for body in inner if "flops" not in body.derived]
-            if waiting:
-                pending += waiting
+            unfinished = [body for body in inner if "flops" not in body.derived]
+            if unfinished:
+                pending += unfinished
                 continue
             body = pending.pop()
             body.derived["flops"] = sum(
                 [node.operation.flops(node.type, *[operand.type for operand in node.operands]) for node in body.nodes]
             )
-        found: int = self.derived["flops"]
-        return found
+        total: int = self.derived["flops"]
+        return total
 
     def __repr__(self) -> str:
         return f"Body({self.name!r}, {len(self.nodes)} nodes)"
@@ -127,7 +133,8 @@ def make_body(
     scope: Scope | None = None,
     structure: Any = None,
 ) -> Body:
-    """A body over its parameters; what it reads and ``captured`` names becomes a hidden operand at each call."""
+    """Make a body over its parameters; values that it reads from outside and ``captured`` become hidden operands of
+    calls."""
     outer = {node.uid for node in captured} | {node.uid for node in parameters}
     return Body(
         name,
@@ -151,18 +158,22 @@ class Call(Operation):
         object.__setattr__(self, "pure", all(node.operation.pure for node in self.body.nodes))
 
     def infer(self, *types: AnyType) -> AnyType:
-        kinds = tuple([output.type for output in self.body.outputs])
-        return kinds[0] if len(kinds) == 1 else TupleType(kinds)  # type: ignore[arg-type]  # outputs are unpacked: none is a tuple
+        output_types = tuple([output.type for output in self.body.outputs])
+        return output_types[0] if len(output_types) == 1 else TupleType(output_types)  # type: ignore[arg-type]  # outputs are unpacked: none is a tuple
 
     def kernel(self, out: Any, *operands: Any) -> Any:
-        raise StateError(f"the kernel of the call {self.label!r}", rule="a call is run by planning its body")
+        raise StateError(
+            f"the kernel of the call {self.label!r}",
+            rule="a call must be planned with its body, it has no kernel",
+            fix="ex.evaluate(x)",
+        )
 
     def gradient(self, upstream: Any, result: Expr, *operands: Expr) -> tuple[Expr | None, ...]:
         return tuple(hooks.call_gradient(self, upstream, result, operands))
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-        found: Expr = hooks.batch_call(self, size, batched, operands)
-        return found
+        batched_call: Expr = hooks.batch_call(self, size, batched, operands)
+        return batched_call
 
     def flops(self, result: AnyType, *types: AnyType) -> int:
         return self.body.flops

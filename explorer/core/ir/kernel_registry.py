@@ -1,4 +1,8 @@
-"""Kernels: which function computes an operation on a device, and on elements of a type of one's own."""
+"""Registry of kernels: functions that compute an operation on a device, or on elements of a user's dtype.
+
+NumPy's kernels are methods of the operations; this table has the others, which users register with ``ex.kernel``. A
+user's dtype needs no kernel of its own: without one, operands are decoded to numbers and the result is encoded.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +20,26 @@ if TYPE_CHECKING:
     from explorer.core.ir.operation import Operation
 
 kernels: dict[tuple[type[Operation], Device | ElementType], Callable[..., Any]] = {}
-"""Kernels beside NumPy's: (operation, device or element type) → function(operation, out, *operands)."""
+"""kernels other than NumPy's: (operation class, device or element type) → function(operation, out, *operands)"""
 
 
 def kernel(*operations: str | Operation | type[Operation], on: Device | ElementType) -> Callable[..., Any]:
     """Register a function(operation, out, *operands) as the kernel of operations on a device or an element type.
 
-    Operands and ``out`` are arrays of the device, or what an element type stores. Raises UnknownNameError for a name
-    that no operation has.
+    Operands and ``out`` are the device's arrays, or the stored numbers of an element type. Raises UnknownNameError for
+    the name of no operation. Example: ``@ex.kernel("relu", on=device)``.
     """
-    kinds = [_kind(operation) for operation in operations]
+    classes = [_class_of(operation) for operation in operations]
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for operation_class in kinds:
+        for operation_class in classes:
             kernels[operation_class, on] = function
         return function
 
     return register
 
 
-def _kind(operation: str | Operation | type[Operation]) -> type[Operation]:
+def _class_of(operation: str | Operation | type[Operation]) -> type[Operation]:
     if isinstance(operation, str):
         return registry.operation(operation)
     return operation if isinstance(operation, type) else type(operation)
@@ -53,9 +57,9 @@ def runs_on(operation: Operation, device: Device) -> bool:
 
 
 def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable[..., Any]:
-    """The kernel of an operation on a device, bound to its attributes, for operands and a result of these types.
+    """Return the kernel of an operation, bound to its attributes, for a device and types of operands and result.
 
-    Raises DeclarationError where there is none.
+    Raises DeclarationError if there is none.
     """
     if device is not cpu:
         return _on_device(operation, device)
@@ -78,13 +82,13 @@ def _on_device(operation: Operation, device: Device) -> Callable[..., Any]:
         return operation.kernel
     raise DeclarationError(
         f"{operation.name} on {device.name}",
-        rule="an operation runs on a device for which a kernel is registered",
+        rule="an operation must have a kernel registered for the device that it runs on",
         fix=f"@explorer.kernel({operation.name!r}, on={device.name}), or copy the operands: x.to_device(explorer.cpu)",
     )
 
 
 def _described(operation: Operation, device: Device, out: Any) -> Any:
-    """A value without operands, made by NumPy and written to the device."""
+    """Compute a value without operands with NumPy and write it to the device."""
     type_ = operation.type_of(())
     assert isinstance(type_, TensorType)
     made = device.empty(type_.shape, type_.dtype) if out is None else out
@@ -98,9 +102,9 @@ def _on_elements(operation: Operation, element: ElementType) -> Callable[..., An
         return functools.partial(_through_numbers, operation)
 
     def run(out: Any, *operands: Any) -> Any:
-        made = registered(operation, _stored(out), *[_stored(operand) for operand in operands])
-        if made is not None:
-            _stored(out)[...] = made
+        result = registered(operation, _stored(out), *[_stored(operand) for operand in operands])
+        if result is not None:
+            _stored(out)[...] = result
         return out
 
     return run
@@ -113,8 +117,8 @@ def _stored(array: Any) -> Any:
 
 def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
     """Decode the operands, compute on numbers, encode the result."""
-    made = operation.compute(*[numbers_of(operand) for operand in operands])
-    results: Sequence[Any] = made if isinstance(made, tuple) else (made,)
+    computed = operation.compute(*[numbers_of(operand) for operand in operands])
+    results: Sequence[Any] = computed if isinstance(computed, tuple) else (computed,)
     for target, result in zip(out if isinstance(out, tuple) else (out,), results, strict=True):
         element = element_of(target.dtype)
         if element is None:
@@ -125,9 +129,10 @@ def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
 
 
 def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyType | None:
-    """The type that an operation infers for operands of an element type; None where they are all NumPy's numbers.
+    """Infer the result type for operands of an element type; None if all operands have NumPy's dtypes.
 
-    The rule is asked about the numbers that the elements mean: a result of these numbers is of the element type.
+    The operation's own rule is asked with the dtype of the represented numbers; a floating result is of the element
+    type.
     """
     if operation.view or operation.takes_elements:
         return None
@@ -139,7 +144,7 @@ def type_on_elements(operation: Operation, types: tuple[AnyType, ...]) -> AnyTyp
     if len(found) > 1 or any(type_.dtype.kind in "fc" for type_ in tensors):
         raise operation.refuse(
             types,
-            f"elements of {element.name} meet their like, whole numbers, truth values and Python's numbers",
+            f"the other operands must be {element.name}, integers, booleans or Python numbers",
             f"convert an operand: x.astype({element.name})",
         )
     inferred = operation.infer(*[_of_numbers(type_) for type_ in types])
