@@ -48,3 +48,16 @@ def test_values_and_two_gradients_are_finite_and_right(form: str, dtype: str) ->
             np.testing.assert_allclose(
                 found, wanted, rtol=tolerance, atol=tolerance * scale, err_msg=f"{numbers}, order {order}"
             )
+
+
+@pytest.mark.spec("P-12")
+@pytest.mark.parametrize("form", FORMS)
+def test_values_and_two_gradients_of_half_precision_are_finite(form: str) -> None:
+    """In float16, too, what the exact program gives a number of its range for is a number."""
+    largest = float(np.finfo(np.float16).max)
+    for numbers in INPUTS:
+        for order, (root, value) in enumerate(
+            zip(orders(form, numbers, "float16"), expected(form, numbers), strict=True)
+        ):
+            found, exact_value = ex.evaluate(root), np.abs(value.astype(float))
+            assert np.isfinite(found[exact_value < largest]).all(), f"{numbers}, gradient of order {order}: {found}"
