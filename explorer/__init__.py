@@ -56,7 +56,7 @@ from explorer.grad import grad
 from explorer.ops.accumulation_dtype import AccumulationPolicy, PAccumulateByProduct, PAccumulateBySum, PAccumulateIn
 from explorer.ops.base import Elementwise
 from explorer.ops.nn.conv import ConvolutionPolicy
-from explorer.plan import Again, Applied, Declined, Pass, Rule, default_passes
+from explorer.plan import Again, Applied, Declined, Pass, Reason, Rule, default_passes, reason
 from explorer.plan.batching.vectorize import batch_call as _batch_call
 from explorer.record import Recording
 from explorer.run import EvalPlan, Handle, default_plan, eval_register, evaluate
@@ -216,6 +216,7 @@ __all__ = [
     "PolicyClass",
     "Progress",
     "ReaderError",
+    "Reason",
     "Recording",
     "Rule",
     "RunError",
@@ -262,6 +263,7 @@ __all__ = [
     "policies",
     "progress",
     "real",
+    "reason",
     "register_executor",
     "same",
     "scope",

@@ -1,9 +1,10 @@
 """From registered roots to a schedule, through passes whose every decision is kept."""
 
 from explorer.plan.graph.pass_base import Again, Pass
+from explorer.plan.graph.reasons import Applied, Declined, Reason, reason
 from explorer.plan.pipeline import default_passes
 from explorer.plan.planner import PASSES, Options, Plan, plan
-from explorer.plan.rewrite.rule import Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Rule
 from explorer.plan.schedule.schedule import Kernel, Schedule
 
 __all__ = [
@@ -15,8 +16,10 @@ __all__ = [
     "Options",
     "Pass",
     "Plan",
+    "Reason",
     "Rule",
     "Schedule",
     "default_passes",
     "plan",
+    "reason",
 ]

@@ -7,6 +7,7 @@ from explorer.record.recording import Recording
 from explorer.record.rows import (
     Body,
     Decision,
+    Explanation,
     Group,
     Kernel,
     Kind,
@@ -26,6 +27,7 @@ __all__ = [
     "SCHEMA",
     "Body",
     "Decision",
+    "Explanation",
     "Feedback",
     "Gradient",
     "Group",

@@ -12,6 +12,7 @@ from explorer.record.reasons import render
 from explorer.record.rows import (
     Body,
     Decision,
+    Explanation,
     Group,
     Nodes,
     Run,
@@ -46,6 +47,7 @@ class Recording:
     """(decision, old id, new id): from that decision on, every reader of ``old`` reads ``new``, which no earlier row
     replaced"""
     groups: list[Group] = field(default_factory=list)
+    explanations: list[Explanation] = field(default_factory=list)
     gradients: list[Gradient] = field(default_factory=list)
     layers: list[Layer] = field(default_factory=list)
     """each layer before its sublayers"""

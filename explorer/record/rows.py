@@ -141,6 +141,20 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the decisions with a code and a template mean, and what would change them, once for all of them.
+
+    ``anchor`` names the entry in the catalogue of reasons (assets/reasons.md).
+    """
+
+    code: str
+    reason: str
+    meaning: str
+    change: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Nodes put together by a decision: ``kind`` is "kernel" (fused), "batch" (grouped) or "function" (opened).
 

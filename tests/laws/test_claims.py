@@ -35,7 +35,9 @@ def check(planned: Plan) -> None:
         try:
             claims(Claim(planned, number))
         except AssertionError as error:
-            raise AssertionError(f"{stage} · {decision.code}: {decision.reason} {decision.facts}\n{error}") from error
+            raise AssertionError(
+                f"{stage} · {decision.code}: {decision.reason.sentence} {decision.facts}\n{error}"
+            ) from error
     last = At(planned, len(graph.decisions))
     assert last.live.keys() == {node.uid for node in graph.live}
 

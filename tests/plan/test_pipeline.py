@@ -28,7 +28,7 @@ class CountExp(ex.Pass):
     def run(self, graph: PlanGraph) -> None:
         """Enter one decision."""
         nodes = [node for node in graph.live if node.operation.name == "exp"]
-        graph.decide(self, "counted", "{count:exponential}", {"count": len(nodes)}, nodes)
+        graph.decide(self, ex.Reason("counted", "{count:exponential}"), {"count": len(nodes)}, nodes)
 
     def counts(self, graph: PlanGraph) -> dict[str, int]:
         """How many nodes there are."""

@@ -12,34 +12,21 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.tensor_type import TupleType
 from explorer.plan.batching.buckets import Bucket, buckets_of
 from explorer.plan.batching.members import BatchMembers
+from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.batching.unbatched import record_unbatched
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, kernel_cost
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Facts, Reason
 
 _ROW = 0.12
 """µs to take one row into a stack, beside moving its bytes"""
-_CALLS = {
-    "device": "{name} works on another device, where nothing is stacked",
-    "not_batchable": "{name} has no batched form: ",
-    "stacking_costs_more": (
-        "{count:call} of {name} kept separate: stacked they would take {together_us}, separately {separate_us}"
-    ),
-}
-"""why calls are kept separate"""
-_OPERATIONS = {
-    "not_batchable": "{name} ×{count} kept separate: the operation has no batched form for such operands",
-    "stacking_costs_more": (
-        "{name} ×{count} kept separate: stacked they would take {together_us}, separately {separate_us}"
-    ),
-}
-"""why operations are kept separate; those of another device are told of one by one, by the pass that fuses"""
 
 
 @dataclass(frozen=True)
-class Batch(Pass):
+class Batch(BatchReasons, Pass):
     """Batch the calls of one function, and equal operations on equal types, where the prices say that it pays.
 
     Members stand at one depth of calls, operations also at one level: none can depend on another.
@@ -68,8 +55,8 @@ class _Batching:
     def __init__(self, rule: Batch, graph: PlanGraph, items: dict[int, list[Expr]]) -> None:
         self.rule, self.prices, self.graph, self.items = rule, rule.cost_model, graph, items
         self.rows = BatchMembers(graph)
-        self._kept: dict[tuple[str, str], tuple[list[Expr], list[float]]] = {}
-        """name and code → operations that are kept separate, what they take stacked, and what separately"""
+        self._kept: dict[tuple[str, Reason], tuple[list[Expr], list[float]]] = {}
+        """name and reason → operations that are kept separate, what they take stacked, and what separately"""
 
     def consider(self, bucket: Bucket) -> None:
         """Make one of the members, or decline it with the reason."""
@@ -82,12 +69,12 @@ class _Batching:
         if not any(batched):
             return
         if not all(node.type.plain for node in of.nodes):
-            self._keep(bucket, "device")
+            self._keep(bucket, self.rule.device_calls, None)
             return
         try:
             body = batch_body(of, count, batched)
         except NotBatchableError as error:
-            self._keep(bucket, "not_batchable", why=error.given)
+            self._keep(bucket, self.rule.not_batchable_calls, self.rule.not_batchable_operations, why=error.given)
             return
         alone = count * self._price(of)
         used = sum(len(self.items.get(node.uid, ())) or 1 for node in members)
@@ -100,31 +87,42 @@ class _Batching:
             facts = {"name": of.name, "count": count, "separate_us": round(alone, 2), "together_us": round(together, 2)}
             self._batch(members, columns, batched, body, facts)
         else:
-            self._keep(bucket, "stacking_costs_more", (together, alone))
+            self._keep(bucket, self.rule.dear_calls, self.rule.dear_operations, (together, alone))
 
     def close(self) -> None:
         """Put rows in the place of members that are read outside of batches, and tell what was kept separate."""
         self.rows.finish()
-        for (name, code), (members, prices) in self._kept.items():
-            self._refuse(members, name, code, _OPERATIONS[code], prices)
+        for (name, reason), (members, prices) in self._kept.items():
+            self._refuse(members, name, reason, prices)
 
-    def _keep(self, bucket: Bucket, code: str, prices: tuple[float, ...] = (), why: str = "") -> None:
-        """Calls are declined at once; of operations those of one name are told of together, with the sum of prices."""
+    def _keep(
+        self,
+        bucket: Bucket,
+        of_calls: Reason,
+        of_operations: Reason | None,
+        prices: tuple[float, ...] = (),
+        why: str = "",
+    ) -> None:
+        """Calls are declined at once; of operations those of one name are told of together, with the sum of prices.
+
+        Operations without a reason are told of by the pass that fuses.
+        """
         if bucket.called:
-            reason = _CALLS[code] + why.replace("{", "(").replace("}", ")")
-            self._refuse(bucket.members, bucket.body.name, code, reason, prices)
-        elif code in _OPERATIONS:
-            members, before = self._kept.setdefault((bucket.body.name, code), ([], [0.0] * len(prices)))
+            self._refuse(bucket.members, bucket.body.name, of_calls, prices, why)
+        elif of_operations is not None:
+            members, before = self._kept.setdefault((bucket.body.name, of_operations), ([], [0.0] * len(prices)))
             members.extend(bucket.members)
             before[:] = [held + price for held, price in zip(before, prices, strict=True)]
 
-    def _refuse(self, members: list[Expr], name: str, code: str, reason: str, prices: Sequence[float]) -> None:
-        facts: dict[str, object] = {"name": name, "count": len(members)}
+    def _refuse(self, members: list[Expr], name: str, reason: Reason, prices: Sequence[float], why: str = "") -> None:
+        facts: Facts = {"name": name, "count": len(members)}
         if prices:
             together, alone = prices
             facts |= {"separate_us": round(alone, 2), "together_us": round(together, 2)}
+        if why:
+            facts["why"] = why
         for node in members:
-            self.graph.decline(self.rule, code, reason, facts, node)
+            self.graph.decline(self.rule, reason, facts, node)
 
     def _batch(
         self,
@@ -151,9 +149,7 @@ class _Batching:
             wholes = [record(Item(index), (result,)) for index in range(len(parts))] or [result]
         decision = graph.decide(
             self.rule,
-            "batched",
-            ("{count:call} of {name}" if isinstance(first.operation, Call) else "{name} ×{count}")
-            + " made one over stacked rows: {together_us} instead of {separate_us}",
+            self.rule.batched_calls if isinstance(first.operation, Call) else self.rule.batched_operations,
             facts,
             members,
             (result,),

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
+from explorer.plan.batching.reasons import BatchReasons
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Facts
 
 
 def record_unbatched(
-    rule: object, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
+    rule: BatchReasons, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
     """Refuse every call of which nothing was said since decision ``first``, where others have its function's name.
 
@@ -31,22 +33,16 @@ def record_unbatched(
             same = depths[id(bucket[0].operation)]
             count = sum(map(len, same))
             if len(bucket) > 1:
-                code = "same_operands"
-                reason = "{count:call} of {name} have the same operands: there is nothing to stack"
-                facts: dict[str, object] = {"name": name, "count": len(bucket)}
+                reason = rule.same_operands
+                facts: Facts = {"name": name, "count": len(bucket)}
             elif len(same) > 1:
-                code = "depth"
-                reason = "{count:call} of {name} stand at {depths:depth} of calls: one may need another's value"
+                reason = rule.depth
                 facts = {"name": name, "count": count, "depths": len(same)}
             else:
-                code = "other_body"
-                reason = (
-                    "{name} was traced {bodies:time}: calls for other operand types or static arguments, "
-                    "or of another function of that name, have other bodies"
-                )
+                reason = rule.other_body
                 facts = {"name": name, "bodies": len(depths)}
             for call in bucket:
-                graph.decline(rule, code, reason, facts, call, estimated_cost_us=_starts(call) * cost_model.call)
+                graph.decline(rule, reason, facts, call, estimated_cost_us=_starts(call) * cost_model.call)
 
 
 def _starts(call: Expr) -> int:

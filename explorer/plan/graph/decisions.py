@@ -5,17 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from explorer.core.ir.expr import Expr
-
-if TYPE_CHECKING:
-    pass
-
-
-Facts: TypeAlias = dict[str, Any]
-"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
-
+from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 
 _locations: dict[type, str] = {}
 
@@ -25,6 +18,13 @@ def location(cls: type) -> str:
     if cls not in _locations:
         _locations[cls] = _find(cls)
     return _locations[cls]
+
+
+def recorded_as(rule: object) -> tuple[str, type]:
+    """The name under which a rule's or a pass's decisions are recorded, and the class that tells where it is."""
+    if isinstance(rule, RuleInfo):
+        return rule.name, rule.owner or RuleInfo
+    return type(rule).__name__, type(rule)
 
 
 def _find(cls: type) -> str:
@@ -47,8 +47,7 @@ class PlanDecision:
     stage: int
     rule: str
     applied: bool
-    code: str
-    reason: str
+    reason: Reason
     facts: Facts
     subjects: list[Expr]
     produced: tuple[Expr, ...] = ()
@@ -58,6 +57,11 @@ class PlanDecision:
     """for a declined decision the µs that it may cost; None: what its subjects take as kernels of their own"""
     unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
     """(operand, reader): for a decision not to fuse, values that are written and read again"""
+
+    @property
+    def code(self) -> str:
+        """The code of the reason."""
+        return self.reason.code
 
 
 @dataclass(slots=True)

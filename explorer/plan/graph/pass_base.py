@@ -34,11 +34,12 @@ class Pass(ABC):
             \"\"\"Say how many exponentials there are.\"\"\"
 
             name = "count_exp"
+            counted = ex.Reason("counted", "{count:exponential}")
 
             def run(self, graph):
                 nodes = [node for node in graph.live if node.operation.name == "exp"]
                 if nodes:
-                    graph.decide(self, "counted", "{count:exponential}", {"count": len(nodes)}, nodes)
+                    graph.decide(self, self.counted, {"count": len(nodes)}, nodes)
 
         ex.EvalPlan(passes=[CountExp(), *ex.default_passes()])
     """

@@ -14,7 +14,8 @@ from explorer.core.errors import StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Body, Call, Parameter
 from explorer.data.dynamic_data import Dynamic
-from explorer.plan.graph.decisions import Facts, NodeGroup, PlanDecision, PlanStage, StageKind, location
+from explorer.plan.graph.decisions import NodeGroup, PlanDecision, PlanStage, StageKind, location, recorded_as
+from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.schedule.schedule import Schedule
 
 
@@ -185,22 +186,20 @@ class PlanGraph:
     def decide(
         self,
         rule: object,
-        code: str,
-        reason: str,
+        reason: Reason,
         facts: Facts,
         subjects: Iterable[Expr],
         produced: tuple[Expr, ...] = (),
         rule_index: int = 0,
     ) -> int:
         """Enter an applied decision; returns its number."""
-        self._record(rule, True, code, reason, facts, list(subjects), produced, rule_index)
+        self._record(rule, True, reason, facts, list(subjects), produced, rule_index)
         return len(self.decisions) - 1
 
     def decline(
         self,
         rule: object,
-        code: str,
-        reason: str,
+        reason: Reason,
         facts: Facts,
         subject: Expr,
         rule_index: int = 0,
@@ -208,16 +207,17 @@ class PlanGraph:
         unfused_operand: Expr | None = None,
         also_subject: bool = False,
     ) -> None:
-        """Enter a declined decision; equal ones of one stage (rule, code, facts) become one decision with many
+        """Enter a declined decision; equal ones of one stage (rule, reason, facts) become one decision with many
         subjects.
 
-        ``lost`` are the µs that it may cost, added up; ``between`` is an operand that is written for the subject, and
-        a subject too where it stands ``beside`` it.
+        ``estimated_cost_us`` are the µs that it may cost, added up; ``unfused_operand`` is an operand that is written
+        for the subject, and is a subject too where ``also_subject`` says so.
         """
-        key = (len(self.stages), type(rule), code, *[_key(value) for value in facts.values()])
+        values = [_key(value) for value in facts.values()]
+        key = (len(self.stages), recorded_as(rule), reason.code, reason.sentence, *values)
         held = self._declined.get(key)
         if held is None:
-            held = self._record(rule, False, code, reason, facts, [], (), rule_index), set()
+            held = self._record(rule, False, reason, facts, [], (), rule_index), set()
             self._declined[key] = held
         decision, subjects = held
         told = subject.uid in subjects
@@ -238,19 +238,17 @@ class PlanGraph:
         self,
         rule: object,
         applied: bool,
-        code: str,
-        reason: str,
+        reason: Reason,
         facts: Facts,
         subjects: list[Expr],
         produced: tuple[Expr, ...],
         rule_index: int,
     ) -> PlanDecision:
-        cls = type(rule)
+        name, cls = recorded_as(rule)
         decision = PlanDecision(
             len(self.stages),
-            cls.__name__,
+            name,
             applied,
-            code,
             reason,
             facts,
             subjects,

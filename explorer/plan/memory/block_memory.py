@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from explorer.plan.graph.plan_graph import PlanGraph, result_bytes
+from explorer.plan.graph.reasons import RuleInfo
+from explorer.plan.memory.reasons import BuffersReasons
 from explorer.plan.schedule.schedule import Kernel, Schedule
-
-
-class BlockMemory:
-    """Values inside a fused kernel live in blocks of working memory, which may take more than the values apart."""
-
 
 _WORTH = 0.9
 """of what is alive at the worst moment, the part below which running operations apart is worth telling"""
 
 
-def record_blocks(graph: PlanGraph, schedule: Schedule, owner: Mapping[int, Kernel]) -> None:
+def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, owner: Mapping[int, Kernel]) -> None:
     """Tell where the worst moment is in fused kernels whose operations, one by one, would take less there."""
     worst = [kernel for kernel in schedule.kernels if kernel.live == schedule.peak_lower_bound]
     if not worst or any(len(kernel.nodes) < 2 or not kernel.workspace for kernel in worst):
@@ -24,10 +21,8 @@ def record_blocks(graph: PlanGraph, schedule: Schedule, owner: Mapping[int, Kern
     apart = max([_one_by_one(kernel, graph, owner) for kernel in worst])
     if apart <= _WORTH * schedule.peak_lower_bound:
         graph.decide(
-            BlockMemory(),
-            "block_memory",
-            "{alive_bytes} are alive at the worst moment, in the kernel of {result}, {working_bytes} of them as its "
-            "working memory: its operations one after another would have at most {apart_bytes} alive there",
+            rule,
+            BuffersReasons.block_memory,
             {
                 "alive_bytes": schedule.peak_lower_bound,
                 "result": worst[0].result,

@@ -13,34 +13,28 @@ from explorer.core.ir.function import Call
 from explorer.core.types.device import cpu
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import RuleInfo
 from explorer.plan.memory.arena import Span, pack
 from explorer.plan.memory.block_memory import record_blocks
+from explorer.plan.memory.reasons import BuffersReasons
 from explorer.plan.schedule.schedule import Kernel, Schedule, align_up, aligned_size
 
 _MEETINGS = 200_000
 """pairs of results alive at one moment, beside eight a kernel, up to which results are packed"""
 
 
-class Reuse:
-    """A buffer whose value is dead takes the next result that fits."""
-
-
-class InPlace:
-    """An elementwise result is written over an operand of the same type that dies with it."""
-
-
-class Pack:
-    """Results are laid at offsets of one arena, where buffers side by side would take more."""
-
-
 @dataclass(frozen=True)
-class Buffers(Pass):
+class Buffers(BuffersReasons, Pass):
     """Place results in an arena by their live ranges; roots and closed calls have memory of their own, views none.
 
     The arena is cpu's: a result on another device has memory of its own, which is given back when it is read last.
     """
 
     name = "buffers"
+    reuse = RuleInfo("Reuse", "A buffer whose value is read for the last time takes the next result that fits.")
+    over = RuleInfo("InPlace", "An elementwise result is written over an operand of its type that nothing else reads.")
+    pack = RuleInfo("Pack", "Results are placed in one piece of memory, where separate buffers would take more.")
+    blocks = RuleInfo("BlockMemory", "Fused operations may need more working memory than the same operations apart.")
     kind = "memory"
     required = True
 
@@ -57,8 +51,29 @@ class Buffers(Pass):
             _lay_side_by_side(schedule, sizes, scratches)
         schedule.results, schedule.working = most.results, most.working
         schedule.peak_without_reuse = sum(needs.values()) + scratch + most.handed + most.working
-        _record(graph, schedule, beside, most.held, owner)
-        record_blocks(graph, schedule, owner)
+        self._record(graph, schedule, beside, most.held, owner)
+        record_blocks(self.blocks, graph, schedule, owner)
+
+    def _record(
+        self, graph: PlanGraph, schedule: Schedule, beside: int, held: int, owner: Mapping[int, Kernel]
+    ) -> None:
+        stories: list[list[Expr]] = [[] for _ in schedule.buffers]
+        for kernel in schedule.kernels:
+            if kernel.buffer >= 0:
+                stories[kernel.buffer].append(kernel.result)
+        if schedule.arena < beside:
+            results = [node for nodes in stories for node in nodes]
+            facts = {"count": len(results), "arena_bytes": schedule.arena, "alive_bytes": held, "beside_bytes": beside}
+            has_scratch = any(kernel.scratch for kernel in schedule.kernels)
+            graph.decide(self.pack, self.packed_with_scratch if has_scratch else self.packed, facts, results)
+        for buffer, (size, nodes) in enumerate(zip(schedule.buffers, stories, strict=True)):
+            if len(nodes) > 1:
+                facts = {"buffer": buffer, "size_bytes": size, "count": len(nodes)}
+                graph.decide(self.reuse, self.reused, facts, nodes)
+        in_place = [kernel.result for kernel in schedule.kernels if kernel.reuses is not None]
+        if in_place:
+            facts = {"count": len(in_place), "saved_bytes": sum([owner[node.uid].bytes for node in in_place])}
+            graph.decide(self.over, self.in_place, facts, in_place)
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Figures of memory, in bytes but for the number of buffers."""
@@ -292,44 +307,3 @@ def _pack(schedule: Schedule, needs: Mapping[int, int], below: int) -> bool:
         kernel.scratch_offset = offsets[place]
     schedule.buffers = tuple(sizes)
     return True
-
-
-def _record(graph: PlanGraph, schedule: Schedule, beside: int, held: int, owner: Mapping[int, Kernel]) -> None:
-    stories: list[list[Expr]] = [[] for _ in schedule.buffers]
-    for kernel in schedule.kernels:
-        if kernel.buffer >= 0:
-            stories[kernel.buffer].append(kernel.result)
-    if schedule.arena < beside:
-        packed = "{count:result}" + " and scratch memory" * any(kernel.scratch for kernel in schedule.kernels)
-        graph.decide(
-            Pack(),
-            "packed",
-            packed + " packed into an arena of {arena_bytes}, of which {alive_bytes} are in use at the worst moment; "
-            "buffers side by side would take {beside_bytes}",
-            {
-                "count": sum([len(nodes) for nodes in stories]),
-                "arena_bytes": schedule.arena,
-                "alive_bytes": held,
-                "beside_bytes": beside,
-            },
-            [node for nodes in stories for node in nodes],
-        )
-    rule, over = Reuse(), InPlace()
-    for block, (size, nodes) in enumerate(zip(schedule.buffers, stories, strict=True)):
-        if len(nodes) > 1:
-            graph.decide(
-                rule,
-                "reused",
-                "buffer {buffer} of {size_bytes} serves {count:result} in turn",
-                {"buffer": block, "size_bytes": size, "count": len(nodes)},
-                nodes,
-            )
-    in_place = [kernel.result for kernel in schedule.kernels if kernel.reuses is not None]
-    if in_place:
-        graph.decide(
-            over,
-            "in_place",
-            "{count:result} written over an operand that dies at that moment",
-            {"count": len(in_place), "saved_bytes": sum([owner[node.uid].bytes for node in in_place])},
-            in_place,
-        )

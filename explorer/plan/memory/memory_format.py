@@ -9,16 +9,10 @@ from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.schedule.blocked_kernel import Blocks
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
-
-
-class ChannelsLast:
-    """Convolutions and poolings make, and read, images pixel by pixel; elementwise operations on these follow."""
-
-
-_RULE = ChannelsLast()
 
 
 @dataclass(frozen=True)
@@ -27,6 +21,25 @@ class MemoryFormat(Pass):
 
     name = "memory_format"
     kind = "format"
+    rule = RuleInfo(
+        "ChannelsLast", "Images are stored pixel by pixel where that makes convolutions and poolings faster."
+    )
+    pixel_by_pixel = Reason(
+        "channels_last",
+        "{count:result is|results are} stored pixel by pixel, all channels of a pixel side by side, because a "
+        "convolution or pooling then finds its window in a few contiguous stretches of memory.",
+        meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
+        "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
+        change='EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
+    )
+    asked_for = Reason(
+        "asked_for",
+        "`{operand}` is stored in the order of its shape (channel by channel), because it was asked for as a result; "
+        "pixel by pixel it would be computed faster.",
+        meaning="Results that are handed out are C-contiguous NumPy arrays. Others are stored as the operations that "
+        "make and read them run fastest.",
+        change="Do not ask for this value where only what is computed from it is needed.",
+    )
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether an operation reads or makes images pixel by pixel."""
@@ -53,17 +66,15 @@ class MemoryFormat(Pass):
             made.append(result)
         if made:
             graph.decide(
-                _RULE,
-                "channels_last",
-                "{count:result lies|results lie} pixel by pixel in memory: a window is then a few runs of bytes",
+                self.rule,
+                self.pixel_by_pixel,
                 {"count": len(made)},
                 made,
             )
         for node in asked:
             graph.decline(
-                _RULE,
-                "asked_for",
-                "{operand} is asked for, and handed out row by row",
+                self.rule,
+                self.asked_for,
                 {"operand": node},
                 node,
                 estimated_cost_us=2 * node.type.nbytes / REFERENCE_COST_MODEL.bandwidth,

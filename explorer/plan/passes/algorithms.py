@@ -12,6 +12,7 @@ from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import kernel_cost
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 
 _TILES = 32
 """so many tiles share the transformed filters, or reading these costs more than the products saved"""
@@ -22,11 +23,10 @@ _SAVED = 20 / 36
 """of the products"""
 
 
-class Winograd:
-    """A convolution with 3×3 filters is computed in tiles of 2×2 pixels: 16 products instead of 36."""
-
-
-_RULE = Winograd()
+_METHOD = (
+    "Winograd's method computes 2×2 pixels of the result at a time, with 16 multiplications for each pair of channels "
+    "instead of 36, and more additions."
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,51 @@ class Algorithms(Pass):
     """
 
     name = "algorithms"
+    rule = RuleInfo("Winograd", "A 3×3 convolution is computed in tiles of 2×2 pixels, with 16 products instead of 36.")
+    tiles = Reason(
+        "tiles",
+        "{count:convolution with 3×3 filters is|convolutions with 3×3 filters are} computed by Winograd's method, "
+        "because that takes {saved_flops} less than the {direct_flops} of each one computed directly.",
+        meaning=_METHOD + " The last digits may differ.",
+        change='EvalPlan(without=["algorithms"]) computes convolutions directly.',
+    )
+    windows = Reason(
+        "windows",
+        "`conv2d` is computed directly, because Winograd's method, which is faster, needs stride 1 and dilation 1, and "
+        "this convolution has stride {strides} and dilation {dilation}.",
+        meaning=_METHOD,
+        change="Stride 1 and dilation 1, where the model allows it.",
+    )
+    grouped = Reason(
+        "windows",
+        "`conv2d` is computed directly, because Winograd's method, which is faster, needs filters that read all "
+        "channels, and the channels of this convolution are divided into {groups} groups.",
+        meaning=_METHOD,
+        change="groups=1, where the model allows it.",
+    )
+    few_channels = Reason(
+        "few_channels",
+        "`conv2d` is computed directly, because Winograd's method pays from {least} channels on, and this convolution "
+        "reads or makes only {count}.",
+        meaning=_METHOD + " With few channels the additions take longer than the multiplications that are saved.",
+        change="{least} channels or more, in the images and in the result.".replace("{least}", str(_CHANNELS)),
+    )
+    few_tiles = Reason(
+        "few_tiles",
+        "`conv2d` is computed directly, because Winograd's method pays from {least} tiles of 2×2 pixels on, and the "
+        "result of this convolution has only {count}.",
+        meaning=_METHOD + " All tiles share filters that were transformed before; with few tiles, reading these takes "
+        "longer than the multiplications that are saved.",
+        change="Larger images, or more of them at a time.",
+    )
+    filters_vary = Reason(
+        "filters_vary",
+        "`conv2d` is computed directly, because its filters may be others in each run, and Winograd's method, which is "
+        "faster, would have to transform them again each time.",
+        meaning=_METHOD + " The filters are transformed once for all runs where they are weights of a program that "
+        "gets its inputs at each run.",
+        change="Make the images an input of the program (ex.function, or a net), so that the filters are constant.",
+    )
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether there are convolutions."""
@@ -59,34 +104,25 @@ class Algorithms(Pass):
         if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
         better = WinogradConv2d(*operation.options)
+        facts: Facts
         rule = better.unfit(images.shape, filters.shape)
         n, _, rows, across = node.shape
         tiles = n * -(-rows // 2) * -(-across // 2)
         saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
-            reason = "minimal filtering of tiles asks that {rule}"
-            graph.decline(_RULE, "windows", reason, {"rule": rule}, node, estimated_cost_us=saved)
+            reason, facts = self.grouped, {"rule": rule, "groups": operation.groups}
+            if operation.strides != (1, 1) or operation.dilation != (1, 1):
+                strides, dilation = ["×".join(map(str, each)) for each in (operation.strides, operation.dilation)]
+                reason, facts = self.windows, {"rule": rule, "strides": strides, "dilation": dilation}
+            graph.decline(self.rule, reason, facts, node, estimated_cost_us=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
-            graph.decline(
-                _RULE,
-                "few_channels",
-                "{count:channel}: fewer than {least} do not repay the sums before and after the products",
-                {"count": min(filters.shape[:2]), "least": _CHANNELS},
-                node,
-                estimated_cost_us=0.0,
-            )
+            facts = {"count": min(filters.shape[:2]), "least": _CHANNELS}
+            graph.decline(self.rule, self.few_channels, facts, node, estimated_cost_us=0.0)
         elif tiles < _TILES:
-            graph.decline(
-                _RULE,
-                "few_tiles",
-                "{count:tile} would share the transformed filters: below {least}, reading these costs more",
-                {"count": tiles, "least": _TILES},
-                node,
-                estimated_cost_us=0.0,
-            )
+            facts = {"count": tiles, "least": _TILES}
+            graph.decline(self.rule, self.few_tiles, facts, node, estimated_cost_us=0.0)
         elif not (graph.has_parameters and is_constant(filters, graph)):
-            reason = "the filters would be transformed anew for each run"
-            graph.decline(_RULE, "filters_vary", reason, {}, node, estimated_cost_us=saved)
+            graph.decline(self.rule, self.filters_vary, {}, node, estimated_cost_us=saved)
         else:
             return True
         return False
@@ -103,9 +139,8 @@ class Algorithms(Pass):
                 made.append(record(operation, graph.inputs[node.uid]))
         after = flops_of(made[0], (images, filters))
         decision = graph.decide(
-            _RULE,
-            "tiles",
-            "{count:convolution} of 3×3 filters in tiles of 2×2 pixels: {saved_flops} of {direct_flops} each are saved",
+            self.rule,
+            self.tiles,
             {"count": len(nodes), "saved_flops": before - after, "direct_flops": before},
             nodes,
             tuple(made),

@@ -14,6 +14,7 @@ from explorer.grad.call_gradient import Differentiated
 from explorer.ops.creation.constants import Full
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
+from explorer.plan.graph.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,43 @@ class Dedup(Pass):
     """Compute each value once."""
 
     name = "dedup"
+    merged = Reason(
+        "merged",
+        "`{first}` is computed once and its result used {count} times, because the program contains {count} equal "
+        "expressions; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        meaning="Two expressions are equal where they apply the same operation, with the same options, to the same "
+        "values.",
+        change='EvalPlan(without=["dedup"]) computes each one.',
+    )
+    commuted = Reason(
+        "commuted",
+        "`{first}` is computed once and its result used {count} times, because the program contains {count} equal "
+        "expressions: {turned} of them have the operands in the other order, which makes no difference to "
+        "`{operation}`. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        meaning="a + b and b + a have the same bits.",
+        change='EvalPlan(without=["dedup"]) computes each one.',
+    )
+    constants = Reason(
+        "constants",
+        "{count:constant is|constants are} left out, because {kept:equal constant is|equal constants are} there "
+        "already.",
+        meaning="Numbers written in the program, with the same dtype and shape, are the same value.",
+        change="Nothing has to change.",
+    )
+    order_of_zeros = Reason(
+        "order_of_zeros",
+        "`{operation}` is computed again although `{other}` has the same operands in the other order, because of 0.0 "
+        "and −0.0, which are equal, it gives the one that comes first.",
+        meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Write the operands in the same order in both places.",
+    )
+    augmented = Reason(
+        "augmented",
+        "For {count:call} of `{name}`, one computation gives value and gradient, because the gradient needs the "
+        "intermediate results of the same call, and computing these gives the value, too.",
+        meaning="To differentiate a function, some of its intermediate results are needed again.",
+        change="Nothing has to change.",
+    )
 
     def run(self, graph: PlanGraph) -> None:
         """Number the values, operands first: equal operation and operand numbers, or storage, give equal numbers."""
@@ -63,9 +101,8 @@ class Dedup(Pass):
         for node, left, right in turned:
             other = numbers.get((node.operation, right, left))
             if other is not None and survivor[node.uid] == node.uid and node.uid not in told:
-                reason = "{other} has the operands in the other order, and of 0.0 and −0.0 {operation} gives the first"
                 facts = {"other": other, "operation": node.operation.name}
-                graph.decline(self, "order_of_zeros", reason, facts, node)
+                graph.decline(self, self.order_of_zeros, facts, node)
         self._augment(numbers, survivor, graph)
 
     def _merge(self, merged: dict[int, list[Expr]], survivor: dict[int, int], graph: PlanGraph) -> None:
@@ -76,7 +113,6 @@ class Dedup(Pass):
             if isinstance(first.operation, Full):
                 constants.append((first, copies))
                 continue
-            reason = "{first} is computed once for {count:equal expression}: {saved_flops} and {saved_bytes} are saved"
             facts = {
                 "first": first,
                 "count": len(copies) + 1,
@@ -85,17 +121,15 @@ class Dedup(Pass):
             }
             turned = _turned(first, copies, survivor, graph) if _commutes(first.operation) else 0
             if turned:
-                reason += "; {turned} of them had the operands in the other order, and {operation} is commutative"
                 facts |= {"turned": turned, "operation": first.operation.name}
-            decision = graph.decide(self, "commuted" if turned else "merged", reason, facts, copies, (first,))
+            decision = graph.decide(self, self.commuted if turned else self.merged, facts, copies, (first,))
             for copy in copies:
                 graph.substitute(decision, copy, first)
         if constants:
             copies = [copy for _, some in constants for copy in some]
             decision = graph.decide(
                 self,
-                "constants",
-                "each value is kept once: {count:constant} merged into {kept:equal one}",
+                self.constants,
                 {"count": len(copies), "kept": len(constants)},
                 copies,
                 tuple(first for first, _ in constants),
@@ -138,8 +172,7 @@ class Dedup(Pass):
     ) -> None:
         decision = graph.decide(
             self,
-            "augmented",
-            "{count:call} of {name} computed once, where what the gradient needs is kept too",
+            self.augmented,
             {"count": len(pairs), "name": pairs[0][0].operation.label},
             [node for node, _ in pairs],
             tuple([other for _, other in pairs]),

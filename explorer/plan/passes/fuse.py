@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.function import Item
 from explorer.core.types.device import cpu
 from explorer.plan.graph.cost_model import split_cost
-from explorer.plan.graph.decisions import Facts, NodeGroup
+from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Facts, RuleInfo
+from explorer.plan.passes.fuse_reasons import FuseReasons
 from explorer.plan.schedule.blocked_kernel import cut_for, made_in_result
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Cutting
 
@@ -30,41 +33,24 @@ class _Group:
         self.cutting: Cutting | None = None
 
 
-class Epilogue:
-    """An elementwise operation on a product runs while the product's rows are still in the cache."""
-
-
-class ElementwiseChain:
-    """Elementwise operations of one shape run block by block, without temporaries between them."""
-
-
-class Prologue:
-    """Elementwise operations run block by block into the reduction that reads them, before they leave the cache."""
-
-
-_EPILOGUE, _CHAIN, _PROLOGUE = Epilogue(), ElementwiseChain(), Prologue()
-_RULES = (Epilogue.__name__, ElementwiseChain.__name__, Prologue.__name__)
-_SAVED = "{saved_bytes} in {temporaries:temporary|temporaries} never written"
-_TOGETHER = "{operations} run as one kernel, of one shape and with one reader each"
-_REDUCED = {
-    how: f"{{operations}} run as one kernel in {{blocks:block}} of {blocks}: {_SAVED}"
-    for how, blocks in {
-        "whole": "whole rows",
-        "halved": "parts of rows, joined as NumPy's pairwise summation joins them (the same bits)",
-        "exact": "parts of rows, whose results join to the same",
-        "joined": "parts of rows, whose results are joined (the last bits may differ)",
-    }.items()
-}
-"""what is said of a reduction's kernel"""
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
 
 
 @dataclass(frozen=True)
-class Fuse(Pass):
+class Fuse(FuseReasons, Pass):
     """Join elementwise chains and trees, epilogues of products, and what only a reduction reads, into kernels."""
 
     name = "fuse"
+    epilogue = RuleInfo(
+        "Epilogue", "An elementwise operation on a product runs while a piece of the product is still in the cache."
+    )
+    chain = RuleInfo(
+        "ElementwiseChain", "Elementwise operations of one shape run piece by piece, without temporaries between them."
+    )
+    prologue = RuleInfo(
+        "Prologue", "Elementwise operations run piece by piece into the reduction that reads them, in the cache."
+    )
 
     def run(self, graph: PlanGraph) -> None:
         """Grow groups from the operands up; an operand joins when nobody else reads it and the shape stays."""
@@ -83,7 +69,7 @@ class Fuse(Pass):
             uid = node.uid
             if not plain and not all(each.type.plain for each in (node, *inputs[uid])):
                 if operation.elementwise:
-                    _keep_whole(node, graph)
+                    self._keep_whole(node, graph)
                 continue
             if not operation.elementwise:
                 if operation.is_tileable:
@@ -101,8 +87,8 @@ class Fuse(Pass):
                         self._explain_producer(node, operand, graph)
                     continue
                 if source in prepared and uid not in prepared:
-                    reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
-                    graph.decline(_CHAIN, "computed_once", reason, {"operand": operand}, node, unfused_operand=operand)
+                    facts = {"operand": operand, "reader": operation.label}
+                    graph.decline(self.chain, self.computed_once, facts, node, unfused_operand=operand)
                     continue
                 alone = users[source] == 1 and operand.type is node.type and source not in roots and base is None
                 if alone or self._joins(node, operand, base, other, roots, graph):
@@ -116,51 +102,28 @@ class Fuse(Pass):
                 several[id(base)] = base
         for group in several.values():
             self._record_group(group, graph)
-        _record_unfused([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
+        self._record_unfused([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
 
     def _joins(
         self, node: Expr, operand: Expr, base: _Group | None, other: _Group, roots: set[int], graph: PlanGraph
     ) -> bool:
-        rule = _CHAIN if other.product is None else _EPILOGUE
         consumers = graph.users[operand.uid]
+        facts: Facts = {"operand": operand}
         if operand.uid in roots:
-            reason = "{operand} is asked for, so it is written anyway"
-            graph.decline(
-                rule, "asked_for", reason, {"operand": operand}, node, unfused_operand=operand, also_subject=True
-            )
+            reason = self.asked_for
         elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
-            graph.decline(
-                rule,
-                "other_consumers",
-                "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway",
-                {"operand": operand, "consumers": consumers},
-                node,
-                unfused_operand=operand,
-                also_subject=True,
-            )
+            reason, facts = self.other_consumers, {"operand": operand, "consumers": consumers}
         elif operand.shape != node.shape:
-            graph.decline(
-                rule,
-                "shape",
-                "the shape changes from {before} to {after}: the blocks do not match",
-                {"before": _shape(operand), "after": _shape(node)},
-                node,
-                unfused_operand=operand,
-                also_subject=True,
-            )
+            reason = self.shape
+            facts = {"before": _shape(operand), "after": _shape(node)}
+            facts |= {"operand": operand.operation.label, "reader": node.operation.label}
         elif base is not None and base.product is not None and other.product is not None:
-            graph.decline(
-                rule,
-                "second_product",
-                "a kernel holds one product, convolution or pooling, and this one has {first}: "
-                + ("{operand} is another" if operand is other.product else "{operand} comes from another, {second}"),
-                {"operand": operand, "first": base.product, "second": other.product},
-                node,
-                unfused_operand=operand,
-                also_subject=True,
-            )
+            reason = self.second_product if operand is other.product else self.from_second_product
+            facts = {"operand": operand, "first": base.product, "second": other.product}
         else:
             return True
+        rule = self.chain if other.product is None else self.epilogue
+        graph.decline(rule, reason, facts, node, unfused_operand=operand, also_subject=True)
         return False
 
     def _reduce(
@@ -177,9 +140,9 @@ class Fuse(Pass):
                 while below.operation.view and below.operands:
                     below = inputs[below.uid][0]
                 if below.operation.elementwise and below.uid in groups:
-                    reason = "{operand} lies between: a view, whose elements are read in another order"
+                    facts = {"operand": operand, "below": below, "reader": node.operation.label}
                     graph.decline(
-                        _PROLOGUE, "view", reason, {"operand": operand}, node, unfused_operand=below, also_subject=True
+                        self.prologue, self.view_between, facts, node, unfused_operand=below, also_subject=True
                     )
                 continue
             members = group.members if base is None else [*base.members, *group.members]
@@ -199,33 +162,32 @@ class Fuse(Pass):
         facts: Facts = {"operand": operand}
         consumers = graph.users[operand.uid]
         if operand.uid in graph.prepared and node.uid not in graph.prepared:
-            code = "computed_once"
-            reason = "{operand} is computed once for all runs, so it stays out of a kernel that runs each time"
+            reason, facts = self.computed_once, {"operand": operand, "reader": operation.label}
         elif operand.uid in roots:
-            code, reason = "asked_for", "{operand} is asked for, so it is written anyway"
+            reason = self.asked_for
         elif consumers > 1 and consumers > sum([o is operand for o in graph.inputs[node.uid]]):
-            code, facts = "other_consumers", {"operand": operand, "consumers": consumers}
-            reason = "{operand} has {consumers:consumer}: fused here, it would be computed again or written anyway"
+            reason, facts = self.other_consumers, {"operand": operand, "consumers": consumers}
         elif group.product is not None:
-            code, reason = "product", "{operand} is finished in the pieces of a product, which are no rows"
+            reason, facts = self.product, {"operand": operand, "product": group.product, "reader": operation.label}
         else:
             cut = cut_for([*members, node], lambda member: graph.inputs[member.uid])
             if cut is not None:
                 return cut
             if operation.combine_ufunc is None:
                 row = math.prod([operand.shape[axis] for axis in operation.reduced_axes or ()]) * operand.dtype.itemsize
-                code, facts = "long_rows", {"operand": operand, "row_bytes": row, "operation": operation.label}
-                reason = "rows of {row_bytes}, as they lie, fit into no block, and {operation} needs them whole"
+                reason = self.long_rows
+                facts = {"operand": operand, "row_bytes": row, "operation": operation.label}
             else:
-                code, facts = "too_large", {"operand": operand, "read_bytes": operand.type.nbytes}
-                reason = "{read_bytes} are more than blocks are cut of"
-        graph.decline(_PROLOGUE, code, reason, facts, node, unfused_operand=operand, also_subject=True)
+                reason, facts = self.too_large, {"operand": operand, "read_bytes": operand.type.nbytes}
+        graph.decline(self.prologue, reason, facts, node, unfused_operand=operand, also_subject=True)
         return None
 
     def _explain_producer(self, node: Expr, operand: Expr, graph: PlanGraph) -> None:
-        what = "a view, which moves no element" if operand.operation.view else "not elementwise and takes no epilogue"
-        facts = {"producer": operand.operation.label}
-        graph.decline(_CHAIN, "producer", "{producer} is " + what, facts, node, unfused_operand=operand)
+        reason = self.view_operand if operand.operation.view else self.producer
+        facts = {"producer": operand.operation.label, "reader": node.operation.label}
+        if isinstance(operand.operation, Item):
+            reason, facts["call"] = self.output_of_call, graph.inputs[operand.uid][0].operation.label
+        graph.decline(self.chain, reason, facts, node, unfused_operand=operand)
 
     def _record_group(self, group: _Group, graph: PlanGraph) -> None:
         members = group.members
@@ -239,9 +201,8 @@ class Fuse(Pass):
             unwritten = members[is_made_whole:-1]
         label = _label(members)
         decision = graph.decide(
-            _CHAIN if group.product is None else _EPILOGUE,
-            "chain" if group.product is None else "epilogue",
-            f"{_TOGETHER}: {_SAVED if unwritten else 'each piece is finished while it is in the cache'}",
+            self.chain if group.product is None else self.epilogue,
+            self.fused if group.product is None else self.fused_with_product if unwritten else self.finished_in_cache,
             {
                 "operations": label.replace(" · ", " → "),
                 "count": len(members),
@@ -256,10 +217,10 @@ class Fuse(Pass):
     def _record_reduction(self, group: _Group, cutting: Cutting, graph: PlanGraph) -> None:
         members, last, parts = group.members, group.members[-1], cutting.in_parts
         same = cutting.blocks == 1 or _keeps_bits(members, cutting)
-        how = "whole"
+        reason = self.reduced_whole
         if parts:
             exact = last.dtype.kind in _ORDERLESS or last.operation.idempotent
-            how = "exact" if exact else "halved" if same else "joined"
+            reason = self.reduced_exact if exact else self.reduced_halved if same else self.reduced_joined
         label = _label(members)
         facts = {
             "operations": label.replace(" · ", " → "),
@@ -271,8 +232,38 @@ class Fuse(Pass):
             "parts": parts,
             "same_bits": same,
         }
-        decision = graph.decide(_PROLOGUE, "reduction", _REDUCED[how], facts, members)
+        decision = graph.decide(self.prologue, reason, facts, members)
         graph.groups.append(NodeGroup(decision, "kernel", label, members))
+
+    def _record_unfused(self, nodes: list[Expr], graph: PlanGraph) -> None:
+        """Refuse elementwise operations that joined no kernel, and of which nothing was said when they were met."""
+        rules = {self.epilogue.name, self.chain.name, self.prologue.name}
+        told = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in rules}
+        alone = [node for node in nodes if node.operation.elementwise and node.uid not in told]
+        if not alone:
+            return
+        waiting = {node.uid for node in alone}
+        readers: dict[int, Expr] = {}
+        for node in graph.live:
+            for operand in graph.inputs[node.uid]:
+                if operand.uid in waiting:
+                    readers.setdefault(operand.uid, node)
+        for node in alone:
+            reader = readers.get(node.uid)
+            if reader is None:
+                graph.decline(self.chain, self.nothing_to_join, {}, node, estimated_cost_us=0.0)
+            else:
+                facts = {"reader": reader.operation.label, "operation": node.operation.label}
+                graph.decline(self.chain, self.reader, facts, node, estimated_cost_us=split_cost(node, reader))
+
+    def _keep_whole(self, node: Expr, graph: PlanGraph) -> None:
+        """Refuse where a node's type, or an operand's, is not plain."""
+        kinds = [other.type for other in (node, *graph.inputs[node.uid])]
+        type_ = next(type_ for type_ in kinds if not type_.plain)
+        if type_.device is cpu:
+            graph.decline(self.chain, self.element_type, {"type": repr(type_)}, node)
+        else:
+            graph.decline(self.chain, self.device, {"device": type_.device.name}, node)
 
 
 def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
@@ -287,41 +278,6 @@ def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
     if len(cutting.shape) == 4:
         cuts.append(cutting.laid(PIXEL_BY_PIXEL, last.operation.combine_ufunc is not None))
     return all(not cut.in_parts or (cut.halvings > 0 and pairwise) for cut in cuts)
-
-
-def _record_unfused(nodes: list[Expr], graph: PlanGraph) -> None:
-    """Refuse elementwise operations that joined no kernel, and of which nothing was said when they were met."""
-    told = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in _RULES}
-    alone = [node for node in nodes if node.operation.elementwise and node.uid not in told]
-    if not alone:
-        return
-    waiting = {node.uid for node in alone}
-    readers: dict[int, Expr] = {}
-    for node in graph.live:
-        for operand in graph.inputs[node.uid]:
-            if operand.uid in waiting:
-                readers.setdefault(operand.uid, node)
-    for node in alone:
-        reader = readers.get(node.uid)
-        if reader is None:
-            reason = "its operands are there before the run and its value is asked for: nothing is beside it to join"
-            graph.decline(_CHAIN, "nothing_to_join", reason, {}, node, estimated_cost_us=0.0)
-        else:
-            facts = {"reader": reader.operation.label}
-            reason = "{reader} reads it, and takes no elementwise operation into its kernel"
-            graph.decline(_CHAIN, "reader", reason, facts, node, estimated_cost_us=split_cost(node, reader))
-
-
-def _keep_whole(node: Expr, graph: PlanGraph) -> None:
-    """Refuse where a node's type, or an operand's, is not plain."""
-    kinds = [other.type for other in (node, *graph.inputs[node.uid])]
-    type_ = next(type_ for type_ in kinds if not type_.plain)
-    if type_.device is cpu:
-        reason = "{type} has elements that are no dtype of NumPy's own: operations on them run one by one"
-        graph.decline(_CHAIN, "element_type", reason, {"type": repr(type_)}, node)
-    else:
-        reason = "the blocks fit cpu's caches: on {device} operations run one by one"
-        graph.decline(_CHAIN, "device", reason, {"device": type_.device.name}, node)
 
 
 def _merged(a: _Group, b: _Group, several: dict[int, _Group]) -> _Group:

@@ -13,6 +13,7 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,20 @@ class Inline(Pass):
 
     limit: int = 500_000
     name = "inline"
+    inlined = Reason(
+        "inlined",
+        "`{name}` is called in {count:place}; each call is replaced by the operations of its body, so that these can "
+        "be simplified, merged and fused together with the operations around the call.",
+        meaning="As if the function's lines had been written where it is called.",
+        change="ex.EvalPlan(inline=Inline(limit=…)) sets how many operations there may be in all.",
+    )
+    too_large = Reason(
+        "too_large",
+        "`{name}` is not replaced by the operations of its body here, because the program would then have more than "
+        "{limit:operation}, so the call is planned once and runs as one step.",
+        meaning="A program that calls large functions many times would become too large to plan in reasonable time.",
+        change="A higher limit: ex.EvalPlan(inline=Inline(limit=…)).",
+    )
     required = True
 
     def has_work(self, graph: PlanGraph) -> bool:
@@ -44,8 +59,7 @@ class Inline(Pass):
             if total + len(body.nodes) > self.limit:
                 graph.decline(
                     self,
-                    "too_large",
-                    "inlining {name} here would make more than {limit:node}: it is planned once and run as one kernel",
+                    self.too_large,
                     {"name": body.name, "limit": self.limit},
                     node,
                     estimated_cost_us=_border(node, graph),
@@ -58,9 +72,7 @@ class Inline(Pass):
             if key not in decisions:
                 number = graph.decide(
                     self,
-                    "inlined",
-                    "{name} is called in {count:place}:"
-                    " inlined, its operations can be simplified, merged and fused with their neighbours",
+                    self.inlined,
                     {"name": body.name},
                     [],
                     outputs,

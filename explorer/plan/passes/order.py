@@ -16,6 +16,7 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 from explorer.plan.graph.kernels import kernels_of
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.schedule.depth_first import depth_first
 from explorer.plan.schedule.schedule import Kernel, Pick, Schedule
 
@@ -78,10 +79,6 @@ class _Queue:
                     self.waiting_count -= 1
 
 
-class Lanes:
-    """Independent kernels run at one time, on as many threads as there are lanes."""
-
-
 @dataclass(frozen=True)
 class Order(Pass):
     """Put kernels in a topological order with levels and chains."""
@@ -93,6 +90,23 @@ class Order(Pass):
     """one of RULES: of what is ready, pick what was recorded first, or what reverse depth-first search puts first,
     which runs the branch that comes last by name to its end before another one (plan/schedule/depth_first.py)"""
     name = "order"
+    rule = RuleInfo("Lanes", "Independent kernels run at one time, on as many threads as there are lanes.")
+    together = Reason(
+        "together",
+        "Up to {lanes} of the {count} kernels run at one time, because they form {chains:chain} and kernels of "
+        "different chains need not wait for each other: an estimated {together_us} instead of {alone_us} one after "
+        "another.",
+        meaning="In a chain each kernel needs the result of the one before. Kernels that run at one time run on "
+        "several threads.",
+        change="lanes=1 runs one kernel at a time.",
+    )
+    nothing_independent = Reason(
+        "nothing_independent",
+        "One kernel runs at a time although {lanes} could, because each of the {count} kernels needs the result of the "
+        "one before.",
+        meaning="Only kernels that do not need each other's results can run at one time.",
+        change="Nothing has to change.",
+    )
     kind = "order"
     required = True
 
@@ -166,18 +180,15 @@ class Order(Pass):
         beside = [kernel.result for index, kernel in enumerate(ordered) if kernel.runs_until > index]
         if beside:
             graph.decide(
-                Lanes(),
-                "together",
-                "{count:kernel} in {chains:execution chain}, up to {lanes} at a time: "
-                "estimated {together_us}, one after another {alone_us}",
+                self.rule,
+                self.together,
                 facts,
                 beside,
             )
         elif ordered:
             graph.decline(
-                Lanes(),
-                "nothing_independent",
-                "{count:kernel} in {chains:execution chain}, of which each waits for the one before",
+                self.rule,
+                self.nothing_independent,
                 facts,
                 ordered[-1].result,
                 estimated_cost_us=0.0,

@@ -8,6 +8,7 @@ from explorer.core.ir.expr import Expr
 from explorer.plan.graph.constancy import prepared
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,14 @@ class Constants(Pass):
     """Mark what every run finds the same: it is computed once, and its values are kept."""
 
     name = "constants"
+    prepared_once = Reason(
+        "prepared_once",
+        "{count:operation is|operations are} computed once, before the first run, not in every run, because nothing "
+        "but weights goes into the result; {kept_bytes} of results are kept in memory for that.",
+        meaning="Weights are tensors that the program holds; what is given at each run is an input. A result that "
+        "depends on no input is the same in every run.",
+        change='EvalPlan(without=["constants"]) computes them in every run, and keeps nothing.',
+    )
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Whether some values are given at each run."""
@@ -30,8 +39,7 @@ class Constants(Pass):
         kept = _kept(found, graph)
         graph.decide(
             self,
-            "prepared_once",
-            "prepared once: {count:operation} on weights alone, for all runs of the plan; {kept_bytes} kept",
+            self.prepared_once,
             {"count": len(computed), "kept": len(kept), "kept_bytes": sum([node.type.nbytes for node in kept])},
             computed,
         )

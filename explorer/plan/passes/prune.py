@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.reasons import Reason
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,21 @@ class Prune(Pass):
     """Drop what no root needs."""
 
     name = "prune"
+    replaced = Reason(
+        "unneeded",
+        "{count:operation or value is|operations and values are} left out, because nothing uses the result any more: "
+        "what did has been replaced ({readers}).",
+        meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
+        "read.",
+        change="Nothing has to change.",
+    )
+    unread = Reason(
+        "unneeded",
+        "{count:operation or value is|operations and values are} left out, because no result that was asked for needs "
+        "what they give.",
+        meaning="Only what the results need is computed.",
+        change="Ask for a value that is to be computed.",
+    )
 
     def run(self, graph: PlanGraph) -> None:
         """Compare what there is with what the roots reach."""
@@ -34,10 +50,6 @@ class Prune(Pass):
             "flops": sum([flops_of(node, node.operands) for node in unused]),
             "readers": [readers[node.uid] for node in unused if node.uid in readers][:3],
         }
-        reason = (
-            "dropped {count:node} that no root needs, no longer read by {readers}"
-            if facts["readers"]
-            else "dropped {count:node} that no root needs"
-        )
-        decision = graph.decide(self, "unneeded", reason, facts, unused)
+        reason = self.replaced if facts["readers"] else self.unread
+        decision = graph.decide(self, reason, facts, unused)
         graph.removed.extend((decision, node) for node in unused)

@@ -12,6 +12,7 @@ from explorer.ops.elementwise.arithmetic import Power
 from explorer.ops.elementwise.unary import Square
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph, flops_of
+from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
 
 _RISKY = (*SOURCES, Power, Square)
@@ -33,6 +34,21 @@ class Recall(Pass):
     simplified: bool = False
     """whether simplify has run, so that nothing is left to it"""
     name = "recall"
+    recalled = Reason(
+        "recalled",
+        "{count:value is|values are} taken from an earlier evaluation instead of computed, because the program still "
+        "holds what was evaluated; {saved_flops} are saved.",
+        meaning="As long as the program holds an evaluated expression, its value is kept.",
+        change="Drop the expressions (del y) to have their values computed again.",
+    )
+    recalled_equal = Reason(
+        "recalled",
+        "{count:value is|values are} taken from an earlier evaluation instead of computed, because the program still "
+        "holds what was evaluated: {equal} of these as another, equal expression. {saved_flops} are saved.",
+        meaning="As long as the program holds an evaluated expression, its value is kept. Two expressions are equal "
+        "where they apply the same operations to the same values.",
+        change="Drop the expressions (del y) to have their values computed again.",
+    )
 
     def run(self, graph: PlanGraph) -> None:
         """One decision for all of them."""
@@ -40,17 +56,17 @@ class Recall(Pass):
         if not found:
             return
         tensors = [*found.values()]
-        facts = {"count": len(found), "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in found])}
-        reason = "{count:value} evaluated before, and still held, taken as they are"
+        facts: Facts = {
+            "count": len(found),
+            "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in found]),
+        }
         own = {id(tensor): uid for uid, tensor in self.values.items()}
         equal = sum([own[id(tensor)] in self.equal for tensor in tensors])
         if equal:
             facts["equal"] = equal
-            reason += "; {equal} of them by an equal expression that was written before"
         decision = graph.decide(
             self,
-            "recalled",
-            reason,
+            self.recalled_equal if equal else self.recalled,
             facts,
             [*found],
             tuple(tensors),

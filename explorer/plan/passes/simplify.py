@@ -5,7 +5,6 @@ The tail of the chain is the general method: the node stays as it is.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -19,9 +18,9 @@ from explorer.ops.creation.constants import Zero
 from explorer.plan.graph.decisions import location
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason
 from explorer.plan.rewrite.constant_folding import DESCRIBED, Folding
 from explorer.plan.rewrite.rule import Applied, Declined, Rule
-from explorer.record.reasons import FIELD
 
 _ENDLESS = 10_000
 """so many replacements of what replaced one node are taken for a chain of rules that never ends"""
@@ -34,6 +33,27 @@ class Simplify(Pass):
     sweeps: int = 4
     """how often to walk the graph at most: what one sweep replaced can leave a node without its other consumers"""
     name = "simplify"
+    unreached = Reason(
+        "unreached",
+        "This gradient is zero and nothing is computed for it, because the loss does not depend on the value that it "
+        "is the gradient of.",
+        meaning="A zero of this kind (ZeroTensor) is only described; it takes neither time nor memory.",
+        change="Check whether the loss should use this value.",
+    )
+    no_kernel = Reason(
+        "no_kernel",
+        "The operation is left as it is, because its replacement contains `{operation}`, which cannot run on {device}.",
+        meaning="An operation runs on a device only where somebody has written a kernel for that device.",
+        change="Register a kernel for the operation and the device: ex.kernel(...).",
+    )
+    hidden_type = Reason(
+        "hidden_type",
+        "The operation is left as it is, because this rule must see how `{x}` is stored, and `{x}` is dynamic data, "
+        "which hides that.",
+        meaning="Rules about zeros, one-hot vectors or views look at the class of the data; dynamic data does not show "
+        "its class.",
+        change="ex.try_cast(x, …) gives the data with its class.",
+    )
 
     def run(self, graph: PlanGraph) -> None:
         """Sweep until nothing changes."""
@@ -73,8 +93,7 @@ class Simplify(Pass):
                         self._settle(node, pending, chains, graph)
                 elif operation_class is Zero and node.operation.cause and node.uid not in told:  # type: ignore[attr-defined]
                     told.add(node.uid)
-                    reason = "the loss does not depend on this input: its gradient is the structured zero"
-                    graph.decide(self, "unreached", reason, {}, [node])
+                    graph.decide(self, self.unreached, {}, [node])
         finally:
             state.scope, state.origin = outer
             graph.current_node = None
@@ -118,7 +137,7 @@ class Simplify(Pass):
             if isinstance(answer, (Applied, Declined)):
                 _check_reason(rule, answer)
             if isinstance(answer, Declined):
-                graph.decline(rule, answer.code, answer.reason, answer.facts, node, index)
+                graph.decline(rule, answer.entry, answer.facts, node, index)
                 continue
             if not isinstance(answer, Applied):
                 raise DeclarationError(
@@ -135,9 +154,9 @@ class Simplify(Pass):
             missing = [made for made in fresh if not runs_on(made.operation, made.type.device)]
             if missing:
                 facts = {"operation": missing[0].operation.name, "device": missing[0].type.device.name}
-                graph.decline(rule, "no_kernel", "{operation} has no kernel on {device}", facts, node, index)
+                graph.decline(rule, self.no_kernel, facts, node, index)
                 continue
-            decision = graph.decide(rule, answer.code, answer.reason, answer.facts, [node], (new,), index)
+            decision = graph.decide(rule, answer.entry, answer.facts, [node], (new,), index)
             graph.add_nodes(decision, fresh, node)
             graph.substitute(decision, node, new)
             return fresh
@@ -147,8 +166,7 @@ class Simplify(Pass):
 def _record_hidden(rule: Rule, node: Expr, graph: PlanGraph, index: int) -> None:
     hidden = [operand for operand in graph.operands(node) if isinstance(operand.operation, Dynamic)]
     if hidden:
-        reason = "{x} is dynamic data, whose concrete type is hidden: ex.try_cast(x, …) gives it back"
-        graph.decline(rule, "hidden_type", reason, {"x": hidden[0]}, node, index)
+        graph.decline(rule, Simplify.hidden_type, {"x": hidden[0]}, node, index)
 
 
 _Asked: TypeAlias = list[tuple[int, Rule]]
@@ -193,16 +211,11 @@ class _ApplicableRules(dict[type, _Asked]):
         return found
 
 
-@functools.cache
-def _facts_of(template: str) -> frozenset[str]:
-    return frozenset(found[0] for found in FIELD.findall(template))
-
-
 def _check_reason(rule: Rule, answer: Applied | Declined) -> None:
-    missing = _facts_of(answer.reason) - answer.facts.keys()
+    missing = answer.entry.facts - answer.facts.keys()
     if missing:
         raise DeclarationError(
-            f"rule {rule.name} gives the reason {answer.reason!r} with the facts {sorted(answer.facts)}",
+            f"rule {rule.name} gives the reason {answer.entry.sentence!r} with the facts {sorted(answer.facts)}",
             rule=f"a reason names facts that are given; missing: {', '.join(sorted(missing))}",
             fix=f"{type(answer).__name__}(…, facts={{{', '.join(f'{name!r}: …' for name in sorted(missing))}}})",
         )

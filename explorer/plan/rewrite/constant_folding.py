@@ -21,7 +21,7 @@ from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.reduction.reduce import Max, Mean, Min, Sum
 from explorer.plan.graph.plan_graph import PlanGraph, flops_of, result_bytes
-from explorer.plan.rewrite.rule import Declined
+from explorer.plan.graph.reasons import Declined, Reason, RuleInfo
 
 DESCRIBED = frozenset((Full, Zero, OneHot, Literal))
 """kinds of leaves whose values are attributes"""
@@ -40,15 +40,40 @@ _CHOOSES = (Reshape, Transpose, BroadcastTo, Slice, Index0, Stack, Concatenate, 
 _Folded: TypeAlias = "Structured | Declined | None"
 
 
-class FoldedConstants:
-    """Operations on numbers, zeros and one-hot vectors alone are computed when the plan is made."""
-
-
-_RULE = FoldedConstants()
-
-
 class Folding:
     """What a walk over a graph, operands first, finds to be known already; the uids of leaves are entered in it."""
+
+    rule = RuleInfo(
+        "FoldedConstants", "Operations on numbers, zeros and one-hot vectors alone are computed when the plan is made."
+    )
+    folded = Reason(
+        "folded",
+        "`{operation}` is computed while the plan is made, not in the run, because it reads only constants written in "
+        "the program: its value is {value}. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
+        "plan depends on their values.",
+        change="Use a tensor, ex.tensor(…), where a value will be another one later.",
+    )
+    impure = Reason(
+        "impure",
+        "`{operation}` is computed in the run although it reads only constants, because it may give another value, or "
+        "do something else, each time.",
+        meaning="Random numbers and operations that print or count are such operations.",
+        change="Declare the operation pure where it always gives the same value.",
+    )
+    fails = Reason(
+        "fails",
+        "`{operation}` is left to the run, because computing it from its constants fails: {error}.",
+        meaning="Where the run reaches it, it will fail there with the same error.",
+        change="Correct the constants.",
+    )
+    large = Reason(
+        "large",
+        "`{operation}` is computed in the run although it reads only constants, because its result has {size:element} "
+        "computed from {read}, and plans keep up to {listed} elements.",
+        meaning="A constant in a plan is written down element by element, which is good for small ones only.",
+        change="Nothing has to change.",
+    )
 
     def __init__(self) -> None:
         self.known: set[int] = set()
@@ -84,7 +109,7 @@ class Folding:
             if node.uid in graph.replaced:
                 continue
             if isinstance(made, Declined):
-                graph.decline(_RULE, made.code, made.reason, made.facts, node)
+                graph.decline(self.rule, made.entry, made.facts, node)
             elif made is None or node.operation.view:  # a view of a constant is as good as one
                 continue
             elif graph.consumers(node) > self._inner.get(node.uid, 0):
@@ -112,11 +137,7 @@ class Folding:
             "saved_flops": sum([flops_of(node, graph.inputs[node.uid]) for node in gone]),
             "saved_bytes": sum([result_bytes(node) for node in gone]),
         }
-        reason = (
-            "{operation} of constants alone is {value}, computed when the plan is made:"
-            " {saved_flops} and {saved_bytes} are saved"
-        )
-        decision = graph.decide(_RULE, "folded", reason, facts, nodes, (constant,))
+        decision = graph.decide(self.rule, self.folded, facts, nodes, (constant,))
         graph.add_nodes(decision, [constant], first)
         for node in nodes:
             graph.substitute(decision, node, constant)
@@ -154,14 +175,13 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
         return None
     assert isinstance(type_, TensorType)
     if not operation.pure:
-        return Declined("impure", "{operation} does more than compute a value", {"operation": operation.name})
+        return Folding.impure.declined(operation=operation.name)
     try:
         with np.errstate(all="ignore"):
             made = _uniform(operation, type_, given)
             return made if made is not None else _listed(operation, type_, given)
     except Exception as error:
-        reason = "{operation} of these constants fails, as it will in the run: {error}"
-        return Declined("fails", reason, {"operation": operation.name, "error": str(error)})
+        return Folding.fails.declined(operation=operation.name, error=str(error))
 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
@@ -211,11 +231,7 @@ def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structur
     types = [operand.type_of(()) for operand in operands]
     most = max([each.size for each in types if isinstance(each, TensorType)], default=0)
     if type_.size > _MAX_LISTED or most > _MAX_READ or operation.flops(type_, *types) > _FLOPS:
-        return Declined(
-            "large",
-            "{operation} has {size:element} of {read:element}: a plan lists up to {listed}, the run computes more",
-            {"operation": operation.name, "size": type_.size, "read": most, "listed": _MAX_LISTED},
-        )
+        return Folding.large.declined(operation=operation.name, size=type_.size, read=most, listed=_MAX_LISTED)
     return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), type_)
 
 

@@ -4,38 +4,18 @@ kept."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
-from explorer.plan.graph.decisions import Facts
+from explorer.plan.graph.reasons import Answer, Applied, Declined, Reason
 
 if TYPE_CHECKING:
     from explorer.plan.graph.plan_graph import PlanGraph
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The rule took the node: ``new`` stands for it from now on."""
-
-    new: Expr
-    reason: str
-    facts: Facts = field(default_factory=dict)
-    code: str = "applied"
-
-
-@dataclass(frozen=True, slots=True)
-class Declined:
-    """The rule knows this structure and leaves it alone, for a coded reason."""
-
-    code: str
-    reason: str
-    facts: Facts = field(default_factory=dict)
-
-
-Answer: TypeAlias = Applied | Declined | None
+__all__ = ["Answer", "Applied", "Declined", "Reason", "Rule"]
 
 
 class Rule(ABC):

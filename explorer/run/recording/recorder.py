@@ -26,6 +26,7 @@ from explorer.plan.planner import Plan
 from explorer.record import (
     Body,
     Decision,
+    Explanation,
     Group,
     Kind,
     Recording,
@@ -185,7 +186,7 @@ def build(
             choice.rule,
             "applied" if choice.applied else "declined",
             choice.code,
-            choice.reason,
+            choice.reason.sentence,
             {name: _fact(value, ids) for name, value in choice.facts.items()} | _estimated_cost(choice),
             tuple([ids[node.uid] for node in choice.subjects]),
             tuple([ids[node.uid] for node in choice.produced if node.uid in ids]),
@@ -193,6 +194,10 @@ def build(
             choice.location,
         )
         for choice in graph.decisions
+    ]
+    reasons = dict.fromkeys([choice.reason for choice in graph.decisions if choice.reason.meaning])
+    recording.explanations = [
+        Explanation(each.code, each.sentence, each.meaning, each.change, each.anchor) for each in reasons
     ]
     recording.stages = [stage(planned_stage, tables.flops, graph.groups) for planned_stage in graph.stages]
     recording.schedule = schedule(planned, ids)

@@ -70,7 +70,7 @@ def test_what_tiles_save_is_told_in_flops() -> None:
     """The sentence about tiles gives what is saved and what it was, both in flops."""
     (decision,) = [c for c in plan([ex.conv2d(images(1, 64, 56, 56), filters(64, 64, 3, 3), padding=1)]).graph.decisions
                  if c.rule == "Winograd"]  # fmt: skip
-    said = render(decision.reason, decision.facts, str)
+    said = render(decision.reason.sentence, decision.facts, str)
     assert all(amount in said for amount in ("126 M flops", "231 M flops"))
 
 

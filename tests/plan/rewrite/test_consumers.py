@@ -41,7 +41,7 @@ def test_readers_move_with_a_substitution_and_die_with_their_node() -> None:
     graph = PlanGraph([outer + outer, ex.exp(x)])
     assert [graph.consumers(node) for node in (x, inner, middle, outer)] == [2, 1, 1, 2]
     new = ex.sqrt(x)
-    number = graph.decide(Asked(), "asked", "for the test", {}, [outer], (new,))
+    number = graph.decide(Asked(), ex.Reason("asked", "for the test"), {}, [outer], (new,))
     graph.add_nodes(number, [new], outer)
     graph.substitute(number, outer, new)
     counted = [graph.consumers(node) for node in (x, inner, middle, outer, new)]

@@ -16,8 +16,8 @@ from explorer.ops.base import reshape
 from explorer.ops.elementwise.arithmetic import Add, Divide, Multiply, Subtract
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
-from explorer.plan.graph.decisions import Facts
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Facts
 from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
 
 _SUMS = (Add, Subtract)

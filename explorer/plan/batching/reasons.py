@@ -1,0 +1,84 @@
+"""Reasons of the pass that batches."""
+
+from __future__ import annotations
+
+from explorer.plan.graph.reasons import Reason
+
+_BATCH = "Batching is np.stack: f(x0), f(x1), … become the rows of one f(np.stack([x0, x1, …]))."
+_UNBATCHED = 'EvalPlan(without=["batch"]) computes them one by one.'
+
+
+class BatchReasons:
+    """The reasons of Batch."""
+
+    batched_calls = Reason(
+        "batched",
+        "{count:call} of `{name}` are computed as one, because stacking the operands along a new first axis and "
+        "computing all rows at once takes an estimated {together_us} instead of {separate_us}.",
+        meaning=_BATCH,
+        change=_UNBATCHED,
+    )
+    batched_operations = Reason(
+        "batched",
+        "{count} `{name}` operations of one shape are computed as one, because stacking the operands along a new first "
+        "axis and computing all rows at once takes an estimated {together_us} instead of {separate_us}.",
+        meaning=_BATCH,
+        change=_UNBATCHED,
+    )
+    device_calls = Reason(
+        "device",
+        "{count:call} of `{name}` stay separate, because they do not run on the CPU, and only there operands are "
+        "stacked.",
+        meaning=_BATCH,
+        change='Compute on the CPU: x.to("cpu").',
+    )
+    not_batchable_calls = Reason(
+        "not_batchable",
+        "{count:call} of `{name}` stay separate, because `{name}` contains an operation that cannot be computed for "
+        "stacked operands: {why}.",
+        meaning=_BATCH,
+        change="Take that operation out of the function, or give it a batch() method where it is your own.",
+    )
+    dear_calls = Reason(
+        "stacking_costs_more",
+        "{count:call} of `{name}` stay separate, because stacking the operands and computing all rows at once would "
+        "take an estimated {together_us}, and one call after another takes {separate_us}.",
+        meaning=_BATCH,
+        change="Stack the operands yourself, where they are there as one array anyway.",
+    )
+    not_batchable_operations = Reason(
+        "not_batchable",
+        "{count} `{name}` operations stay separate, because `{name}` cannot be computed for stacked operands of these "
+        "shapes.",
+        meaning=_BATCH,
+        change="Nothing has to change; an operation of your own can define batch().",
+    )
+    dear_operations = Reason(
+        "stacking_costs_more",
+        "{count} `{name}` operations stay separate, because stacking the operands and computing all rows at once would "
+        "take an estimated {together_us}, and one operation after another takes {separate_us}.",
+        meaning=_BATCH,
+        change="Stack the operands yourself, where they are there as one array anyway.",
+    )
+    same_operands = Reason(
+        "same_operands",
+        "{count:call} of `{name}` are not batched, because their operands are the same values, so there is nothing to "
+        "stack.",
+        meaning=_BATCH,
+        change='Nothing: equal calls are merged into one, unless without=["dedup"] forbids it.',
+    )
+    depth = Reason(
+        "depth",
+        "{count:call} of `{name}` are not batched into one, because they stand at {depths} different depths of the "
+        "program: a later one may need the result of an earlier one.",
+        meaning=_BATCH + " The depth of a call is the number of calls that must be finished before it.",
+        change="Calls that do not depend on other calls stand at one depth, and are batched.",
+    )
+    other_body = Reason(
+        "other_body",
+        "This call of `{name}` is not batched with the others, because `{name}` was traced {bodies:time}: the others "
+        "have other operand types or options, or are another function of this name.",
+        meaning=_BATCH + " A function is traced once for each combination of operand types and options; calls of one "
+        "trace can be batched.",
+        change="Give all calls operands of the same shape and dtype.",
+    )

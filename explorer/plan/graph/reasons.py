@@ -1,0 +1,151 @@
+"""Reasons: why a decision was taken, each declared once, as an attribute of the rule or pass that gives it.
+
+A reason has a code, a sentence over facts (a template as of record/reasons.py), and two texts for somebody who meets
+it for the first time: its meaning, and what would have to change for another decision. All of them together are the
+catalogue, from which assets/reasons.md is written, and which ``ex.reason`` and the panel read.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from explorer.core.errors import UnknownNameError
+from explorer.core.ir.expr import Expr
+from explorer.record.reasons import FIELD
+
+Facts: TypeAlias = dict[str, Any]
+"""What a decision rests on: numbers, strings, expressions, or lists of them; reasons are templates over them."""
+
+
+@dataclass(frozen=True, eq=False)
+class RuleInfo:
+    """The name under which a pass records some of its decisions, and their purpose: an attribute of the pass."""
+
+    name: str
+    purpose: str
+    owner: type | None = field(default=None, init=False, repr=False)
+    """the pass"""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        object.__setattr__(self, "owner", owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Reason:
+    """One reason of decisions, entered into the catalogue as an attribute of a rule or a pass.
+
+    ::
+
+        class LogOfExp(ex.Rule):
+            \"\"\"log(exp(x)) is x.\"\"\"
+
+            roots = (ex.operation("log"),)
+            undone = ex.Reason("log_exp", "`{outer}` undoes `{inner}`, so `{x}` is used directly.")
+
+            def match(self, node, graph):
+                ...
+                return self.undone.applied(x, outer=node, inner=y, x=x)
+    """
+
+    code: str
+    """a name of the reason for programs; rules and passes may share one"""
+    sentence: str
+    """what was decided, then the fact that decided it, in the words of somebody who knows NumPy"""
+    meaning: str = ""
+    """what stands behind it, in general"""
+    change: str = ""
+    """what would have to change for another decision"""
+    owner: type | None = field(default=None, init=False, repr=False)
+    """the class whose attribute it is, and the attribute's name"""
+    attribute: str = field(default="", init=False, repr=False)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        object.__setattr__(self, "owner", owner)
+        object.__setattr__(self, "attribute", name)
+        CATALOGUE[f"{owner.__module__}.{owner.__qualname__}", name] = self
+
+    @property
+    def anchor(self) -> str:
+        """The name of its entry in assets/reasons.md; "" where it is no attribute of a class."""
+        return "" if self.owner is None else f"{self.owner.__name__}-{self.attribute}".lower().replace("_", "-")
+
+    @functools.cached_property
+    def facts(self) -> frozenset[str]:
+        """The names of the facts in the sentence."""
+        return frozenset(name for name, _, _ in FIELD.findall(self.sentence))
+
+    def applied(self, new: Expr, /, **facts: Any) -> Applied:
+        """Return the answer of a rule that puts ``new`` in a node's place."""
+        return Applied(new, self, facts)
+
+    def declined(self, /, **facts: Any) -> Declined:
+        """Return the answer of a rule that leaves a node alone."""
+        return Declined(self.code, self, facts)
+
+    def __str__(self) -> str:
+        where = "" if self.owner is None else f" of {self.owner.__name__}"
+        lines = [f"[{self.code}]{where}", f"  {self.sentence}"]
+        lines += [f"  What it means: {self.meaning}"] if self.meaning else []
+        lines += [f"  What would change it: {self.change}"] if self.change else []
+        return "\n".join(lines)
+
+
+CATALOGUE: dict[tuple[str, str], Reason] = {}
+"""(class, attribute) → every reason that is declared, in the order of the declarations"""
+
+
+class Reasons(tuple[Reason, ...]):
+    """Some reasons of the catalogue, which print as their entries."""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self))
+
+    __str__ = __repr__
+
+
+def reason(code: str) -> Reasons:
+    """Return the reasons with a code: sentence, meaning, and what would change the decision.
+
+    Raises UnknownNameError for a code that no reason has.
+    """
+    found = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
+    if not found:
+        raise UnknownNameError(code, kind="reason", known=sorted({entry.code for entry in CATALOGUE.values()}))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The rule took the node: ``new`` stands for it from now on.
+
+    Without a declared reason, ``reason`` is its sentence, and ``code`` its code.
+    """
+
+    new: Expr
+    reason: str | Reason
+    facts: Facts = field(default_factory=dict)
+    code: str = "applied"
+
+    @property
+    def entry(self) -> Reason:
+        """The reason, declared or made of sentence and code."""
+        return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The rule knows this structure and leaves it alone, for a coded reason."""
+
+    code: str
+    reason: str | Reason
+    facts: Facts = field(default_factory=dict)
+
+    @property
+    def entry(self) -> Reason:
+        """The reason, declared or made of sentence and code."""
+        return self.reason if isinstance(self.reason, Reason) else Reason(self.code, self.reason)
+
+
+Answer: TypeAlias = Applied | Declined | None

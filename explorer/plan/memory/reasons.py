@@ -1,0 +1,50 @@
+"""Reasons of the pass that places results in memory."""
+
+from __future__ import annotations
+
+from explorer.plan.graph.reasons import Reason
+
+_ARENA = "All results that are not handed out lie in one piece of memory, the arena, which is allocated before the run."
+
+
+class BuffersReasons:
+    """The reasons of Buffers."""
+
+    packed = Reason(
+        "packed",
+        "{count:result is|results are} placed in one piece of memory of {arena_bytes}, where the place of a result is "
+        "used again once nothing reads it any more. Separate buffers, also used again, would take {beside_bytes}; less "
+        "than {alive_bytes} is impossible, because so much is needed at one moment.",
+        meaning=f"{_ARENA} Two results may overlap where one is no longer needed when the other is written.",
+        change="Nothing has to change.",
+    )
+    packed_with_scratch = Reason(
+        "packed",
+        "{count:result|results} and the working memory of kernels are placed in one piece of memory of {arena_bytes}, "
+        "where a place is used again once nothing reads it any more. Separate buffers, also used again, would take "
+        "{beside_bytes}; less than {alive_bytes} is impossible, because so much is needed at one moment.",
+        meaning=f"{_ARENA} Working memory is used by a kernel only while it runs.",
+        change="Nothing has to change.",
+    )
+    reused = Reason(
+        "reused",
+        "Buffer {buffer} ({size_bytes}) holds {count:result} one after the other, because each is read for the last "
+        "time before the next is written.",
+        meaning=f"{_ARENA} A buffer is a place in it.",
+        change="More kernels at a time (lanes=…) keep results longer, so that fewer buffers can be used again.",
+    )
+    in_place = Reason(
+        "in_place",
+        "{count:result is|results are} written over an operand, because nothing reads that operand afterwards, so "
+        "{saved_bytes} less memory is needed.",
+        meaning="As NumPy's out= does it: np.add(x, y, out=x).",
+        change="An operand that is read later, or asked for, is not written over.",
+    )
+    block_memory = Reason(
+        "block_memory",
+        "The run needs the most memory, {alive_bytes}, during the kernel of `{result}`, because its fused operations "
+        "use {working_bytes} of working memory at a time; one after another they would need {apart_bytes} in all.",
+        meaning="Fused operations keep a piece of each intermediate result for every thread. For small arrays these "
+        "pieces may take more memory than the arrays themselves.",
+        change='EvalPlan(without=["fuse"]) runs the operations one after another, which takes longer.',
+    )

@@ -1,0 +1,181 @@
+"""Reasons of the pass that fuses: which operations share a kernel, and why others do not."""
+
+from __future__ import annotations
+
+from explorer.plan.graph.reasons import Reason
+
+_KERNEL = "A kernel is one step of the run. Operations of one kernel hand on small pieces that stay in the cache"
+_FUSED = f"{_KERNEL}, so results between them are never written to memory and read again."
+_APART = f"{_KERNEL}; operations of two kernels hand on whole arrays through memory."
+_WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of a row (or of the axes that it reduces)"
+_UNFUSED = 'EvalPlan(without=["fuse"]) runs every operation as a kernel of its own.'
+_SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
+
+
+class FuseReasons:
+    """The reasons of Fuse."""
+
+    fused = Reason(
+        "chain",
+        "{operations} are computed together, piece by piece, because all of their results have one shape and each is "
+        f"read only by the next operation, {_SAVED}.",
+        meaning=_FUSED,
+        change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
+    )
+    fused_with_product = Reason(
+        "epilogue",
+        "{operations} are computed together: each piece of the first one's result goes through the other operations "
+        f"while it is still in the cache, {_SAVED}.",
+        meaning=f"{_FUSED} Here the first operation is a matrix product, a convolution or a pooling.",
+        change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
+    )
+    finished_in_cache = Reason(
+        "epilogue",
+        "{operations} are computed together: each piece of the first one's result is finished by the other operations "
+        "while it is still in the cache, so it is not read from memory again.",
+        meaning=f"{_FUSED} The first operation writes into the memory of the final result, so nothing else is needed.",
+        change=f"A result that is asked for, or read by a second operation, is written. {_UNFUSED}",
+    )
+    reduced_whole = Reason(
+        "reduction",
+        "{operations} are computed together, in {blocks:piece} of whole rows that fit into the cache, " + f"{_SAVED}.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}, so each piece holds whole rows.",
+        change=_UNFUSED,
+    )
+    reduced_halved = Reason(
+        "reduction",
+        "{operations} are computed together, in {blocks:piece} that are parts of rows, " + f"{_SAVED}. The parts are "
+        "added in NumPy's own order, so the result has the same bits as without fusion.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}. Rows too long for the cache are cut where NumPy's summation cuts them, too.",
+        change=_UNFUSED,
+    )
+    reduced_exact = Reason(
+        "reduction",
+        "{operations} are computed together, in {blocks:piece} that are parts of rows, " + f"{_SAVED}. The order in "
+        "which the parts are combined makes no difference to the result.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}. The largest of several largest elements, for one, is the largest of all.",
+        change=_UNFUSED,
+    )
+    reduced_joined = Reason(
+        "reduction",
+        "{operations} are computed together, in {blocks:piece} that are parts of rows, " + f"{_SAVED}. The parts are "
+        "added up in another order than without fusion, so the last digits may differ.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}. Floating-point sums are rounded, differently for each order of the terms.",
+        change=f"For the last digits as without fusion: {_UNFUSED}",
+    )
+    computed_once = Reason(
+        "computed_once",
+        "`{reader}` is not fused with `{operand}`, because `{operand}` depends on weights alone and is computed once, "
+        "while `{reader}` is computed in every run.",
+        meaning="Results that are the same in all runs are computed before the first one, and kept. " + _APART,
+        change='EvalPlan(without=["constants"]) computes them in every run, and may fuse them then.',
+    )
+    asked_for = Reason(
+        "asked_for",
+        "`{operand}` is not fused with the operation that reads it, because `{operand}` was asked for as a result and "
+        "must be written to memory anyway.",
+        meaning=_APART,
+        change="Do not register or return this value where only what is computed from it is needed.",
+    )
+    other_consumers = Reason(
+        "other_consumers",
+        "`{operand}` is not fused with an operation that reads it, because {consumers} operations do and all of "
+        "them must find it in memory.",
+        meaning=f"{_APART} A value that several operations read is computed once and written, not computed for each.",
+        change="Nothing, where all of its readers are needed.",
+    )
+    shape = Reason(
+        "shape",
+        "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}: "
+        "a piece of one does not match a piece of the other.",
+        meaning=f"{_APART} The pieces of operations that are computed together must have the same shape.",
+        change="Compute `{operand}` in the full shape first, where that costs less than writing it.".replace("`", ""),
+    )
+    second_product = Reason(
+        "second_product",
+        "`{operand}` gets a kernel of its own, because a kernel can hold only one matrix product, convolution or "
+        "pooling, and the one of the operation that reads it already has `{first}`.",
+        meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
+        change="Nothing has to change.",
+    )
+    from_second_product = Reason(
+        "second_product",
+        "`{operand}` stays in the kernel of `{second}`, because a kernel can hold only one matrix product, convolution "
+        "or pooling, and the one of the operation that reads it already has `{first}`.",
+        meaning=f"{_APART} Products, convolutions and poolings are made in pieces of different sizes and orders.",
+        change="Nothing has to change.",
+    )
+    view_between = Reason(
+        "view",
+        "`{reader}` is not fused with `{below}`, because `{reader}` reads it through `{operand}`, a view with its "
+        "elements in another order or shape.",
+        meaning=f"{_APART} A view is the same memory with another shape, order or step; nothing is copied for it.",
+        change="Take the view of an earlier value, or of the result, so that it does not stand between them.",
+    )
+    product = Reason(
+        "product",
+        "`{reader}` is not fused with `{operand}`, because `{operand}` is computed tile by tile in the kernel of "
+        "`{product}`, and `{reader}` needs whole rows.",
+        meaning=f"{_APART} {_WHOLE_ROWS}; tiles of a matrix product or a convolution are smaller than rows.",
+        change="Nothing has to change.",
+    )
+    long_rows = Reason(
+        "long_rows",
+        "`{operation}` is not fused with `{operand}`, because it needs whole rows, and one row takes {row_bytes} of "
+        "memory: more than is kept in the cache.",
+        meaning=f"{_APART} {_WHOLE_ROWS}. Where a row does not fit into the cache, fusing it would save nothing.",
+        change="Shorter rows, or a narrower dtype.",
+    )
+    too_large = Reason(
+        "too_large",
+        "The reduction is not fused with `{operand}`, because that has {read_bytes}, which cannot be cut into pieces "
+        "that fit into the cache.",
+        meaning=f"{_APART} {_WHOLE_ROWS}.",
+        change="Fewer elements, or a narrower dtype.",
+    )
+    view_operand = Reason(
+        "producer",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` is a view: nothing is computed for it.",
+        meaning="A view is the same memory with another shape, order or step; nothing is copied for it.",
+        change="Nothing has to change.",
+    )
+    output_of_call = Reason(
+        "producer",
+        "`{reader}` is not fused with the call of `{call}`, whose result it reads, because the call runs as one step.",
+        meaning=f"{_APART} A call that is not replaced by the operations of its body is planned once, for itself.",
+        change="A higher limit for operations: ex.EvalPlan(inline=Inline(limit=…)).",
+    )
+    producer = Reason(
+        "producer",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` does not compute each element from the "
+        "elements at the same place, so its whole result must be there before `{reader}` begins.",
+        meaning=f"{_APART} Only elementwise operations can go on with a piece of a result.",
+        change="Nothing has to change.",
+    )
+    nothing_to_join = Reason(
+        "nothing_to_join",
+        "This operation is a kernel of its own, because it reads only values that are there before the run, and its "
+        "result was asked for: there is no other operation to fuse it with.",
+        meaning=_APART,
+        change="Nothing has to change.",
+    )
+    reader = Reason(
+        "reader",
+        "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` must find the whole "
+        "result in memory when it begins.",
+        meaning=f"{_APART} Only elementwise operations and reductions can begin with a piece of what they read.",
+        change="Nothing has to change.",
+    )
+    element_type = Reason(
+        "element_type",
+        "This operation is a kernel of its own, because its elements ({type}) have no dtype of NumPy's own, and only "
+        "operations on NumPy's dtypes are fused.",
+        meaning=_APART,
+        change="Convert the operands to a dtype of NumPy's: x.astype(...).",
+    )
+    device = Reason(
+        "device",
+        "This operation is a kernel of its own, because it runs on {device}, and only operations on the CPU are fused.",
+        meaning=f"{_APART} The pieces are as large as the CPU's caches allow.",
+        change='Compute on the CPU: x.to("cpu").',
+    )
