@@ -59,28 +59,45 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def checked(function: _Function) -> _Function:
-    """Check the plainly annotated arguments of a function in each call: OperandError names the wrong one."""
+    """Check the plainly annotated arguments of a function in each call: OperandError names the wrong one.
+
+    A wrapper of its own signature is compiled for it, as dataclasses have their methods: a call costs a test of each
+    checked argument and no tuple, dict or loop.
+    """
     parameters = inspect.signature(function).parameters
-    plain = {key: PLAIN[parameter.annotation] for key, parameter in parameters.items() if parameter.annotation in PLAIN}
-    if not plain:
+    if not any(parameter.annotation in PLAIN for parameter in parameters.values()):
         return function
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    name, places = function.__name__, [key for key, parameter in parameters.items() if parameter.kind in positional]
-    first = min([place for place, key in enumerate(places) if key in plain], default=len(places))
+    names: dict[str, Any] = {"_function": function, "_check": _check_plain}
+    declared: list[str] = []
+    tests: list[str] = []
+    passed: list[str] = []
+    before: Any = inspect.Parameter.POSITIONAL_ONLY
+    for key, parameter in parameters.items():
+        kind, default = parameter.kind, parameter.default
+        if before is inspect.Parameter.POSITIONAL_ONLY is not kind and declared:
+            declared.append("/")
+        if kind is inspect.Parameter.KEYWORD_ONLY and before < inspect.Parameter.VAR_POSITIONAL:
+            declared.append("*")
+        before = kind
+        has_default = default is not inspect.Parameter.empty
+        declared.append(_STARS.get(kind, "") + key + (f"=_default_{key}" if has_default else ""))
+        passed.append(f"{key}={key}" if kind is inspect.Parameter.KEYWORD_ONLY else _STARS.get(kind, "") + key)
+        if has_default:
+            names[f"_default_{key}"] = default
+        if parameter.annotation in PLAIN:
+            plain = names[f"_plain_{key}"] = PLAIN[parameter.annotation]
+            names[f"_kind_{key}"] = plain.kinds[0]
+            is_other = f"type({key}) is not _kind_{key}" + (f" and {key} is not _default_{key}" if has_default else "")
+            tests.append(f" if {is_other}: _check({function.__name__!r}, {key!r}, {key}, _plain_{key})")
+    if before is inspect.Parameter.POSITIONAL_ONLY:
+        declared.append("/")
+    name = function.__name__
+    lines = [f"def {name}({', '.join(declared)}):", *tests, f" return _function({', '.join(passed)})"]
+    exec(compile("\n".join(lines), f"{__file__}: {name}", "exec"), names)
+    return cast("_Function", functools.wraps(function)(names[name]))
 
-    @functools.wraps(function)
-    # Values that are not checked are not looked at: a call of few arguments costs one comparison.
-    def call(*values: Any, **named: Any) -> Any:
-        if len(values) > first:
-            for key, value in zip(places[first:], values[first:], strict=False):
-                if key in plain and type(value) is not plain[key].kinds[0]:
-                    _check_plain(name, key, value, plain[key])
-        for key, value in named.items():
-            if key in plain and type(value) is not plain[key].kinds[0]:
-                _check_plain(name, key, value, plain[key])
-        return function(*values, **named)
 
-    return cast("_Function", call)
+_STARS: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 def _check_plain(function: str, key: str, value: Any, plain: Plain) -> None:

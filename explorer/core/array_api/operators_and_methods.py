@@ -160,11 +160,13 @@ class Operators:
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
         """Return the sum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
-        return _apply("sum", self, axis=axis, keepdims=keepdims, policies=policies)
+        made: Expr = functions["sum"](self, axis, keepdims, policies=policies)
+        return made
 
     def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
         """Return the mean over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""
-        return _apply("mean", self, axis=axis, keepdims=keepdims, policies=policies)
+        made: Expr = functions["mean"](self, axis, keepdims, policies=policies)
+        return made
 
     def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
         """Return the maximum over ``axis``, over all axes for None; ``keepdims`` keeps them with size 1."""

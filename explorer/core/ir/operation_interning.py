@@ -77,7 +77,7 @@ class Interning(type):
             )
 
     def _key(cls, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-        key = tuple([exact(value) for value in attributes])
+        key = tuple(map(exact, attributes))
         try:
             hash(key)
         except TypeError:

@@ -251,12 +251,12 @@ class Min(Extreme):
 def _reduce(
     operation_class: type[Reduction], x: Any, axis: int | tuple[int, ...] | None, keepdims: bool, policies: Items = ()
 ) -> Expr:
-    (x,) = as_operands((x,))
-    if (
-        x.ndim == 0 and axis in (0, -1) and operation_class is not Mean
-    ):  # NumPy's ufuncs take a scalar for a vector of one element
+    if not isinstance(x, Expr):
+        (x,) = as_operands((x,))
+    rank = x.ndim
+    if not rank and axis in (0, -1) and operation_class is not Mean:  # NumPy's ufuncs take a scalar for a vector of one
         axis = ()
-    return operation_class(normalize_axes(axis, x.ndim, operation_class.name), keepdims)(x, policies=policies)
+    return operation_class(normalize_axes(axis, rank, operation_class.name), keepdims)(x, policies=policies)
 
 
 @public
