@@ -1,1 +1,1 @@
-"""Draws recordings: plain data in, pictures and text out; imports explorer.record only."""
+"""Views of recordings: widgets, pictures, pages and text. They import explorer.record only."""

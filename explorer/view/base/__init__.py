@@ -1,1 +1,1 @@
-"""The tools of all views: markup, text metrics, colours, steps."""
+"""Basics of all views: markup, text metrics, colours and steps."""

@@ -1,4 +1,4 @@
-"""How wide text is: the advance widths of DejaVu Sans, the widest of the fonts that the views ask for."""
+"""Text metrics: advance widths of DejaVu Sans, the widest of the fonts that the views ask for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import unicodedata
 from functools import lru_cache
 
 FAMILY = '"DejaVu Sans", Verdana, system-ui, sans-serif'
-"""the font stack of every view; text is measured in its widest member, so that no other overflows"""
+"""font stack of every view; text is measured in its widest font, so that it fits in any of them"""
 
 # Thousandths of an em for U+0020 to U+007E.
 _REGULAR = (

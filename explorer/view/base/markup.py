@@ -1,4 +1,4 @@
-"""Writes XML and HTML elements: every attribute and every text is escaped, and shown on one line."""
+"""XML and HTML elements as text: every attribute and text is escaped and put on one line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from explorer.record.escape import visible
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that is markup already, and is not escaped again."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *children: str, **attributes: object) -> Markup:
-    """Return an element; ``class_`` stands for class, ``_`` in an attribute's name for ``-``; None leaves it out."""
+    """Return an element; ``class_`` is written as class, ``_`` in attribute names as ``-``; None omits an attribute."""
     start = [name]
     for key, value in attributes.items():
         if value is not None:

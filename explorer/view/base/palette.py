@@ -1,4 +1,4 @@
-"""The colours of static pictures, light and dark."""
+"""Colours of static pictures, light and dark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _APART_DARK = {
 def stylesheet(scope: str, theme: str, *, marked: bool = False) -> str:
     """Return the CSS of a picture whose element has the id ``scope``; ``theme`` is "auto", "light" or "dark".
 
-    A ``marked`` one tells what differs from another graph.
+    A ``marked`` picture has colours for differences from another graph.
     """
     at = f"#{scope}"
     light, dark = ({**LIGHT, **_APART_LIGHT}, {**DARK, **_APART_DARK}) if marked else (LIGHT, DARK)

@@ -1,4 +1,4 @@
-"""The steps of a view: each decision, each kernel that the order picks, each kernel that ran."""
+"""Steps of a view: one for each decision, each kernel that the order picks and each kernel of the run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from explorer.record import Recording
 
 
 def stage_ends(recording: Recording) -> list[int]:
-    """The last step of every stage: its decisions, the kernels that the order picked, the kernels that ran."""
+    """Return the last step of every stage, over decisions, picked kernels and kernels of the run."""
     ends: list[int] = []
     last = 0
     for stage in recording.stages:

@@ -1,1 +1,1 @@
-"""Two recordings side by side: widget, page, text."""
+"""Comparisons of two recordings: widget, page and text."""

@@ -1,4 +1,4 @@
-"""A comparison as HTML: two pictures and text where no script runs, and a page of both players that works from disk."""
+"""Comparison as HTML: two pictures and text without scripts, and a page of both players that works from disk."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 19
 
 
 def html(comparison: Comparison) -> str:
-    """Return both graphs side by side with what differs marked, and the text below, as HTML without a script.
+    """Return both graphs side by side with marked differences, and the text below, as HTML without a script.
 
-    The graphs are those that were recorded, where they differ, else those that the plans end with.
+    Shows the recorded graphs if they differ, else the final ones.
     """
     positions = (comparison.before.end, comparison.after.end) if comparison.nodes.equal else (0, 0)
     marks = differences(comparison, positions)

@@ -1,4 +1,4 @@
-"""A comparison as text: counts, nodes, decisions and kernels that differ."""
+"""Comparison as text: counts, nodes, decisions and kernels that differ."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from explorer.view.export.text import decision_line, folded
 from explorer.view.model.labels import source_text
 
 _LISTED = 40
-"""rows of one kind that are listed at most"""
+"""maximum number of rows of each kind"""
 _MEMBERS = 6
-"""nodes of a kernel, and kernels of a group, that are named at most"""
+"""maximum number of named nodes of a kernel, and kernels of a group"""
 
 
 def text(comparison: Comparison, *, measured: bool = False) -> str:
-    """Return the comparison as text; canonical, unless ``measured`` asks for the times of runs too."""
+    """Return the comparison as text; it is canonical unless ``measured`` asks for the times of runs too."""
     lines = [f"{title(comparison.before)} → {title(comparison.after)}"]
     for name, pair in comparison.options.items():
         lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
@@ -55,7 +55,7 @@ def _graph_lines(comparison: Comparison) -> list[str]:
 
 
 def _pair(comparison: Comparison, node: int) -> str:
-    """Name a paired node once, with the places of both."""
+    """Name a paired node once, with its location on both sides."""
     other = comparison.nodes.pairs[node]
     names = dict.fromkeys([comparison.before.label(node), comparison.after.label(other)])
     places = dict.fromkeys([source_text(comparison.before, node), source_text(comparison.after, other)])
@@ -63,14 +63,16 @@ def _pair(comparison: Comparison, node: int) -> str:
 
 
 def _kernel_lines(comparison: Comparison) -> list[str]:
-    differ = [found for found in comparison.kernels if not found.same]
-    same = sum(len(found.before) for found in comparison.kernels if found.same)
+    differ = [regrouped for regrouped in comparison.kernels if not regrouped.same]
+    same = sum(len(regrouped.before) for regrouped in comparison.kernels if regrouped.same)
     lines = [f"kernels: {same:,} the same, {len(differ):,} {'place' if len(differ) == 1 else 'places'} where not"]
-    return lines + _cut([f"  {_side(comparison, found, 0)} → {_side(comparison, found, 1)}" for found in differ])
+    return lines + _cut(
+        [f"  {_side(comparison, regrouped, 0)} → {_side(comparison, regrouped, 1)}" for regrouped in differ]
+    )
 
 
-def _side(comparison: Comparison, found: Regrouped, side: int) -> str:
-    recording, numbers = ((comparison.before, found.before), (comparison.after, found.after))[side]
+def _side(comparison: Comparison, regrouped: Regrouped, side: int) -> str:
+    recording, numbers = ((comparison.before, regrouped.before), (comparison.after, regrouped.after))[side]
     assert recording.schedule is not None
     told = []
     for number in numbers[:_MEMBERS]:
@@ -87,7 +89,7 @@ def _node(recording: Recording, node: int) -> str:
 
 
 def _gathered(lines: list[str]) -> list[str]:
-    """Write equal lines once, where the first of them stands, with their number."""
+    """Merge equal lines into one, at the first of them, with their number."""
     return [line if count == 1 else f"{line} ×{count:,}" for line, count in Counter(lines).items()]
 
 

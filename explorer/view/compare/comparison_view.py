@@ -1,4 +1,4 @@
-"""Two plans beside each other: as text, as two pictures, and as two views that step together."""
+"""Comparison of two plans as text, as two pictures, and as two views that step together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.view.compare.comparison_text import text
 
 
 class Compared(Comparison):
-    """A comparison that can be shown: printed it is its text, in a notebook two pictures, explored two views."""
+    """Comparison that can be shown: as text when printed, as two pictures in a notebook, as two views when explored."""
 
     @classmethod
     def of(cls, before: Recording, after: Recording) -> Compared:
@@ -22,16 +22,16 @@ class Compared(Comparison):
         return self.text()
 
     def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text; canonical, unless ``measured`` asks for the times of runs too."""
+        """Return the comparison as text; it is canonical unless ``measured`` asks for the times of runs too."""
         return text(self, measured=measured)
 
     def html(self) -> str:
-        """Return both graphs side by side with what differs marked, and the text below, as HTML without a script."""
+        """Return both graphs side by side with marked differences, and the text below, as HTML without a script."""
         return html(self)
 
     def explore(self, **options: Any) -> Any:
-        """Return both plans as a widget (SideBySide): where one is moved, stepped or selected, the other follows."""
-        from explorer.view.compare.side_by_side import SideBySide  # the widgets are slow to import
+        """Return both plans as a widget (SideBySide); moving, stepping or selecting in one view moves the other."""
+        from explorer.view.compare.side_by_side import SideBySide  # importing the widgets is slow, and text needs none
 
         return SideBySide(self, **options)
 

@@ -1,4 +1,4 @@
-"""The counts of two recordings beside each other, with their units and what they differ by."""
+"""Counts of two recordings with their units and differences."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from explorer.record.compare.comparison import Comparison
 from explorer.record.reasons import bytes_text, count_text, micros_text
 
 _LEAST = 0.05
-"""percent that are not worth a word"""
+"""smallest difference in percent that is shown"""
 _TIMES = 10
-"""from so many times as much on, a factor says more than a percentage"""
+"""ratio from which on a factor is shown instead of a percentage"""
 
 
 class Count(NamedTuple):
-    """One count as text; "–" where a side has none, and a difference of "" where there is nothing to tell."""
+    """Count as text; "–" if a side has none, and a difference of "" if there is none."""
 
     name: str
     before: str
@@ -23,14 +23,16 @@ class Count(NamedTuple):
 
 
 def counted(comparison: Comparison, *, measured: bool) -> list[Count]:
-    """Return the counts as text; those that a side has, and times of runs only where ``measured`` asks."""
-    found = []
-    for name, (one, two) in comparison.counts.items():
-        if (one is not None or two is not None) and (measured or name != "measured_us"):
-            found.append(
-                Count(_NAMES.get(name, name), _count(name, one), _count(name, two), _difference(name, one, two))
+    """Return the counts as text, for those that a side has; times of runs only if ``measured``."""
+    counts = []
+    for name, (before, after) in comparison.counts.items():
+        if (before is not None or after is not None) and (measured or name != "measured_us"):
+            counts.append(
+                Count(
+                    _NAMES.get(name, name), _count(name, before), _count(name, after), _difference(name, before, after)
+                )
             )
-    return found
+    return counts
 
 
 _NAMES = {
@@ -52,16 +54,16 @@ def _count(name: str, value: float | None) -> str:
     return count_text(value) if name == "flops" else f"{value:,}"
 
 
-def _difference(name: str, one: float | None, two: float | None) -> str:
-    """Say how much more or less it is, and in proportion: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
-    if one is None or two is None or one == two:
+def _difference(name: str, before: float | None, after: float | None) -> str:
+    """Format a difference, absolute and relative: ``−188 KB (−55 %)``, ``+1,992 (×200)``."""
+    if before is None or after is None or before == after:
         return ""
-    said = f"{'+' if two > one else '−'}{_count(name, abs(two - one))}"
-    if not one or not two:
+    said = f"{'+' if after > before else '−'}{_count(name, abs(after - before))}"
+    if not before or not after:
         return said
-    if max(one, two) >= _TIMES * min(one, two):
-        return f"{said} ({'×' if two > one else '÷'}{max(one, two) / min(one, two):,.0f})"
-    percent = 100 * (two - one) / one
+    if max(before, after) >= _TIMES * min(before, after):
+        return f"{said} ({'×' if after > before else '÷'}{max(before, after) / min(before, after):,.0f})"
+    percent = 100 * (after - before) / before
     if abs(percent) < _LEAST:
         return said
-    return f"{said} ({'+' if two > one else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"
+    return f"{said} ({'+' if after > before else '−'}{abs(percent):.{0 if abs(percent) >= 1 else 1}f} %)"

@@ -25,12 +25,12 @@ from explorer.view.payload.columns import pack
 
 
 def title(recording: Recording) -> str:
-    """Name a recording: its title and its fingerprint."""
+    """Return the title of a recording with its fingerprint."""
     return " · ".join(part for part in (recording.title or "recording", recording.fingerprint) if part)
 
 
 def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[int, int]:
-    """Say where two views stand at first: at the graphs where they differ, else at the ends of both plans."""
+    """Return the initial steps of two views: at the recorded graphs if they differ, else at the ends of both plans."""
     stages = comparison.before.stages
     planned = [end for stage, end in zip(stages, stage_ends(comparison.before), strict=True) if stage.kind != "run"]
     before = planned[-1] if planned and comparison.nodes.equal else 0
@@ -38,12 +38,12 @@ def start(comparison: Comparison, steps: tuple[list[int], list[int]]) -> tuple[i
 
 
 def option_text(value: Any) -> str:
-    """Write an option: names with commas between them, nothing where there are none."""
+    """Format an option: names separated by commas, nothing if there are none."""
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def paired(comparison: Comparison) -> dict[str, Any]:
-    """Return what two views need to show a comparison, JSON-able."""
+    """Return the JSON data with which two views show a comparison."""
     found = comparison.counterparts
     kernels = [found for found in comparison.kernels if not found.same]
     steps = partners(comparison)

@@ -1,4 +1,4 @@
-"""Two views of two plans, side by side: what is done in one is followed by the other."""
+"""Two views of two plans side by side; each follows the other."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from explorer.view.widget.widget import GraphView
 
 
 class TiedView(GraphView):
-    """One of two views; ``told`` while it takes what a page did, which has tied the other one itself."""
+    """One of two tied views; ``told`` while it applies a message of a page, which has moved the other view itself."""
 
     told = False
 
     def set_state(self, sync_data: dict[str, Any]) -> None:
-        """Take what a page did."""
+        """Apply the state that a page sent."""
         self.told = True
         try:
             super().set_state(sync_data)
@@ -33,11 +33,11 @@ class TiedView(GraphView):
 
 
 class SideBySide(anywidget.AnyWidget):
-    """The views ``before`` and ``after`` of a comparison, and what differs between them.
+    """Views ``before`` and ``after`` of a comparison, with their differences.
 
-    Pan, zoom, steps, selections and open boxes of one are followed by the other. ``tied`` says how steps are: "nodes"
-    goes to the same decision and to the kernel that computes the same nodes, "steps" to the step with the same number
-    in the same stage, "off" unties both.
+    Pan, zoom, steps, selections and open boxes are synchronised. ``tied`` selects how steps are: "nodes" goes to the
+    same decision and to the kernel that computes the same nodes, "steps" to the step with the same number in the same
+    stage, "off" unties the views.
     """
 
     _esm = script()
@@ -46,7 +46,7 @@ class SideBySide(anywidget.AnyWidget):
     before = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
     after = traitlets.Instance(GraphView).tag(sync=True, **ipywidgets.widget_serialization)
     comparison = traitlets.Unicode().tag(sync=True)
-    """JSON text: what pair_payload.py makes"""
+    """JSON text made by pair_payload.py"""
     tied = traitlets.Enum(TIES, "nodes").tag(sync=True)
 
     def __init__(self, comparison: Comparison, *, tied: Tie = "nodes", **options: Any) -> None:
@@ -69,7 +69,7 @@ class SideBySide(anywidget.AnyWidget):
         return json.dumps(paired(comparison), separators=(",", ":"))
 
     def update(self, comparison: Comparison) -> None:
-        """Show a newer comparison of the same plans, after their runs for instance; steps and selections stay."""
+        """Show a newer comparison of the same plans, for instance after their runs; steps and selections are kept."""
         self._following = True
         try:
             self.before.update(comparison.before)
@@ -83,20 +83,20 @@ class SideBySide(anywidget.AnyWidget):
         if self._following or view.told or self.tied == "off":
             return
         side = int(view is self.after)
-        other = (self.after, self.before)[side]
+        follower = (self.after, self.before)[side]
         self._following = True
         try:
             if change["name"] == "step":
-                other.step = self._steps[self.tied][side][change["new"]]
+                follower.step = self._steps[self.tied][side][change["new"]]
             else:
-                other.selected = self._pairs[side].get(change["new"], -1)
+                follower.selected = self._pairs[side].get(change["new"], -1)
         finally:
             self._following = False
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live views, and for readers without them both pictures and the canonical text."""
-        found = super()._repr_mimebundle_(**options)
-        if found is None:
+        """Return the live views; for readers without widgets, both pictures and the canonical text."""
+        bundle = super()._repr_mimebundle_(**options)
+        if bundle is None:
             return None
-        data, metadata = found
+        data, metadata = bundle
         return {**data, "text/plain": text(self.compared), "text/html": html(self.compared)}, metadata

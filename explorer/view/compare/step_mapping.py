@@ -1,4 +1,4 @@
-"""Where one of two views stands when the other takes a step."""
+"""Mapping of steps between two recordings, so that two views step together."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from explorer.record.compare.comparison import Comparison
 from explorer.view.base.steps import stage_ends
 
 Tie: TypeAlias = Literal["nodes", "steps", "off"]
-"""Views that are tied by nodes stand at the same decision, and at the kernel that computes the same nodes; by steps,
-at equally many steps of the same stage."""
+"""How two views are tied: by nodes they show the same decision, or the kernel that computes the same nodes; by steps
+they show the step of the same number in the same stage."""
 TIES: tuple[Tie, ...] = get_args(Tie)
 
 
 class StageSteps:
-    """The steps of a recording, by its stages."""
+    """Steps of a recording, by stage."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -26,18 +26,18 @@ class StageSteps:
         self.ran = {step.kernel: at for at, step in enumerate(recording.run.steps)} if recording.run else {}
 
     def first_kernel(self, stage: int) -> int:
-        """The last step of a stage before its first kernel."""
+        """Return the last step of a stage before its first kernel."""
         row = self.recording.stages[stage]
         return self.starts[stage] + row.last - row.first
 
     def kernel_step(self, stage: int, kernel: int) -> int:
-        """The step of a stage at which a kernel is picked, or runs; −1 where it does neither."""
+        """Return the step of a stage at which a kernel is picked or run, or −1."""
         if self.recording.stages[stage].kind == "run":
             return self.first_kernel(stage) + self.ran[kernel] + 1 if kernel in self.ran else -1
         return self.first_kernel(stage) + kernel + 1 if stage == self.picked else -1
 
     def kernels(self, stage: int) -> list[int]:
-        """The kernels that a stage picks, or runs, in the order of its steps."""
+        """Return the kernels that a stage picks or runs, in the order of its steps."""
         if self.recording.stages[stage].kind == "run":
             return list(self.ran)
         schedule = self.recording.schedule
@@ -45,29 +45,29 @@ class StageSteps:
 
 
 def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
-    """For each step, the one at the same place of the stage of that name; without it, the end of the one before."""
-    found = [0]
+    """Map each step to the one with its number in the stage of the same name; without such a stage, to the last end."""
+    mapped = [0]
     here, missing = 0, False
     for number, stage in enumerate(own.recording.stages):
         other = others.number.get(stage.name, -1)
         count = own.ends[number] - own.starts[number]
         if other >= 0:
             start, here = others.starts[other], others.ends[other]
-            found += [min(start + place, here) for place in range(1, count + 1)]
+            mapped += [min(start + place, here) for place in range(1, count + 1)]
         else:
-            found += [here] * count
+            mapped += [here] * count
         missing = other < 0 if count else missing
-    if missing:  # what follows has no step of its own, and is over too
-        found[-1] = here
-    return found
+    if missing:  # the remaining stages have no steps here, so all of them have ended
+        mapped[-1] = here
+    return mapped
 
 
 def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows: tuple[int, ...]) -> list[int]:
-    """For each step, the one of the same decision, or of the kernel that computes the same; without it, the one before.
+    """Map each step to that of the same decision, or of the kernel with the same nodes, else to the previous one.
 
-    ``same`` are decisions, and ``follows`` kernels of the other side. The last step of a stage is at its last one.
+    ``same`` maps decisions, and ``follows`` kernels, to the other side. The last step of a stage maps to the last one.
     """
-    found = by_steps(own, others)
+    mapped = by_steps(own, others)
     for number, stage in enumerate(own.recording.stages):
         other = others.number.get(stage.name, -1)
         if other < 0 or own.ends[number] == own.starts[number]:
@@ -79,7 +79,7 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
             if row.first <= partner < row.last:
                 here = others.starts[other] + partner - row.first + 1
             at += 1
-            found[at] = here
+            mapped[at] = here
         kernels = own.kernels(number)
         if kernels:
             here = max(here, others.first_kernel(other))
@@ -87,13 +87,13 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
             step = others.kernel_step(other, follows[kernel]) if follows[kernel] >= 0 else -1
             here = step if step >= 0 else here
             at += 1
-            found[at] = here
-        found[own.ends[number]] = others.ends[other]
-    return found
+            mapped[at] = here
+        mapped[own.ends[number]] = others.ends[other]
+    return mapped
 
 
 def partners(comparison: Comparison) -> dict[str, tuple[list[int], list[int]]]:
-    """For each way to tie two views: the step after for every step before, and the step before for every step after."""
+    """Return for each way of tying: the step after for every step before, and the step before for every step after."""
     before, after = StageSteps(comparison.before), StageSteps(comparison.after)
     back = {other: number for number, other in comparison.decisions.items()}
     return {

@@ -1,1 +1,1 @@
-"""A recording as text, page, DOT, or report of costs."""
+"""Exports of a recording: text, page, DOT and cost reports."""

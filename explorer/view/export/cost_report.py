@@ -1,4 +1,4 @@
-"""What declined decisions cost and what batches took, as text: one line a cause, or a batch."""
+"""Cost reports as text: declined decisions with their estimated cost, and batches with their gain."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _LISTED = 20
 
 
 def costs(recording: Recording) -> str:
-    """Return the declined decisions with the time that each may cost, from the reference prices; "" where nothing was
-    declined.
+    """Return the declined decisions with the time that each may cost; "" if nothing was declined.
 
-    Times are estimates of what the schedule takes longer than it would if it had been applied: they cannot be added up.
+    Times estimate how much longer the schedule takes than if the rule had been applied; they cannot be added up.
     """
     declined = recording.declined
     if not declined:
@@ -39,9 +38,9 @@ def _line(recording: Recording, decision: Decision) -> str:
 
 
 def gains(recording: Recording) -> str:
-    """Return what each batch took in the run beside the estimates that it was made on; "" without a run or batches.
+    """Return the measured time of each batch and the estimates that it was made on; "" without a run or batches.
 
-    Batches that a kernel computes together are one line.
+    Batches computed by one kernel share a line.
     """
     run, found = recording.run, batches(recording)
     if run is None or not found:

@@ -1,4 +1,4 @@
-"""A graph at one position in the DOT language, for Graphviz and everything that reads it."""
+"""DOT export: the graph at one position in Graphviz's language."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OPERATION = {"shape": "box", "style": "rounded", "color": "#8f9aad"}
 
 
 def to_graphviz(recording: Recording, position: int | None = None, *, body: int = 0) -> graphviz.Digraph:
-    """Return the graph that stands at a position (None: the end), fused groups as clusters.
+    """Return the graph at a position (None: the end) with fused kernels as clusters.
 
-    Node names are node ids; every label is escaped. Raises ValueError outside 0 … ``recording.end``.
+    Node names are node ids; labels are escaped. Raises ValueError outside 0 … ``recording.end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -48,5 +48,5 @@ def to_graphviz(recording: Recording, position: int | None = None, *, body: int 
 
 
 def _literal(text: str) -> str:
-    """Return text that Graphviz shows as it is."""
+    """Escape text so that Graphviz shows it unchanged."""
     return str(graphviz.escape(visible(text).replace("&", "&amp;")))

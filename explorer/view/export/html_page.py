@@ -1,4 +1,4 @@
-"""A recording as one HTML file that works from disk: the player, its data and a picture for readers without scripts."""
+"""HTML export: one file that works from disk, with the player, its data, and a picture for readers without scripts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _LINE = f' fill="none" stroke="{LIGHT["edge"]}"'
 _TEXT = f' fill="{LIGHT["ink"]}" font-family="sans-serif" font-size="11"'
 
 _ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart"), "middle"), "number": "end"}
-"""class of a text → the place at which it stands, as the style sheet has it"""
+"""class of a text → its anchor in the style sheet"""
 
 
 def plain(picture: Markup) -> Markup:
-    """Give the shapes and texts of a picture the attributes with which it can be read without styles."""
+    """Add attributes to the shapes and texts of a picture so that it is legible without styles."""
     return Markup(re.sub(r"<(rect|path|circle|polygon|text)(?=[ >/])([^>]*)", _with_attributes, picture))
 
 
-def _with_attributes(found: re.Match[str]) -> str:
-    tag, rest = found[1], found[2]
+def _with_attributes(match: re.Match[str]) -> str:
+    tag, rest = match[1], match[2]
     if tag == "text":
         where = re.search(r'class="(\w+)"', rest)
         anchor = _ANCHORS.get(where[1] if where else "", "start")
@@ -54,7 +54,7 @@ _FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !imp
 
 
 def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str:
-    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids it to."""
+    """Return a complete HTML page that fills its window; it loads nothing, and its security policy forbids loading."""
     with gc_paused():
         drawing = draw(recording)
         held = payload(recording, theme=theme, position=position, drawing=drawing)
@@ -63,10 +63,10 @@ def html(recording: Recording, *, theme: str = "auto", position: int = 0) -> str
 
 
 def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
-    """Return a page of the front end that holds some data, what it does at the start, and what stands until then.
+    """Return a page of the front end with data, the code that starts it, and a fallback.
 
-    That is all there is where nobody runs scripts, or a server's policy blocks them, and styles with them.
-    The script finds the data in the element ``explorer-data``, and has the element ``explorer`` for itself.
+    The fallback is all that readers see without scripts, or if a server's policy blocks scripts and styles. The script
+    finds the data in the element ``explorer-data`` and draws into the element ``explorer``.
     """
     data = json.dumps(held, ensure_ascii=False, separators=(",", ":"))
     code = script() + _CLEAR + start
@@ -91,12 +91,12 @@ def page(title: str, held: Any, start: str, fallback: Markup, *, theme: str, sty
 
 
 def _policy(code: str) -> str:
-    """Allow this page's one script, by its digest, its styles and its own pictures; nothing else, and no network."""
+    """Return a policy that allows only this page's script, by its digest, and its own styles and pictures."""
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     allowed = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _inline(data: str) -> str:
-    """Write JSON so that no text in it can end the script element, or fail to be encoded."""
+    """Encode JSON so that no text in it can close the script element or fail to be encoded."""
     return re.sub("[<>&\\u2028\\u2029\\ud800-\\udfff]", lambda found: f"\\u{ord(found[0]):04x}", data)

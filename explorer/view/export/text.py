@@ -1,4 +1,9 @@
-"""A recording as text: one line a decision, one line a kernel; equal programs and options give equal text."""
+"""Text export: one line per decision, one per kernel; equal programs and options give equal text.
+
+``print(plan.explain())``, the command line and readers without widgets use it. It is canonical, free of addresses,
+paths and measured values, so that two texts can be compared with diff; a table library would wrap lines by terminal
+width.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +21,37 @@ from explorer.view.tree.box_tree import scope_name
 
 _MARK = {"applied": "✓", "declined": "✗"}
 _NODES = 60
-"""nodes that are listed at most where there is no decision to list"""
+"""maximum number of listed nodes if there are no decisions"""
 _SCOPES, _DEPTH = 40, 2
-"""scopes that are listed at most, and how deep they are nested at most"""
+"""maximum number of listed scopes, and their maximum depth"""
 _LAYERS = 60
-"""lines about layers in the short text at most"""
+"""maximum number of lines about layers in the short text"""
 _WHOLE = 400
-"""decisions and kernels of a recording that are all listed in its short text"""
+"""number of decisions and kernels up to which the short text lists all of them"""
 _FIRST, _LAST = 24, 8
-"""of more, those that are listed at the beginning and at the end of a stage, and of the schedule"""
+"""beyond that, how many are listed at the beginning and at the end of each stage and of the schedule"""
 _KERNELS = 8
-"""kernels that are listed at most of those that compute one node together with others"""
+"""maximum number of listed kernels that compute a node together with others"""
 _PRICES = ("separate_us", "together_us")
 NOT_RUN = (
     "the members were not run one by one: "
     'plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both'
 )
-"""what a measured batch is told with; decision_card.js says it too"""
+"""note on the facts of a measured batch; decision_card.js has the same text"""
 _Row = TypeVar("_Row")
 
 
 def text(recording: Recording, *, short: bool = False) -> str:
-    """Return the canonical text of a recording; it holds no address, time, path or measured value.
+    """Return the canonical text of a recording, free of addresses, times, paths and measured values.
 
-    The ``short`` one lists the first and last decisions of each stage, and kernels, where there are many.
+    The ``short`` text lists the first and last decisions of each stage, and kernels, if there are many.
     """
     kernels = recording.schedule.kernels if recording.schedule else ()
     cut = short and len(recording.decisions) + len(kernels) > _WHOLE
     lines = [_header(recording)]
     if recording.options:
-        said = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
-        lines.append(f"options: {said}")
+        options = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
+        lines.append(f"options: {options}")
     lines += _scope_lines(recording)
     lines += _layer_lines(recording, short)
     for number, stage in enumerate(recording.stages):
@@ -61,13 +66,12 @@ def text(recording: Recording, *, short: bool = False) -> str:
 
 
 def explain(recording: Recording, node: int | None = None) -> str:
-    """Return what was decided and why, as text: of the whole plan, or of one node."""
+    """Return the decisions and their reasons as text, for the whole plan or for one node."""
     return text(recording) if node is None else why(recording, node)
 
 
 def why(recording: Recording, node: int) -> str:
-    """Return the story of a node: its decisions with their facts, every declined decision in its order, and what
-    became of it.
+    """Return the history of a node as text: its decisions with facts, the declined ones in order, and its final state.
 
     Raises ValueError for an id that the recording does not have.
     """
@@ -84,7 +88,7 @@ def why(recording: Recording, node: int) -> str:
         lines.append(f"scope {scope}")
     decisions = _concerning(recording, node)
     if not decisions:
-        lines.append("no rule had anything to say about it")
+        lines.append("no rule matched this node")
     for decision in decisions:
         lines.append(decision_line(recording, decision, located=True))
         lines += _fact_lines(recording, decision)
@@ -94,28 +98,28 @@ def why(recording: Recording, node: int) -> str:
 
 
 def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
-    """List what a decision knows; the prices of a batch that ran are told from what it took."""
+    """List the facts of a decision; for a batch that ran, estimates are marked as such."""
     ran = "measured_us" in decision.facts
     lines = []
     for name, value in decision.facts.items():
         estimated = ", estimated" if ran and name in _PRICES else ""
-        said = name.removesuffix("_us").replace("_", " ")
-        lines.append(f"      {said}{estimated}: {fact_text(name, value, recording.label)}")
+        label = name.removesuffix("_us").replace("_", " ")
+        lines.append(f"      {label}{estimated}: {fact_text(name, value, recording.label)}")
     return [*lines, f"      {NOT_RUN}"] if ran else lines
 
 
 def _concerning(recording: Recording, node: int) -> list[Decision]:
-    """List the decisions on a node and, before each change, what was declined to the nodes that changed with it."""
+    """Return the decisions about a node and, before each change, those declined for nodes that changed with it."""
     own = [n for n, d in enumerate(recording.decisions) if node in d.subjects or node in d.produced]
-    found = set(own)
+    numbers = set(own)
     for change in own:
         decision = recording.decisions[change]
         if decision.verdict == "applied":
             together = set(decision.subjects)
             first = recording.stages[decision.stage].first
             earlier = enumerate(recording.decisions[first:change], first)
-            found.update(n for n, d in earlier if d.verdict == "declined" and together & set(d.subjects))
-    return [recording.decisions[number] for number in sorted(found)]
+            numbers.update(n for n, d in earlier if d.verdict == "declined" and together & set(d.subjects))
+    return [recording.decisions[number] for number in sorted(numbers)]
 
 
 def _header(recording: Recording) -> str:
@@ -138,9 +142,9 @@ def _count(name: str, value: int) -> str:
 
 
 def decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:
-    """Return a decision as a line: verdict, stage, rule, sentence, code; ``located`` names the rule's module too."""
+    """Return a decision as a line: verdict, stage, rule, sentence, code; ``located`` adds the rule's module."""
     stage = recording.stages[decision.stage].name
-    # Without the line: an edit above a rule would change every text that tells of it.
+    # Without the line number: an edit above a rule would change every text that mentions it.
     module = re.sub(r":\d+$", "", decision.location)
     where = f" ({module})" if located and module else ""
     many = f" ({len(decision.subjects):,} nodes)" if len(decision.subjects) > 3 else ""
@@ -149,7 +153,7 @@ def decision_line(recording: Recording, decision: Decision, located: bool = Fals
 
 
 def _scope_lines(recording: Recording) -> list[str]:
-    """List what the scopes with weights hold, those inside others below them."""
+    """List the totals of scopes that have weights, inner ones indented."""
     totals = of_scopes(recording)
     inside: dict[int, list[int]] = {}
     for row, scope in enumerate(recording.scopes):
@@ -170,7 +174,7 @@ def _scope_lines(recording: Recording) -> list[str]:
 
 
 def _layer_lines(recording: Recording, short: bool) -> list[str]:
-    """List the layers with their order, policies and gradients; the short text the first ones."""
+    """List the layers with order, policies and gradients; the short text only the first ones."""
     lines = [f"  {line}" for line in layer_lines(recording.layers)]
     if short and len(lines) > _LAYERS:
         lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more lines: print(layer.describe()) has them all"]
@@ -191,13 +195,13 @@ def _node_lines(recording: Recording) -> list[str]:
 
 
 def folded(lines: Iterable[str]) -> list[str]:
-    """Write equal lines that follow each other once, with their number."""
+    """Merge equal consecutive lines, with their number."""
     counted = [(line, len(list(same))) for line, same in itertools.groupby(lines)]
     return [line if count == 1 else f"{line} ×{count:,}" for line, count in counted]
 
 
 def _listed(rows: Sequence[_Row], line: Callable[[int, _Row], str], what: str, cut: bool) -> list[str]:
-    """Write a line for each row and its number from 1; cut, for the first and the last ones."""
+    """Return one line per row, numbered from 1; if ``cut``, only the first and the last ones."""
     if not cut or len(rows) <= _FIRST + _LAST:
         return [line(number, row) for number, row in enumerate(rows, 1)]
     left = len(rows) - _FIRST - _LAST
@@ -237,7 +241,7 @@ def _scope_path(recording: Recording, node: int) -> str:
 
 
 def _twins(recording: Recording, node: int) -> list[str]:
-    """Say what computes the gradient of a node, what is saved for it, and whose gradient the node is part of."""
+    """Describe the gradient of a node, the values saved for it, and the gradient that the node is part of."""
     lines = []
     for row in recording.gradients:
         if row.node == node:
@@ -249,23 +253,25 @@ def _twins(recording: Recording, node: int) -> list[str]:
 
 
 def _batched(recording: Recording, node: int) -> tuple[int, ...]:
-    """What stands for a node and all that it was grouped with; empty where no batch took it."""
+    """Return the batched nodes that replace a node; empty if it was not batched."""
     gone = recording.nodes.gone[node]
     is_batched = any(group.decision == gone and group.kind == "batch" for group in recording.groups)
     return recording.decisions[gone].produced if is_batched else ()
 
 
 def _fate(recording: Recording, node: int) -> list[str]:
-    """Say what stands for the node in the end, and where its kernel runs."""
+    """Describe the node's final state and the kernels that compute it."""
     nodes = recording.nodes
     final = recording.resolver(recording.end).get(node, node)
     lines = []
     if final != node:
-        lines.append(f"in the end {recording.label(final)} stands for it")
-    elif made := _batched(recording, node):
-        lines.append(f"in the end it is a row of {recording.label(made[0])} · {recording.type_text(made[0])}")
+        lines.append(f"replaced by {recording.label(final)} in the final graph")
+    elif batched := _batched(recording, node):
+        lines.append(
+            f"in the final graph it is a row of {recording.label(batched[0])} · {recording.type_text(batched[0])}"
+        )
     elif nodes.gone[node] >= 0:
-        lines.append("in the end it is removed: nothing reads it")
+        lines.append("removed: nothing reads it")
     kernels = recording.schedule.kernels if recording.schedule else ()
     own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
     lines += [f"kernel {_kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]

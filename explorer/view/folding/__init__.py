@@ -1,1 +1,1 @@
-"""Large graphs made readable: repeated and parallel parts become boxes."""
+"""Folding of large graphs: repeated and parallel parts become boxes."""

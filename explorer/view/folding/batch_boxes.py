@@ -1,4 +1,9 @@
-"""What batches made stands in boxes of its own, beside the members that it stands for."""
+"""Batch boxes: the nodes created by batching are put into boxes next to the members that they replace.
+
+Batched nodes have no scope of their own, since no line of the program created them; drawn loose, they would be
+scattered among the members. Boxes are rewritten through one index of contents, so that a thousand batches take linear
+time.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,9 @@ from explorer.view.tree.slots import Slots
 
 
 def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put the work of each batch, and of those that go on with its rows as they are, into one box.
+    """Put the nodes of each batch, and those that use its rows unchanged, into one box.
 
-    Edges of what stands between two passes only are left out: members that are stacked again would make a circle.
+    Edges of nodes that exist only between two passes are ignored: members that are stacked again would form a cycle.
     """
     found = batches(recording)
     if not found:
@@ -58,7 +63,7 @@ def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
 
 
 def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: list[BoxItem]) -> BoxItem:
-    """Put what stands between two passes only into a box, so that it takes no room from what stays."""
+    """Put nodes that exist only between two passes into a box, so that they take no space from the others."""
     names = [recording.nodes.label[slots.nodes[slot][0]] for _, slot in items]
     label = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     box = len(tree.boxes)
@@ -68,14 +73,14 @@ def _aside(recording: Recording, slots: Slots, tree: Tree, holder: int, items: l
 
 
 def _label(batched: list[Batch]) -> str:
-    """Name a batch as the plan names the call of one: ``mlp ×1000``."""
+    """Return the name of a batch as the plan shows it: ``mlp ×1000``."""
     names = [batch.label for batch in batched]
     name = names[0] if len(set(names)) == 1 else f"{names[0]} … {names[-1]}"
     return f"{name} ×{len(batched[0].members)}"
 
 
 def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: Slots) -> list[list[int]]:
-    """Put batches of operations together that read each other's results whole; those of calls have boxes already."""
+    """Merge batches of operations that read each other's whole results; batches of calls have boxes already."""
     of = {slot: number for number, own in enumerate(made) for slot in own}
     first = list(range(len(found)))
 
@@ -99,7 +104,7 @@ def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: 
 
 
 def _around(tree: Tree, slots: Iterable[int]) -> int:
-    """The innermost box that holds all of some slots; −1 where there is none."""
+    """Return the innermost box that contains all of some slots, or −1."""
     paths: set[tuple[int, ...]] = set()
     for holder in {tree.box_of[slot] for slot in slots}:
         path = [holder]
@@ -115,47 +120,47 @@ def _around(tree: Tree, slots: Iterable[int]) -> int:
 
 
 def _outermost(tree: Tree, slots: set[int]) -> list[BoxItem]:
-    """The boxes of batched calls that hold some slots, and those slots that none of them holds."""
-    found: dict[BoxItem, None] = {}
+    """Return the boxes of batched calls that contain some of the slots, and the slots outside all of them."""
+    items: dict[BoxItem, None] = {}
     for slot in sorted(slots):
         item, box = BoxItem("slot", slot), tree.box_of[slot]
         while box >= 0:
             if tree.boxes[box].kind == "batch":
                 item = BoxItem("box", box)
             box = tree.boxes[box].parent
-        found[item] = None
-    return list(found)
+        items[item] = None
+    return list(items)
 
 
 class _Contents:
-    """What boxes hold while items move among them: a move takes as long as what moves, however much stays."""
+    """Contents of boxes while items are moved; a move takes time in proportion to the items moved."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._held: dict[int, dict[BoxItem, None]] = {}
 
     def of(self, box: int) -> dict[BoxItem, None]:
-        """What a box holds now, in order."""
+        """Return the current contents of a box, in order."""
         if box not in self._held:
             self._held[box] = dict.fromkeys(self._tree.boxes[box].items)
         return self._held[box]
 
     def put(self, box: int, items: list[BoxItem]) -> None:
-        """Make items the contents of a box."""
+        """Set the contents of a box."""
         self._tree.hold(box, items)
         self._held[box] = dict.fromkeys(items)
 
     def add(self, box: int, inner: BoxItem) -> None:
-        """Put a box into another one, behind what that holds."""
+        """Append a box to another one."""
         self.of(box)[inner] = None
         self._tree.boxes[inner.number].parent = box
 
     def take(self, items: list[BoxItem]) -> None:
-        """Take items out of the boxes that hold them, and boxes that are empty then out of theirs."""
+        """Remove items from their boxes, and boxes that become empty from theirs."""
         tree = self._tree
         holders = [tree.box_of[index] if kind == "slot" else tree.boxes[index].parent for kind, index in items]
         for item, box in zip(items, holders, strict=True):
-            self.of(box).pop(item, None)  # a new box is nowhere yet
+            self.of(box).pop(item, None)  # a new box has no parent yet
         for box in dict.fromkeys(holders):
             while not self.of(box) and tree.boxes[box].parent >= 0:
                 outer = tree.boxes[box].parent
@@ -163,13 +168,13 @@ class _Contents:
                 box = outer
 
     def close(self) -> None:
-        """Write what boxes hold into the tree."""
-        for box, held in self._held.items():
-            self._tree.boxes[box].items = list(held)
+        """Write the contents back to the tree."""
+        for box, items in self._held.items():
+            self._tree.boxes[box].items = list(items)
 
 
 def _last(contents: _Contents, slots: Slots, item: BoxItem) -> int:
-    """The last node that stands in a slot, or in a box: nodes are made in topological order."""
+    """Return the last node in a slot or a box; nodes are numbered in topological order."""
     last, inside = -1, [item]
     while inside:
         kind, index = inside.pop()

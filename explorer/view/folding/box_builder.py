@@ -1,4 +1,4 @@
-"""Items of a box become a box of their own, named after what they are; of many equal ones the first is shown."""
+"""Box builder: groups items into nested boxes, names them, and shows only the first of many equal ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 
 FEW = 6
-"""equal boxes that stand side by side in their repeat or stack at most"""
+"""maximum number of equal boxes shown side by side in a repeat or stack"""
 PARTS = 40
-"""boxes into which a box with more items is cut at most"""
+"""maximum number of parts that a large box is cut into"""
 
 
 class Joined(NamedTuple):
-    """Items of one box that become a box of their own."""
+    """Items of one box that become a nested box."""
 
     kind: str
     label: str
@@ -25,7 +25,7 @@ class Joined(NamedTuple):
 
 
 class BoxBuilder:
-    """Makes boxes in a tree."""
+    """Builder of boxes in a tree."""
 
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         self.recording, self.slots, self.tree = recording, slots, tree
@@ -35,16 +35,16 @@ class BoxBuilder:
         self._blocks = 0
 
     def first(self, slot: int) -> int:
-        """The first node that stands in a slot."""
+        """Return the first node of a slot."""
         return self.slots.nodes[slot][0]
 
     def operation(self, slot: int) -> str:
-        """What the first node of a slot does: an operation's name, or a function's."""
+        """Return the operation of a slot's first node: its name, or the name of a function."""
         nodes, node = self.recording.nodes, self.first(slot)
         return nodes.label[node] if nodes.kind[node] == "call" else self.recording.operations[nodes.operation[node]]
 
     def is_leaf(self, item: BoxItem) -> bool:
-        """Whether an item is a value that the program is given."""
+        """Whether an item is an input value of the program."""
         return item.kind == "slot" and self.leaf[item.number]
 
     def join(self, box: int, joined: Sequence[Joined]) -> None:
@@ -62,13 +62,13 @@ class BoxBuilder:
             inside.update(dict.fromkeys(group.members, inner))
         kept = list(dict.fromkeys(BoxItem("box", inside[i]) if i in inside else item for i, item in enumerate(items)))
         if len(kept) == 1 and joined and joined[0].kind == "repeat" and self.tree.boxes[box].parent >= 0:
-            # A box that holds nothing but a repeat is the repeat.
+            # A box that contains only a repeat becomes that repeat.
             self.tree.boxes[box].count = len(joined[0].members)
             kept = self.tree.boxes[kept[0].number].items
         self.tree.hold(box, kept)
 
     def number(self, boxes: Sequence[int]) -> None:
-        """Call new boxes blocks, by their number, and enter how they are built."""
+        """Label new boxes as numbered blocks, and record their structure."""
         for number, box in enumerate(boxes, self._blocks + 1):
             self.tree.boxes[box].label, self.tree.boxes[box].count = f"block {number:,}", 1
         self._blocks += len(boxes)
@@ -76,7 +76,7 @@ class BoxBuilder:
             self.structure.enter(self.tree, boxes, lift(self.tree, self.slots.recorded))
 
     def common(self, items: list[BoxItem]) -> str:
-        """Name equal things together: the common name, or the first and last one."""
+        """Return a common name for equal items: their shared name, or the first and the last one."""
         nodes, boxes = self.recording.nodes, self.tree.boxes
         first, last = (
             boxes[index].label.split(" / ")[0] if kind == "box" else nodes.label[self.first(index)]
@@ -87,7 +87,7 @@ class BoxBuilder:
         return f"{first} … {last.removeprefix(first[: first.rfind('.') + 1])}"
 
     def _keep_first(self, box: int, members: list[BoxItem]) -> None:
-        """Show the first of many equal boxes, the others behind one more click; of few, all."""
+        """Show the first of many equal boxes and hide the others behind one more click; show all if they are few."""
         if len(members) <= FEW:
             return
         label = f"{len(members) - 1:,} more: {self.common(members[1:])}"
@@ -96,12 +96,12 @@ class BoxBuilder:
         self.tree.hold(box, [members[0], BoxItem("box", rest)])
 
     def add(self, box: Box) -> int:
-        """Enter a new box; returns its index."""
+        """Append a box; return its index."""
         self.tree.boxes.append(box)
         return len(self.tree.boxes) - 1
 
     def _split_chain(self, box: int, members: list[BoxItem], label: str) -> None:
-        """Divide a chain into chains of chains, so that each is short enough to read."""
+        """Split a chain into nested chains that are short enough to read."""
         parts = members
         while len(parts) > PARTS + PARTS // 2:
             groups = [parts[start : start + PARTS] for start in range(0, len(parts), PARTS)]

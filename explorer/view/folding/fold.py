@@ -1,4 +1,8 @@
-"""Folding: what is long, repeated or too much to draw becomes boxes, which open on demand."""
+"""Folding: long, repeated or oversized parts of a graph become boxes that open on demand.
+
+Runs once per recording, after the scopes of the program have become boxes: people's own structure comes first, and only
+boxes that still contain too much are folded. Graph clustering would also find groups, but not ones that have a name.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,25 @@ from explorer.view.tree.slots import Slots
 from explorer.view.tree.topological import levels, ordered
 
 CHAIN = 8
-"""operations of a chain, or equal leaves, that are folded at least"""
+"""minimum length of a folded chain, or number of folded equal leaves"""
 ALIKE = 3
-"""equal neighbours that a repeat or a stack has at least"""
+"""minimum number of equal neighbours in a repeat or a stack"""
 PAIR = 4
-"""operations of a box of which two in a row are a repeat already"""
+"""minimum operations of a box from which two in a row are a repeat"""
 MOST = 150
-"""items that a box holds at most"""
+"""maximum number of items of a box"""
 FOLDED = ("stack", "part")
-"""kinds of boxes that hold equal things: there is nothing to fold in them"""
+"""kinds of boxes with equal items, which are not folded further"""
 
 Edges = list[tuple[int, int]]
 
 
 def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Gather what batches made, fold pieces, blocks, chains, stacks and repeats, then cut what still holds too much."""
+    """Put batches into boxes; fold subgraphs, blocks, chains, stacks and repeats; cut boxes that are still large."""
     gather(recording, slots, tree)
     folder = _Folder(recording, slots, tree)
     edges, recorded = lift(tree, slots.edges), lift(tree, slots.recorded)
-    # No box holds the outermost ones: nothing asks how those are built.
+    # The outermost boxes are inside no other, so their structure is never compared.
     if inner := [box for box in tree.postorder() if box >= len(tree.bodies)]:
         folder.structure.enter(tree, inner, recorded)
     if stack_pieces(folder, edges, recorded):
@@ -61,6 +65,8 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
 
 
 class _Folder(BoxBuilder):
+    """Builder of chains, stacks, leaves, repeats and parts."""
+
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         super().__init__(recording, slots, tree)
         self.readers = [0] * len(slots.nodes)
@@ -71,7 +77,7 @@ class _Folder(BoxBuilder):
         self._ordered: dict[int, tuple[list[BoxItem], Edges, list[int]]] = {}
 
     def blocks(self, edges: list[Edges]) -> bool:
-        """Put blocks that repeat without a scope of their own into boxes; tell whether there are any."""
+        """Put repeated blocks without a scope of their own into boxes; return whether there are any."""
         new: list[int] = []
         for box in self.tree.postorder():
             items = self.tree.boxes[box].items
@@ -89,12 +95,12 @@ class _Folder(BoxBuilder):
         return bool(new)
 
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
-        """Tell whether a block is a stretch of a plain chain, which is folded as such."""
+        """Whether a block is part of a plain chain, which is folded as a chain."""
         inside = [items[index] for index in block]
         return all(kind == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for kind, slot in inside)
 
     def chains(self, items: list[BoxItem], edges: Edges) -> list[Joined]:
-        """Find long runs of operations: each is read by the next only, and reads it only or does the same again."""
+        """Find long runs of operations: each is read only by the next, which reads only it or repeats its operation."""
         follower: dict[int, int] = {}
         fed: set[int] = set()
         for tail, head in edges:
@@ -120,9 +126,9 @@ class _Folder(BoxBuilder):
         return found
 
     def stacks(self, items: list[BoxItem], edges: Edges, recorded: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find equal calls, or equal boxes, that stand on one level: none reads another.
+        """Find equal calls, or equal boxes, on one level, none of which reads another.
 
-        What the program wrote stands where it wrote it, whatever passes made between.
+        Items recorded by the program are kept apart from those that passes produced.
         """
         taken = {member for group in joined for member in group.members}
         found = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
@@ -139,7 +145,7 @@ class _Folder(BoxBuilder):
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_written(self, item: BoxItem) -> bool:
-        """Tell whether the program wrote an item, or any node inside it."""
+        """Whether the program recorded an item, or any node inside it."""
         pending = [item]
         while pending:
             kind, index = pending.pop()
@@ -153,7 +159,7 @@ class _Folder(BoxBuilder):
         return item.kind == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find many leaves of one type that the same things read, or that stacks alone read."""
+        """Find many leaves of one type with the same readers, or read only by stacks."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
         stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
@@ -167,7 +173,7 @@ class _Folder(BoxBuilder):
         alike: dict[tuple[int, str, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
             kind, label = built[leaf]
-            # Which members of which stacks read it is seen inside them.
+            # The members that read it are visible inside the stacks.
             is_spread = reading <= stacked and spread[kind, label] >= CHAIN
             key = (kind, label, frozenset[int]()) if is_spread else (kind, "", frozenset(reading))
             alike.setdefault(key, []).append(leaf)
@@ -175,16 +181,16 @@ class _Folder(BoxBuilder):
         return [Joined("stack", self.common([items[m] for m in group]), group) for group in groups]
 
     def _is_many(self, item: BoxItem) -> bool:
-        """Tell whether an item is a box of many equal things, or of what a batch made of such."""
+        """Whether an item is a box of many equal items, or of a batch of such items."""
         return self._is_batch(item) or (item.kind == "box" and self.tree.boxes[item.number].kind == "stack")
 
     def _is_batch(self, item: BoxItem) -> bool:
         return item.kind == "box" and bool(self.tree.boxes[item.number].batches)
 
     def repeats(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find runs of equal boxes of which each reads the one before."""
+        """Find runs of equal boxes each of which reads the previous one."""
         taken = {member for group in joined for member in group.members}
-        # Between stacks there may be what some of their members only read.
+        # Items read by only some members may lie between stacks.
         taken |= {index for index, item in enumerate(items) if self._is_many(item) and not self._is_batch(item)}
         follower: dict[int, int] = {}
         heads: set[int] = set()
@@ -208,26 +214,26 @@ class _Folder(BoxBuilder):
         return found
 
     def _least(self, item: BoxItem) -> int:
-        """How many equals are folded at least: single operators of a file are small, and their names say much."""
+        """Return the minimum number of equal items to fold: more for operators of a file, which are small and named."""
         if item.kind == "slot":
             return ALIKE
         box = self.tree.boxes[item.number]
         return CHAIN if box.is_operator else 2 if self._works(box) else ALIKE
 
     def _works(self, box: Box) -> bool:
-        """Tell whether a box has work enough inside, each operator of a file counted once."""
-        found, inside = 0, list(box.items)
-        while inside and found < PAIR:
+        """Whether a box contains enough operations; each operator of a file counts once."""
+        count, inside = 0, list(box.items)
+        while inside and count < PAIR:
             item = inside.pop()
             inner = self.tree.boxes[item.number] if item.kind == "box" else None
             if inner is None or inner.is_operator:
-                found += not self.is_leaf(item)
+                count += not self.is_leaf(item)
             else:
                 inside += inner.items
-        return found >= PAIR
+        return count >= PAIR
 
     def cut(self, box: int, edges: Edges) -> None:
-        """Cut a box into parts, in topological order, so that parts read earlier parts only."""
+        """Cut a box into parts in topological order, so that parts read only earlier parts."""
         items = self.tree.boxes[box].items
         known = self._ordered.get(box)
         leaves = {index for index, item in enumerate(items) if self.is_leaf(item)}

@@ -1,7 +1,8 @@
-"""Repetition beside each other: equal operations that do not need each other, and equal pieces that these make up.
+"""Isomorphic subgraphs that are independent of each other, so that they can be drawn as one stack.
 
-Operations that do the same at one level are a class: the first product of a thousand samples. Where each of one class
-is read by exactly one of another, the two go on together, and so on: the thousand samples are pieces of the graph.
+Equal operations on one level form a class, such as the first product of a thousand samples. If each operation of a
+class is read by exactly one of another, the two classes are joined, and so on: each sample becomes one subgraph.
+General subgraph isomorphism would be too slow; classes by level take linear time.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from explorer.view.tree.topological import levels
 
 FEWEST = 8
-"""equal operations, or pieces, that are put together at least"""
+"""minimum number of equal operations, or subgraphs, in a set"""
 _SHARE = 16
-"""a value that so large a part of a class reads, or more, is part of what it does: a weight, not a sample"""
+"""a value read by at least this fraction of a class is a weight shared by its members, not a sample"""
 
 _Edges = Sequence[tuple[int, int]]
 
@@ -21,9 +22,9 @@ _Edges = Sequence[tuple[int, int]]
 def alike(
     count: int, edges: _Edges, candidates: Collection[int], does: Callable[[int], Hashable]
 ) -> list[list[list[int]]]:
-    """Return sets of equal pieces of a graph of ``count`` items, each piece a list of items in ascending order.
+    """Return sets of equal subgraphs of a graph with ``count`` items; each subgraph is an ascending list of items.
 
-    ``candidates`` are the items that may be taken together, ``does`` tells what each of them does.
+    ``candidates`` are the items that may be grouped; ``does`` returns the operation of an item.
     """
     classes = _classes(count, edges, candidates, does)
     of = {item: number for number, members in enumerate(classes) for item in members}
@@ -49,7 +50,7 @@ def alike(
 def _classes(
     count: int, edges: _Edges, candidates: Collection[int], does: Callable[[int], Hashable]
 ) -> list[list[int]]:
-    """Put together what does the same at one level; of what many of them read, they read the same."""
+    """Group items with equal operations on one level that read the same shared values."""
     level = levels(count, edges)
     same: dict[Hashable, list[int]] = {}
     for item in sorted(candidates):
@@ -83,20 +84,20 @@ def _is_bijection(edges: _Edges, tails: Sequence[int], heads: Sequence[int]) -> 
 
 
 def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Return the connected parts, each in ascending order, by their first member."""
-    beside: dict[int, list[int]] = {thing: [] for thing in things}
+    """Return the connected components, each in ascending order, by their first member."""
+    neighbours: dict[int, list[int]] = {thing: [] for thing in things}
     for one, other in edges:
-        beside[one].append(other)
-        beside[other].append(one)
+        neighbours[one].append(other)
+        neighbours[other].append(one)
     seen: set[int] = set()
     parts = []
-    for thing in sorted(beside):
+    for thing in sorted(neighbours):
         if thing in seen:
             continue
         seen.add(thing)
         part = [thing]
         for member in part:
-            for other in beside[member]:
+            for other in neighbours[member]:
                 if other not in seen:
                     seen.add(other)
                     part.append(other)
@@ -105,7 +106,7 @@ def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list
 
 
 def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> list[list[list[int]]]:
-    """Take pieces apart where what is between their operations is outside: as one box they would read themselves."""
+    """Split subgraphs whose operations are connected through outside items: as one box they would read themselves."""
     while True:
         box = list(range(count))
         for number, pieces in enumerate(found):

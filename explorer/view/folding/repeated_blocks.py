@@ -1,7 +1,7 @@
-"""Repeated blocks where no scope tells them: equal stretches of a long graph, one after the other.
+"""Repeated blocks without scopes: equal consecutive segments of a long graph.
 
-A graph is cut where all that goes on is one value: a chain everywhere, a residual block before and after it. What
-stands between two such places is a segment; equal segments, or series of segments, that follow each other are blocks.
+The graph is cut where only one value is live: everywhere in a chain, before and after a residual block. The items
+between two cuts are a segment; equal consecutive segments, or series of segments, are blocks.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from explorer.view.tree.box_tree import BoxItem
 from explorer.view.tree.structural_hash import Structure
 
 _OPERATIONS = 3
-"""operations of a block at least"""
+"""minimum operations of a block"""
 _PAIR = 8
-"""operations of a block at least where it stands only twice"""
+"""minimum operations of a block that occurs only twice"""
 _TRIED = 8
-"""periods that are tried at one segment: up to its eighth equal"""
+"""number of periods tried at each segment"""
 
 
 class _Segment(NamedTuple):
-    """Operations between two narrow places, as positions in the order, and their structure."""
+    """Operations between two cuts, as positions in the order, and their structure."""
 
     first: int
     end: int
@@ -35,7 +35,7 @@ def repeated(
     leaves: Collection[int],
     structure: Structure,
 ) -> list[list[list[int]]]:
-    """Return series of equal blocks, as places in ``items``; leaves stand in the block that alone reads them.
+    """Return series of equal blocks, as indices of ``items``; a leaf belongs to the block that alone reads it.
 
     ``order`` lists the items topologically.
     """
@@ -81,7 +81,7 @@ def _segments(
     readers: dict[int, set[int]],
     structure: Structure,
 ) -> list[_Segment]:
-    """Cut the operations where one value goes on at most."""
+    """Cut the operations where at most one value is live."""
     weights: list[list[int]] = [[] for _ in operations]
     for leaf, reading in readers.items():
         for position in reading:
@@ -104,7 +104,7 @@ def _segments(
 
 
 def _tandem(segments: Sequence[_Segment]) -> list[tuple[int, int, int]]:
-    """Find series of equal segments from the left: (first segment, segments of a block, blocks)."""
+    """Return series of equal segments from the left: (first segment, segments per block, blocks)."""
     values = [segment.structure for segment in segments]
     following: dict[int, list[int]] = {}
     for position in range(len(values) - 1, -1, -1):

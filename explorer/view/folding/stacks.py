@@ -1,4 +1,4 @@
-"""Stacks of what a program does over and over side by side: equal operations or calls, and equal pieces of them."""
+"""Stacks of parallel repetition: equal operations or calls, and equal subgraphs, drawn as one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from explorer.view.folding.isomorphic import alike
 from explorer.view.tree.box_tree import Box, BoxItem, lift
 
 LEAST = 24
-"""operations of a box at least in which one looks for repetition"""
+"""minimum operations of a box that is searched for repetition"""
 
 _Edges = Sequence[Sequence[tuple[int, int]]]
 _Pieces = list[list[BoxItem]]
-"""equal pieces of graph, the operations of each in the same order"""
+"""equal subgraphs, each with its operations in the same order"""
 
 
 def stack_pieces(joiner: BoxBuilder, edges: _Edges, recorded: _Edges) -> bool:
-    """Stack equal operations, and equal pieces of graph, in every box; tell whether there are any.
+    """Stack equal operations and equal subgraphs in every box; return whether there are any.
 
-    What the program wrote is compared without what passes made of it, and that by itself: ``recorded`` are the edges
-    in every box that the program wrote, ``edges`` all of them.
+    Recorded items and produced items are compared separately: ``recorded`` are the edges in every box between items
+    that the program recorded, ``edges`` all of them.
     """
     tree = joiner.tree
     found = [(box, stacks) for box in tree.postorder() if (stacks := _find(joiner, box, edges, recorded))]
@@ -44,13 +44,13 @@ def _find(joiner: BoxBuilder, box: int, edges: _Edges, recorded: _Edges) -> list
         return []
 
     def does(place: int) -> tuple[int, int]:
-        """What only happens to be equal, and was written elsewhere, is no repetition."""
+        """Return the key of an item: items recorded at different lines are not repetitions."""
         return joiner.structure.of(items[place]), nodes.source[first[place]]
 
     written = {place for place, node in first.items() if nodes.born[node] < 0}
     found = alike(len(items), recorded[box], written, does)
     found += alike(len(items), edges[box], first.keys() - written, does)
-    # Few operations that are alike on one level are chance; where most are, that is how the program is built.
+    # A few equal operations on one level are chance; if most are equal, the program repeats them.
     if 2 * sum(len(pieces) * len(pieces[0]) for pieces in found) < len(first):
         found = [pieces for pieces in found if len(pieces[0]) > 1]
     return [[[items[place] for place in piece] for piece in pieces] for pieces in found]
@@ -61,7 +61,7 @@ def _flat(pieces: _Pieces) -> list[BoxItem]:
 
 
 def _stack(joiner: BoxBuilder, box: int, pieces: _Pieces) -> BoxItem:
-    """Put equal pieces into one box: the first of many is shown, the others operation by operation."""
+    """Put equal subgraphs into one box: the first is shown, the others operation by operation."""
     names = [joiner.operation(slot) for _, slot in pieces[0]]
     label = names[0] if names[0] == names[-1] else f"{names[0]} … {names[-1]}"
     stack = _box(joiner, "stack", label, box, len(pieces))

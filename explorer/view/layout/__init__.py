@@ -1,1 +1,1 @@
-"""Coordinates: of each box alone, and of open boxes together."""
+"""Coordinates: of each box alone, and of open boxes composed."""

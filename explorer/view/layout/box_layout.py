@@ -21,18 +21,18 @@ from explorer.view.tree.box_tree import BoxItem
 TITLE, PADDING = 26, 14
 """px above and around the items of an open box"""
 SIGN = 16
-"""px of the sign before the title of an open box"""
+"""px of the icon before the title of an open box"""
 _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
-"""items, and levels that edges span, that dot takes in one recording, in one box, and in one recording before it leaves
-out parts of what was cut: 0.2 s in the worst box measured; beyond, minutes. The rule counts instead of measuring time,
-so that every machine draws the same picture."""
+"""cost limits of dot, in items and levels that edges span: per recording, per box, and per recording before parts made
+by cutting are laid out plainly. At the limit the worst box measured took 0.2 s; beyond it, minutes. The limits count
+instead of measuring time, so that every machine draws the same picture."""
 _WHOLE, _AT_ONCE = 3000, 500
-"""items of a graph that is laid out whole before it is shown, and of a larger one those that are: others when opened"""
+"""items up to which a graph is laid out whole; of a larger graph, items laid out at first (others when opened)"""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxLayout:
-    """One open box with all its child boxes closed, in px, in its own frame."""
+    """Layout of one open box with all child boxes closed, in px, in its own frame."""
 
     size: tuple[int, int]
     ports: tuple[tuple[int, ...], tuple[int, ...]]
@@ -45,7 +45,7 @@ class BoxLayout:
 
 
 class Layouts(Sequence[BoxLayout]):
-    """The layouts of a model's boxes, each found when it is first asked for, and the same whenever that is."""
+    """Layouts of a model's boxes, each computed at the first request and then kept."""
 
     def __init__(self, model: Model, engine: LayoutEngine | None = None) -> None:
         self._model, self._first, self._plain = model, engine or dot(), Layered()
@@ -55,12 +55,12 @@ class Layouts(Sequence[BoxLayout]):
         self._ranked = _by_importance(model)
         self._choosing = self._choices()
         self._simple: dict[int, bool] = {}
-        # Messages of a browser may come by a thread of their own.
+        # Browser messages may arrive on a thread of their own.
         self._lock = threading.RLock()
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Make anew in a forked process what a thread of its parent may have been about."""
+        """Recreate in a forked process the state that a thread of its parent may have been changing."""
         self._choosing, self._simple = self._choices(), {}
         self._lock = threading.RLock()
 
@@ -79,7 +79,7 @@ class Layouts(Sequence[BoxLayout]):
         with self._lock:
             found = outer = range(len(self))[box]
             path = []
-            while outer >= 0 and outer not in self._found:  # what is around a box that is placed, is placed too
+            while outer >= 0 and outer not in self._found:  # the ancestors of a placed box are placed, too
                 path.append(outer)
                 outer = self._model.tree.boxes[outer].parent
             for outer in reversed(path):
@@ -87,7 +87,7 @@ class Layouts(Sequence[BoxLayout]):
             return self._found[found]
 
     def at_once(self) -> set[int]:
-        """Choose the boxes that are sent before anybody asks: all of a graph that is not large, else the first ones."""
+        """Choose the boxes laid out at first: all of a graph that is not large, else the first ones."""
         sizes = [len(box.items) for box in self._model.tree.boxes]
         if sum(sizes) <= _WHOLE:
             return set(range(len(sizes)))
@@ -113,7 +113,7 @@ class Layouts(Sequence[BoxLayout]):
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
-        """Choose the boxes that dot would take too long over, the most important first; equal ones cost it once."""
+        """Choose the boxes that take dot too long; important boxes get dot first, equal ones are paid once."""
         simple: dict[LayoutGraph, bool] = {}
         spent = 0
         for box in self._ranked:
@@ -128,7 +128,7 @@ class Layouts(Sequence[BoxLayout]):
 
 
 def _order(model: Model, box: int, found: dict[int, BoxLayout]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Order the ports of a box as their edges come from the left to the right outside, so that they do not cross."""
+    """Order the ports of a box by where their edges come from outside, left to right, so that they do not cross."""
     counts, parent = model.ports.counts[box], model.tree.boxes[box].parent
     if parent < 0 or counts == (1, 1):
         return tuple(range(counts[0])), tuple(range(counts[1]))
@@ -170,7 +170,7 @@ def _graph(model: Model, box: int) -> LayoutGraph:
 
 
 def _title(model: Model, box: int) -> int:
-    """The room that the title of an open box has to have: that of a batch tells its gain."""
+    """Return the width needed for the title of an open box; that of a batch includes its gain."""
     if not model.tree.boxes[box].batches:
         return 0
     name, *_, last = model.box_texts[box]
@@ -178,13 +178,13 @@ def _title(model: Model, box: int) -> int:
 
 
 def _ported(model: Model, box: int, edge: tuple[int, int]) -> tuple[int, int]:
-    """Write the ports of an edge's ends on the border into it, as the engines want it."""
+    """Write the ports of an edge's ends on the border as layout engines expect them."""
     start, end = model.ports.ends(model.tree, box, *edge)
     return (-1 - start if edge[0] < 0 else edge[0]), (-1 - end if edge[1] < 0 else edge[1])
 
 
 def _frame(graph: LayoutGraph, placed: Placed, outermost: bool) -> BoxLayout:
-    """Put the engine's answer into the frame of the open box: padding around it, the title strip above."""
+    """Move the engine's result into the frame of the open box: padding around it, the title strip above."""
     dx, dy = PADDING, PADDING if outermost else PADDING + TITLE
     dx += max(0, graph.title - placed.size[0]) // 2
     size = (placed.size[0] + 2 * dx, placed.size[1] + PADDING + dy)
@@ -207,14 +207,14 @@ def _frame(graph: LayoutGraph, placed: Placed, outermost: bool) -> BoxLayout:
 
 @dataclass(frozen=True, slots=True)
 class PlacedModel:
-    """What there is to draw, and where."""
+    """Model of a picture with its layout, computed once and shared by all views of the recording."""
 
     model: Model
     layouts: Layouts
 
 
 def draw(recording: Recording) -> PlacedModel:
-    """Find what there is to draw in a recording; its boxes are placed when they are looked at."""
+    """Build the model of a recording; boxes are laid out when they are first needed."""
     with gc_paused():
         model = build_model(recording)
         return PlacedModel(model, Layouts(model))

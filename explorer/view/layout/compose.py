@@ -1,4 +1,8 @@
-"""Absolute positions of what is visible when some boxes are open: the rule is stated in payload.py."""
+"""Composition: absolute positions of everything visible when some boxes are open; payload.py states the rule.
+
+Static pictures use it; scene/compose.js is its counterpart in the browser. Boxes are laid out alone and composed by
+stretching axes, instead of being laid out together, so that opening one never reorders the items around it.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +18,31 @@ Rect = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The part of an edge that lies in one open box; items count in that box, −1 is its border."""
+    """Part of an edge inside one open box; items are numbered in that box, −1 is its border."""
 
     box: int
     start: int
     end: int
     points: list[int]
     arrow: bool
-    """it ends at a node or a closed box"""
+    """whether it ends at a node or a closed box"""
     names: tuple[str, str] = ("", "")
-    """the layers' ports at its ends"""
+    """names of the layers' ports at its ends"""
 
 
 @dataclass(slots=True)
 class Scene:
-    """What is visible, as x, y, width, height in px of the outermost box's frame."""
+    """Visible items, as x, y, width, height in px in the frame of the outermost box."""
 
     size: tuple[int, int]
     slots: dict[int, Rect] = field(default_factory=dict)
     boxes: dict[int, Rect] = field(default_factory=dict)
-    """visible boxes, open and closed, every box after those around it"""
+    """visible boxes, open and closed, each after its ancestors"""
     segments: list[Segment] = field(default_factory=list)
 
 
 class _Axis:
-    """A monotone piecewise linear map of one axis, steeper where opened items need room."""
+    """Monotone piecewise linear map of one axis, steeper where opened items need room."""
 
     def __init__(self, needs: Iterable[tuple[int, int, float]]) -> None:
         wanted = [(start, start + length, want / length) for start, length, want in needs if want > length > 0]
@@ -56,7 +60,7 @@ class _Axis:
 
 @dataclass(slots=True)
 class _Open:
-    """One open box, composed, in its own frame."""
+    """Open box, composed, in its own frame."""
 
     size: tuple[float, float]
     ports: tuple[list[float], list[float]]
@@ -66,7 +70,7 @@ class _Open:
 
 
 def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int], outermost: int = 0) -> Scene:
-    """Place everything that is visible inside ``outermost`` when the boxes ``is_open`` are open, and it itself."""
+    """Place ``outermost`` and everything visible inside it when the boxes ``is_open`` are open."""
     visible = _visible(model, is_open, outermost)
     composed: dict[int, _Open] = {}
     for box in reversed(visible):
@@ -89,11 +93,11 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
 
 
 def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
-    """List the open boxes that are visible, from the outside in."""
-    found = [outermost]
-    for box in found:
-        found += [i for kind, i in model.tree.boxes[box].items if kind == "box" and i in is_open]
-    return found
+    """List the visible open boxes, from the outside in."""
+    visible_boxes = [outermost]
+    for box in visible_boxes:
+        visible_boxes += [i for kind, i in model.tree.boxes[box].items if kind == "box" and i in is_open]
+    return visible_boxes
 
 
 def _compose_box(model: Model, layout: BoxLayout, box: int, composed: dict[int, _Open]) -> _Open:

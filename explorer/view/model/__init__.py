@@ -1,1 +1,1 @@
-"""What is drawn, without coordinates: labels, summaries, totals, ports."""
+"""Content of a picture without coordinates: labels, summaries, totals and ports."""

@@ -1,4 +1,4 @@
-"""What a closed box says of its inside: its steps, in order, or what it computes most."""
+"""Summaries of closed boxes: their steps in order, or their most frequent operations."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from explorer.view.tree.box_tree import Box, Tree
 from explorer.view.tree.slots import Slots
 
 _STEPS = 8
-"""steps at the beginning and at the end of a box that are kept"""
+"""number of steps kept at the beginning and at the end of a box"""
 _WIDEST = 290.0
-"""px of the steps at most"""
+"""maximum width of the steps in px"""
 _MOST = 3
-"""operations that are counted for a part of a graph"""
+"""maximum number of operations counted by name"""
 _MADE = ("part", "chain", "repeat", "stack", "block")
-"""kinds of boxes that folding made: their names say nothing of what they do"""
+"""kinds of boxes made by folding, whose names do not describe their contents"""
 _NUMBERED = re.compile(r"(?:.*\.)?[0-9]+")
 _TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 
 
 def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
-    """Say of every box what is inside, safe to show and short enough; "" where its name says it."""
+    """Return a summary of every box, safe to show and short enough; "" if the name says it already."""
     teller = _BoxSummarizer(recording, slots, tree)
     return [teller.text(box) for box in range(len(tree.boxes))]
 
 
 class _BoxSummarizer:
+    """Summaries of boxes, from the inside out."""
+
     def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
         self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
         self._steps: dict[int, list[str]] = {}
@@ -42,7 +44,7 @@ class _BoxSummarizer:
             self._counts[box] = self._count(tree.boxes[box])
 
     def text(self, box: int) -> str:
-        """What one box says."""
+        """Return the summary of one box."""
         found = self._boxes[box]
         if found.is_operator or found.kind in ("chain", "top", "body"):
             return ""
@@ -53,7 +55,7 @@ class _BoxSummarizer:
         return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""
 
     def _of(self, box: Box) -> list[str]:
-        """List the first steps and the last ones; of equal items, the steps of one."""
+        """List the first and last steps of a box; for equal items, those of one."""
         if box.count > 1:
             kind, index = box.items[0]
             while kind == "box" and self._boxes[index].kind == "part":
@@ -87,17 +89,17 @@ class _BoxSummarizer:
 
     def _step(self, slot: int) -> list[str]:
         members = self._slots.nodes[slot]
-        # What a pass called it opened again: that is what it does.
+        # A call created by a pass and inlined again is described by its body.
         node = members[0] if self._nodes.born[members[0]] < 0 else counted(self._recording, members)
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
 
     def _is_gone(self, kind: str, index: int) -> bool:
-        """Tell whether nothing of a batch's work stands in a slot, or in the slots of a box, in the end."""
+        """Whether nothing of a batch is left in a slot, or in the slots of a box, at the end."""
         slots = [index] if kind == "slot" else [slot for inner, slot in self._boxes[index].items if inner == "slot"]
         return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
 
     def _operator(self, box: Box) -> str:
-        """Name an operator of a file by its type, an expression by what costs most in it."""
+        """Return the type of an operator of a file; for an expression, that of its costliest operation."""
         known = _TYPE.fullmatch(box.type)
         if known:
             return known[1]
@@ -106,7 +108,7 @@ class _BoxSummarizer:
 
 
 def _row(steps: list[str]) -> str:
-    """Write as many of the first and last steps as there is room for."""
+    """Join as many of the first and last steps as fit."""
     text = " → ".join(steps)
     head, tail = steps[: (len(steps) + 1) // 2], steps[(len(steps) + 1) // 2 :]
     while font.width(text, TYPE) > _WIDEST and len(head) + len(tail) > 2:
@@ -119,7 +121,7 @@ def _row(steps: list[str]) -> str:
 
 
 def batch_lines(recording: Recording, decisions: Sequence[int]) -> list[str]:
-    """Say ``1,000 × 10 f32 → 1000×10 f32``, and ``7.14 ms instead of 56.2 ms, estimated``."""
+    """Return ``1,000 × 10 f32 → 1000×10 f32`` and ``7.14 ms instead of 56.2 ms, estimated``."""
     made = [recording.decisions[decision] for decision in decisions]
     last, lines = made[-1], []
     if last.subjects and last.produced:

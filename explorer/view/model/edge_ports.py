@@ -1,4 +1,4 @@
-"""Ports of boxes: the places where edges cross their borders, and the names that layers give them."""
+"""Ports of boxes: points where edges cross their borders, with the port names of layers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from explorer.view.tree.box_tree import Paths, Tree
 from explorer.view.tree.slots import Slots, source
 
 _MOST = 4
-"""ports of a side at most; where values are more, they share one: a comb of edges says less than a trunk"""
+"""maximum number of ports of a side; more values share one port, since a comb of edges is hard to read"""
 _Crossing = dict[tuple[int, int], None]
 
 
 @dataclass(slots=True)
 class Ports:
-    """The ports of every box, numbered from 0 on each side, and which of them an edge uses."""
+    """Ports of every box, numbered from 0 on each side, and the ports that edges use."""
 
     counts: list[tuple[int, int]]
-    """for each box, its ports at the top and at the bottom, at least one"""
+    """for each box, the number of ports at the top and at the bottom, at least one"""
     _found: dict[tuple[int, int, int], int]
 
     def ends(self, tree: Tree, box: int, tail: int, head: int) -> tuple[int, int]:
-        """The port that an edge of a box starts at, and the one that it ends at; 0 where that end is no border."""
+        """Return the ports at the start and at the end of an edge of a box; 0 for an end that is not at a border."""
         items = tree.boxes[box].items
         if tail < 0:
             start = self._found.get((box, 0, head), 0)
@@ -37,7 +37,7 @@ class Ports:
 
 
 def find_ports(tree: Tree, slots: Slots) -> Ports:
-    """Tell for each side of each box which edges meet there, and give each set of them that is connected a port."""
+    """Group the edges that meet at each side of each box into connected sets, and give each set a port."""
     paths = Paths(tree)
     crossings: dict[tuple[int, int], _Crossing] = {}
     for producer, consumer in slots.edges:
@@ -64,12 +64,12 @@ def find_ports(tree: Tree, slots: Slots) -> Ports:
 
 
 def _outside(item: int) -> int:
-    """Write an item of the box around, or −1 for its border, apart from the items inside."""
+    """Encode an item of the parent box, or −1 for its border, distinct from the items inside."""
     return -2 - item
 
 
 def _components(pairs: _Crossing) -> dict[int, int]:
-    """Number the connected sets of ends, from 0, in the order of the items inside."""
+    """Number the connected sets of ends from 0, in the order of the items inside."""
     joined: dict[int, list[int]] = {}
     for inside, outside in sorted(pairs):
         joined.setdefault(inside, []).append(outside)
@@ -93,11 +93,11 @@ def _components(pairs: _Crossing) -> dict[int, int]:
 PortNames: TypeAlias = dict[tuple[int, int, int], tuple[str, str]]
 """(box, from item, to item) of an edge's segment → the ports at its beginning and its end, "" where there is none"""
 _WIDEST = 120.0
-"""px of names at one place at most"""
+"""maximum width in px of names at one place"""
 
 
 def port_names(recording: Recording, tree: Tree, slots: Slots) -> PortNames:
-    """Find the names at every segment of an edge that ends or begins at the box of a layer."""
+    """Return the port names for every segment of an edge that starts or ends at a layer's box."""
     named = _named(recording, slots)
     if not named:
         return {}
@@ -119,7 +119,7 @@ def port_names(recording: Recording, tree: Tree, slots: Slots) -> PortNames:
 
 
 def _named(recording: Recording, slots: Slots) -> dict[tuple[int, str, int], list[str]]:
-    """Find the names of the ports that a slot's value is at, by scope and side."""
+    """Return the names of the ports that have a slot's value, by scope and side."""
     found: dict[tuple[int, str, int], list[str]] = {}
     final = recording.resolver(recording.end)
     for port in recording.ports:

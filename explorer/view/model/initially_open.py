@@ -1,4 +1,4 @@
-"""Which boxes are open at the beginning: about forty things are visible, and of equal boxes one is open."""
+"""Initially open boxes: about forty items are visible, and of equal boxes only one is open."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from explorer.view.tree.slots import Slots
 from explorer.view.tree.structural_hash import Structure
 
 USEFUL = 40
-"""boxes and nodes that are visible at the beginning, if opening whole boxes allows it"""
+"""number of boxes and nodes visible at first, if opening whole boxes allows it"""
 
 _FEW = 12
 _READABLE = 8
-"""operators of a file that are shown with all their nodes at most; of more, each is one closed box"""
+"""maximum number of operators of a file that are shown open; if there are more, each is closed"""
 _MEANT = ("function", "layer", "scope", "file", "batch", "block")
 
 
 def choose_open(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Open what people drew, from the outside in, while no more than ``USEFUL`` things are visible.
+    """Open boxes that people drew, from the outside in, while at most ``USEFUL`` items are visible.
 
-    The boxes of one parent open together; where that leaves little to see, those that fit. Of boxes that are built
-    alike, whatever their shapes, the first opens; the others where too little is visible yet.
+    The boxes of one parent open together; if that shows too little, those that fit. Of boxes with equal structure,
+    whatever their shapes, the first opens, and others only while too little is visible.
     """
     structure = Structure(recording, slots, types=False)
     structure.enter(tree, tree.postorder(), lift(tree, slots.recorded))
@@ -30,6 +30,8 @@ def choose_open(recording: Recording, slots: Slots, tree: Tree) -> None:
 
 
 class _OpenBoxChooser:
+    """Choice of the boxes that are open at first."""
+
     def __init__(self, tree: Tree, structure: Structure, operators_closed: bool) -> None:
         self._boxes, self._structure, self._operators_closed = tree.boxes, structure, operators_closed
         self._seen: set[int] = set()
@@ -57,18 +59,18 @@ class _OpenBoxChooser:
         return [index for kind, index in self._boxes[parent].items if kind == "box" and self._is_meant(index)]
 
     def _take(self, boxes: list[int]) -> list[int]:
-        """Open boxes if they fit together, else those that fit where little is visible yet."""
+        """Open boxes if all of them fit, else those that fit while little is visible."""
         sizes = {box: len(self._boxes[box].items) for box in boxes}
         together = self._visible + sum(sizes.values()) - len(sizes) <= USEFUL
         for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _FEW else ():
-            # A picture of three boxes says nothing: one that is twice as large as useful says more.
+            # A picture of three boxes is useless: one that is twice as large as the limit is better.
             if self._visible + sizes[box] - 1 <= (USEFUL if self._visible >= _FEW else 2 * USEFUL):
                 self._visible += sizes[box] - 1
                 self._boxes[box].open = True
         return [box for box in boxes if self._boxes[box].open]
 
     def _is_meant(self, index: int) -> bool:
-        """Tell whether to open a box unasked: what people drew, and what shows the first of many equal boxes."""
+        """Whether to open a box unasked: boxes that people drew, and boxes that show the first of many equal ones."""
         box = self._boxes[index]
         if box.is_operator and self._operators_closed:
             return False

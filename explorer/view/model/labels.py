@@ -1,4 +1,4 @@
-"""The two lines of text on a node, and what it says while it is a ghost; every text is already shortened to fit."""
+"""Labels of nodes: two lines of text, and the text of ghosts, all shortened to fit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from explorer.view.base import font
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
 """font sizes in px: the bold first line, the soft second line, the bold titles of boxes and groups, names of ports"""
 LINE = 14
-"""px from one soft line of a closed box to the next"""
+"""line height in px of the soft lines of a closed box"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
-"""px of text at most, on a node and above a group"""
+"""maximum width in px of text on a node and above a group"""
 
 _NAMED = 2
-"""operations that are counted by name at most"""
+"""maximum number of operations counted by name"""
 
 _SHORT = {"float": "f", "int": "i", "uint": "u", "complex": "c", "bfloat": "bf"}
 
@@ -30,7 +30,7 @@ def short_dtype(dtype: str) -> str:
 
 
 def short_type(recording: Recording, row: int) -> str:
-    """Say a type in few characters: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut."""
+    """Return a short form of a type: ``32×48 f32``, ``scalar f32``, ``(2×2 f32, 3 i64)``; long tuples are cut."""
     kind = recording.types[row]
     if kind.dtype == "tuple":
         parts = [short_type(recording, part) for part in kind.parts[:4]]
@@ -41,13 +41,13 @@ def short_type(recording: Recording, row: int) -> str:
 
 
 def source_text(recording: Recording, node: int) -> str:
-    """Say where a node was written: ``line 2``, ``net.py line 2``, or nothing where that is unknown."""
+    """Return where a node was recorded: ``line 2``, ``net.py line 2``, or nothing if unknown."""
     row = recording.nodes.source[node]
     return recording.sources[row].place if row >= 0 else ""
 
 
 class Lines:
-    """The texts of a recording's nodes, each text kept once: ``texts`` is the table, ``of`` gives a node's row."""
+    """Table of the texts of a recording's nodes: ``texts`` has each text once, ``of`` returns a node's row."""
 
     def __init__(self, recording: Recording, slot_of: list[int]) -> None:
         self.recording, self._slot_of = recording, slot_of
@@ -60,15 +60,15 @@ class Lines:
         """Return the row of a node's texts."""
         nodes = self.recording.nodes
         key = (self.recording.label(node), nodes.type[node], self._ghost(node) if nodes.gone[node] >= 0 else "")
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = len(self.texts)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = len(self.texts)
             type_ = short_type(self.recording, key[1])
             self.texts.append((fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(key[2], TYPE)))
-        return found
+        return row
 
     def _ghost(self, node: int) -> str:
-        """Say what became of a node; nothing where its replacement stands in the same slot."""
+        """Return the text of a node that is gone; nothing if its replacement is in the same slot."""
         nodes = self.recording.nodes
         if node not in self._successor:
             count = self._batched.get(nodes.gone[node], 0)
@@ -82,7 +82,7 @@ class Lines:
 
 
 def now_text(labels: Sequence[str]) -> str:
-    """Say what stands where something else was: ``now 1,000 × index0``, or that nothing does."""
+    """Return the text for replaced nodes: ``now 1,000 × index0``, or that nothing is left."""
     if not labels:
         return "removed"
     counts = Counter(labels).most_common(_NAMED)
@@ -92,18 +92,18 @@ def now_text(labels: Sequence[str]) -> str:
 
 
 def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> str:
-    """Return the text safe to show and at most ``widest`` px wide."""
+    """Make a text safe to show and at most ``widest`` px wide."""
     return font.shorten(visible(text[:500]), widest, size, bold)
 
 
 def group_title(label: str, number: int | None = None) -> str:
-    """Return the title of a fused group: with its place in the schedule, once there is one."""
+    """Return the title of a fused kernel, with its place in the schedule if it has one."""
     return fit(f"kernel {number:,} · {label}" if number else label, TITLE, bold=True, widest=WIDEST_TITLE)
 
 
 @lru_cache(maxsize=8192)
 def node_size(kind: str, text: tuple[str, str, str]) -> tuple[int, int]:
-    """Return the width and height in px that a node of a kind takes with its texts."""
+    """Return width and height in px of a node of this kind with its texts."""
     name, second, ghost = text
     wide = max(font.width(name, NAME, True), font.width(second, TYPE), font.width(ghost, TYPE))
     if kind in ("leaf", "input", "constant"):
@@ -112,7 +112,7 @@ def node_size(kind: str, text: tuple[str, str, str]) -> tuple[int, int]:
 
 
 def box_size(text: tuple[str, ...]) -> tuple[int, int]:
-    """Return the width and height in px of a closed box with its name and what stands below it."""
+    """Return width and height in px of a closed box with its name and the lines below."""
     wide = max(font.width(text[0], NAME, True), *[font.width(line, TYPE) for line in text[1:]])
     return max(124, _even(wide + 40)), 34 + LINE * (len(text) - 1)
 

@@ -1,4 +1,8 @@
-"""What there is to draw in a recording, without positions: slots, boxes, edges, fused groups and every text."""
+"""Model of a picture without positions: slots, boxes, edges, fused kernels and all texts.
+
+Every view starts from it: the layout places it, and the static picture and the payload of the browser are made of both.
+All text is measured and shortened here, so that Python and the browser draw boxes of the same size.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift, scope_tree
 from explorer.view.tree.slots import Slots, build_slots
 
 _TYPE = 120.0
-"""px of an operator's type at most, so that the type of its result has room beside it"""
+"""maximum width in px of an operator's type, which leaves space for the type of its result"""
 
 
 @dataclass(slots=True)
@@ -43,24 +47,24 @@ class Model:
     slot_sizes: list[list[tuple[int, int]]]
     """for each slot, width and height in px of each of its nodes"""
     box_texts: list[tuple[str, ...]]
-    """for each box, its name and one to three lines of what is inside"""
+    """for each box, its name and one to three lines about its contents"""
     box_sizes: list[tuple[int, int]]
     totals: list[Totals]
-    """for each box, what it holds"""
+    """for each box, the totals of its contents"""
     extents: list[tuple[int, int]]
-    """for each slot, width and height in px: its largest node fits"""
+    """for each slot, width and height in px of its largest node"""
     edges: list[list[tuple[int, int]]]
     """for each box, (from item, to item) with −1 for its border"""
     ports: Ports
-    """where edges cross the borders of boxes"""
+    """points where edges cross the borders of boxes"""
     port_names: PortNames
-    """what the ports of layers are called, at the ends of edges"""
+    """names of layers' ports at the ends of edges"""
     groups: list[list[tuple[int, list[int]]]]
-    """for each box, the items that run as one kernel in the end, two or more, and the width of their title in px"""
+    """for each box, the items (two or more) that end up in one kernel, and the width of their title in px"""
 
 
 def build_model(recording: Recording) -> Model:
-    """Find the slots and boxes of a recording and choose which boxes are open at the beginning."""
+    """Build the slots and boxes of a recording and choose which boxes are open at first."""
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
     fold(recording, slots, tree)
@@ -97,7 +101,7 @@ def build_model(recording: Recording) -> Model:
 
 
 def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
-    """Write each box's name with its "×n", what is inside, and its totals; of a batch its shapes and its gain."""
+    """Return each box's name with its "×n", a summary and totals; for a batch its shapes and gain."""
     texts: list[tuple[str, ...]] = []
     for box, inside, total in zip(tree.boxes, contents(recording, slots, tree), totals, strict=True):
         if box.batches:
@@ -111,7 +115,7 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
 
 
 def _result(recording: Recording, slots: Slots, box: Box) -> str:
-    """Say what an operator does and the type of its result: ``nn.Conv2d · 8×8×8 f32``."""
+    """Return an operator's type and that of its result: ``nn.Conv2d · 8×8×8 f32``."""
     first = [slots.nodes[slot][0] for _, slot in box.items]
     last = max([node for node in first if recording.nodes.born[node] < 0] or first)
     type_ = short_type(recording, recording.nodes.type[last])
@@ -119,7 +123,7 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
 
 
 def _name(box: Box) -> str:
-    """Write the name of a box, of a layer with its class, and its "×n", which is said once: not of its part again."""
+    """Return the name of a box, for a layer with its class, and with "×n" unless its only child shows it."""
     label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
     if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
@@ -128,15 +132,15 @@ def _name(box: Box) -> str:
 
 
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[tuple[int, list[int]]]]:
-    """Find the items of each box that end in one kernel; of groups that grew, the last one counts.
+    """Return the items of each box that end up in one kernel; of kernels that grew, the last state counts.
 
-    A closed operator stands for what is inside it.
+    A closed operator stands for its contents.
     """
     groups: list[list[tuple[int, list[int]]]] = [[] for _ in tree.boxes]
     taken: set[BoxItem] = set()
     for group in sorted(recording.groups, key=lambda group: -group.decision):
-        found = {slots.of[node] for node in group.members if slots.of[node] >= 0}
-        members = dict.fromkeys(_closed(tree, slot) for slot in sorted(found))
+        member_slots = {slots.of[node] for node in group.members if slots.of[node] >= 0}
+        members = dict.fromkeys(_closed(tree, slot) for slot in sorted(member_slots))
         holders = {tree.box_of[index] if kind == "slot" else tree.boxes[index].parent for kind, index in members}
         if group.kind == "kernel" and len(members) > 1 and len(holders) == 1 and not taken & set(members):
             taken.update(members)

@@ -1,4 +1,4 @@
-"""What boxes and scopes hold in total: nodes, parameters, flops and bytes."""
+"""Totals of boxes and scopes: nodes, parameters, flops and bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explorer.view.tree.box_tree import Tree
 from explorer.view.tree.slots import Slots
 
 _EXACT = 1_000_000
-"""parameters that are rounded"""
+"""number of parameters from which on totals are rounded"""
 
 
 class Totals(NamedTuple):
@@ -20,14 +20,14 @@ class Totals(NamedTuple):
 
     nodes: int = 0
     parameters: int = 0
-    """elements of the leaves inside a layer or an operator of a file; others are what the program is given"""
+    """elements of the leaves inside a layer or an operator of a file; other leaves are inputs of the program"""
     flops: int = 0
     bytes: int = 0
-    """of all results that are allocated"""
+    """bytes of all results that are allocated"""
 
     def plus(self, other: Totals) -> Totals:
-        """The sums of both."""
-        return Totals(*[one + two for one, two in zip(self, other, strict=True)])
+        """Return the sums of both."""
+        return Totals(*[a + b for a, b in zip(self, other, strict=True)])
 
     @property
     def text(self) -> str:
@@ -39,7 +39,7 @@ class Totals(NamedTuple):
 
 
 def of_node(recording: Recording, node: int) -> Totals:
-    """The totals of one node."""
+    """Return the totals of one node."""
     nodes = recording.nodes
     weighs = nodes.kind[node] == "leaf" and _holds_weights(recording, nodes.scope[node])
     weighs |= nodes.kind[node] == "input" and nodes.body[node] == 0 and _in_layer(recording, nodes.scope[node])
@@ -48,7 +48,7 @@ def of_node(recording: Recording, node: int) -> Totals:
 
 
 def _in_layer(recording: Recording, row: int) -> bool:
-    """Tell whether what has no value yet is a parameter: it stands in the box of a layer itself."""
+    """Whether a leaf without a value is a parameter: it is directly inside a layer's box."""
     return recording.scopes[row].kind == "layer"
 
 
@@ -62,38 +62,38 @@ def _holds_weights(recording: Recording, row: int) -> bool:
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
-    """The totals of every box with all that is inside it; of each slot the first node counts, but no call that went."""
-    found = [Totals()] * len(tree.boxes)
+    """Return the totals of every box and its contents; the first node of each slot counts, except inlined calls."""
+    totals = [Totals()] * len(tree.boxes)
     for box in tree.postorder():
         nodes, weights, flops, size = 0, 0, 0, 0
         for kind, index in tree.boxes[box].items:
-            inner = of_node(recording, counted(recording, slots.nodes[index])) if kind == "slot" else found[index]
+            inner = of_node(recording, counted(recording, slots.nodes[index])) if kind == "slot" else totals[index]
             nodes, weights, flops, size = nodes + inner[0], weights + inner[1], flops + inner[2], size + inner[3]
-        found[box] = Totals(nodes, weights, flops, size)
-    return found
+        totals[box] = Totals(nodes, weights, flops, size)
+    return totals
 
 
 def counted(recording: Recording, members: Sequence[int]) -> int:
-    """The first of a slot's nodes; after a call, whose work is that of the nodes in its place, what came for it."""
+    """Return the node of a slot that is counted: the first one, or for an inlined call the node that follows it."""
     return next((node for node in members if recording.nodes.kind[node] != "call"), members[0])
 
 
 def of_scopes(recording: Recording) -> list[Totals]:
-    """The totals of every scope with all scopes inside it, over the nodes that the program recorded."""
-    found = [Totals()] * len(recording.scopes)
+    """Return the totals of every scope and those inside it, over the recorded nodes."""
+    totals = [Totals()] * len(recording.scopes)
     nodes = recording.nodes
     for node in range(len(nodes)):
         if nodes.born[node] < 0 and nodes.kind[node] not in ("constant", "item"):
-            found[nodes.scope[node]] = found[nodes.scope[node]].plus(of_node(recording, node))
-    inside = [0] * len(found)
+            totals[nodes.scope[node]] = totals[nodes.scope[node]].plus(of_node(recording, node))
+    inside = [0] * len(totals)
     for scope in recording.scopes:
         inside[scope.parent] += scope.parent >= 0
     waiting = [row for row, count in enumerate(inside) if count == 0]
     for row in waiting:
         parent = recording.scopes[row].parent
         if parent >= 0:
-            found[parent] = found[parent].plus(found[row])
+            totals[parent] = totals[parent].plus(totals[row])
             inside[parent] -= 1
             if inside[parent] == 0:
                 waiting.append(parent)
-    return found
+    return totals

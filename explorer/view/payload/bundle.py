@@ -1,7 +1,8 @@
-"""The front end as one module and one stylesheet: the files of static/ and its folders, joined without a build step.
+"""Bundle of the front end: the files of static/ and its folders joined into one module and one stylesheet.
 
 Each file becomes a function that returns its exports, named after the file's path: ``data/totals.js`` is
-``$data_totals``. The entry stays at the top level and keeps its own exports.
+``$data_totals``. The entry stays at top level and keeps its own exports. No build step and no Node are needed: a wheel
+contains the sources, and anywidget loads one file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LEFT = re.compile(r"^(?:import|export)\b.*", re.MULTILINE)
 
 @cache
 def script() -> str:
-    """Return the front end as one ES module; ``mount`` puts it into a page, its default export is the widget."""
+    """Return the front end as one ES module: ``mount`` puts it into a page, the default export is the widget."""
     return join(STATIC, ENTRY)
 
 
@@ -32,15 +33,15 @@ def stylesheet() -> str:
 
 
 def join(folder: Path, entry: str) -> str:
-    """Join a module with all that it imports, imported files first.
+    """Join a module with everything that it imports, imported files first.
 
-    Raises ValueError for imports in a circle, and for an import or export in a form that it does not know.
+    Raises ValueError for import cycles, and for imports or exports in an unsupported form.
     """
     return "\n".join(_wrap(folder, name, name == entry) for name in _order(folder, entry)) + "\n"
 
 
 def _order(folder: Path, entry: str) -> list[str]:
-    """List the files that an entry needs, each after those that it imports."""
+    """List the files that an entry needs, each after its imports."""
     done: list[str] = []
     chain: list[str] = []
     waiting = [entry]
@@ -79,12 +80,12 @@ def _wrap(folder: Path, name: str, is_entry: bool) -> str:
 
 
 def _resolve(importer: str, path: str) -> str:
-    """Return the path of an imported file inside the folder, from its path as the importing file writes it."""
+    """Return the path of an imported file inside the folder, from its relative path in the importing file."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(importer), path))
 
 
 def _constant(name: str) -> str:
-    """Return the constant that holds a file's exports: ``data/totals.js`` → ``$data_totals``."""
+    """Return the constant that has a file's exports: ``data/totals.js`` → ``$data_totals``."""
     return "$" + name.removesuffix(".js").replace("/", "_")
 
 

@@ -1,4 +1,4 @@
-"""Long tables of plain JSON values written once a column: a thousand equal rows cost as much as one.
+"""Packing of long JSON tables by column: a thousand equal rows take as much space as one.
 
 Lists of 48 values and more are written as one of::
 
@@ -30,18 +30,18 @@ from typing import Any
 from explorer.record.codec import row_names, stands
 
 LONG = 48
-"""values that a list has at least to be packed: shorter ones are easier to read as they are"""
+"""minimum length of a packed list: shorter ones are easier to read unpacked"""
 _WORDS, _FORMS, _LOOKED = 64, 16, 4096
 _RHYTHM, _HEARD = 32, 1024
-"""numbers at most after which a rhythm repeats, and in how many one listens for it"""
+"""maximum period of a rhythm, and how many numbers are searched for one"""
 _EXACT = 2**52
-"""integers whose differences every reader of JSON keeps exactly"""
+"""limit of integers whose differences every JSON reader keeps exactly"""
 _DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 
 
 class _Written(dict[int, str]):
-    """Differences as text, each written once."""
+    """Differences as text, each encoded once."""
 
     def __missing__(self, difference: int) -> str:
         rest = 2 * difference if difference >= 0 else -2 * difference - 1
@@ -59,7 +59,7 @@ _written = _Written()
 
 
 def pack(value: Any) -> Any:
-    """Return the packed form of a JSON value, or of a row of a recording; ``unpack`` gives the plain value back."""
+    """Return the packed form of a JSON value, or of a row of a recording; ``unpack`` is the inverse."""
     if isinstance(value, Mapping):
         if len(value) >= LONG and all(map(_is_integer, value)):
             return {"=keys": _pack_numbers([int(key) for key in value]), "=values": pack(list(value.values()))}
@@ -74,7 +74,7 @@ def pack(value: Any) -> Any:
 
 
 def _key(key: str) -> str:
-    """Write a key of an object, so that no name of a file is taken for one of a table."""
+    """Escape a key of an object, so that no name from a file is mistaken for a packed table."""
     return f"={key}" if key.startswith("=") else key
 
 
@@ -83,7 +83,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """Tell whether a key, or a text, is an integer written as JSON's integers are, and exact in every reader."""
+    """Whether a key or a text is an integer in JSON's notation, exact in every reader."""
     if type(value) is int:
         return abs(value) < _EXACT
     text = value.removeprefix("-") if isinstance(value, str) else ""
@@ -126,21 +126,21 @@ def _pack_words(values: Sequence[Any]) -> Any:
     if isinstance(values[0], str) and all(map(_is_integer, values)):
         return {"=digits": _pack_numbers(list(map(int, values)))}
     words = {word: at for at, word in enumerate(dict.fromkeys(values))}
-    # −0.0 and 0.0 are one key.
+    # −0.0 and 0.0 would be one key.
     if len(words) > _WORDS or (0.0 in words and any(math.copysign(1, value) < 0 for value in values if value == 0)):
         return _pack_thousandths(values) if isinstance(values[0], float) else values
     return {"=words": list(words), "=at": _pack_numbers(list(map(words.__getitem__, values)))}
 
 
 def _pack_thousandths(values: Sequence[float]) -> Any:
-    """Pack times in µs, which are told to the nanosecond, and whatever else has no more than three decimals."""
+    """Pack times in µs, which have nanosecond precision, and other numbers with at most three decimals."""
     if not all(map(math.isfinite, values)) or max(map(abs, values)) >= _EXACT / 1000:
         return values
-    found = [round(1000 * value) for value in values]
-    # −0.0 is none of them.
-    exact = all(number / 1000 == value for number, value in zip(found, values, strict=True))
+    thousandths = [round(1000 * value) for value in values]
+    # −0.0 would lose its sign.
+    exact = all(number / 1000 == value for number, value in zip(thousandths, values, strict=True))
     signed = any(value == 0 and math.copysign(1, value) < 0 for value in values)
-    return {"=thousandths": _pack_numbers(found)} if exact and not signed else values
+    return {"=thousandths": _pack_numbers(thousandths)} if exact and not signed else values
 
 
 def _pack_numbers(values: Sequence[int]) -> Any:
@@ -149,7 +149,7 @@ def _pack_numbers(values: Sequence[int]) -> Any:
     if values.count(values[0]) == len(values):
         return {"=runs": [[values[0], len(values), 0]]}
     deltas = list(map(sub, values, chain((0,), values)))
-    # The beginning tells whether it is worth looking for runs.
+    # The first values decide whether looking for runs is worthwhile.
     turns = sum(map(ne, islice(deltas, 1, _LOOKED), islice(deltas, 2, _LOOKED)))
     if 8 * turns < min(len(values), _LOOKED) and len(runs := _runs(values, deltas)) * 6 < len(values):
         return {"=runs": runs}
@@ -163,7 +163,7 @@ def _pack_numbers(values: Sequence[int]) -> Any:
 
 
 def _rhythm(values: Sequence[int]) -> int:
-    """Find after how many numbers they go on as before, each by its own step; 0 where they do not, or not for long."""
+    """Return the period after which numbers continue, each by its own step; 0 if there is none or it is too short."""
     middle = len(values) // 2
     heard = values[max(0, middle - _HEARD // 2) : middle + _HEARD // 2]
     for rhythm in range(2, min(_RHYTHM, len(values) // LONG) + 1):
@@ -177,7 +177,7 @@ def _runs(values: Sequence[int], deltas: Sequence[int]) -> list[list[int]]:
     runs: list[list[int]] = []
     start, alone = 0, True
     for step, alike in groupby(islice(deltas, 1, None)):
-        # The first difference of a group leads to its first value, unless that has been waiting for a step.
+        # The first difference of a group leads to its first value, unless that value is still without a step.
         count = len(list(alike)) + alone
         alone = count == 1
         if not alone:

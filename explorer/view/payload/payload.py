@@ -1,4 +1,4 @@
-"""What the front end gets: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
+"""Payload of the front end: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
 
 Its long tables are packed (columns.py); what follows describes them unpacked.
 
@@ -103,11 +103,10 @@ def payload(
     drawing: PlacedModel | None = None,
     boxes: Collection[int] | None = None,
 ) -> dict[str, Any]:
-    """Return all that the front end needs of a recording, JSON-able; ``position`` None stands at the end.
+    """Return everything that the front end needs of a recording, as JSON data; ``position`` None is the end.
 
-    ``drawing`` is the recording's, where it is there already; of other boxes than ``boxes`` (None: all) only their
-    contents are told. Raises ValueError for a theme that does not exist or a
-    position outside 0 … ``recording.end``.
+    ``drawing`` is the recording's, if it has been made already. Boxes outside ``boxes`` (None: all) are sent without
+    their layout. Raises ValueError for an unknown theme, or for a position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:
         raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
@@ -145,17 +144,17 @@ def layout_json(
 
 
 def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
-    """Return what a front end gets that asked for the insides of some boxes: packed ``[[box, inside], …]``.
+    """Return the reply to a front end that asked for the layout of some boxes: packed ``[[box, inside], …]``.
 
-    Raises ValueError for what is no box of the drawing.
+    Raises ValueError for a number that is not a box of the drawing.
     """
     count = len(drawing.layouts)
     wrong = [box for box in boxes if type(box) is not int or not 0 <= box < count]
     if wrong:
         raise ValueError(f"{wrong[0]!r} is no box of this layout: it has 0 to {count - 1}")
     with gc_paused():
-        found = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
-        return {"kind": "placed", "boxes": pack(found)}
+        layouts = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
+        return {"kind": "placed", "boxes": pack(layouts)}
 
 
 def _box(model: Model, index: int) -> dict[str, Any]:

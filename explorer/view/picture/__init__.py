@@ -1,1 +1,1 @@
-"""The static picture of a recording at one step, as SVG."""
+"""Static picture of a recording at one step, as SVG."""

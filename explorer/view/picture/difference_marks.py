@@ -1,4 +1,4 @@
-"""What a node of one of two graphs is to the other, as the pictures mark it: compare/differences.js is its twin."""
+"""Difference marks of nodes of two graphs: added, removed, changed or regrouped; as in compare/differences.js."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.view.base.markup import Markup, element
 Difference: TypeAlias = Literal["removed", "added", "changed", "regrouped"]
 
 SIGNS: Mapping[Difference, str] = {"removed": "−", "added": "+", "changed": "Δ", "regrouped": "≠"}
-"""colours only repeat what the signs say"""
+"""signs of the differences; colours only repeat them"""
 WORDS: Mapping[Difference, str] = {
     "removed": "removed",
     "added": "added",
@@ -24,7 +24,7 @@ WORDS: Mapping[Difference, str] = {
 
 
 def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dict[int, Difference], ...]:
-    """Return, for both sides, what each node that stands at a position is to the other side: those that differ."""
+    """Return for both sides the nodes at a position that differ from the other side, with their difference."""
     ends = positions == (comparison.before.end, comparison.after.end)
     back = {other: node for node, other in comparison.counterparts.items()}
     partners = comparison.counterparts, back
@@ -54,18 +54,18 @@ def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dic
 
 
 def _is_drawn(recording: Recording, node: int) -> bool:
-    """Tell whether a node has a place of its own: numbers are written inside their readers, and ports are edges."""
+    """Whether a node has a place of its own: constants are shown inside their readers, and ports are edges."""
     return recording.nodes.kind[node] not in ("constant", "item")
 
 
 def tally(kinds: Iterable[Difference]) -> str:
-    """Count differences: ``−2 +1 Δ3``; "" where there are none."""
+    """Count differences: ``−2 +1 Δ3``; "" if there are none."""
     counts = Counter(kinds)
     return " ".join(f"{sign}{counts[kind]:,}" for kind, sign in SIGNS.items() if counts[kind])
 
 
 def legend(kinds: Collection[Difference]) -> list[str]:
-    """Say how many there are of each kind: ``− 2 removed``."""
+    """Return the number of differences of each kind: ``− 2 removed``."""
     counts = Counter(kinds)
     words = {**WORDS, "regrouped": "in other kernels"}
     return [f"{sign} {counts[kind]:,} {words[kind]}" for kind, sign in SIGNS.items() if counts[kind]]

@@ -1,4 +1,4 @@
-"""Outlines of fused kernels: one rectangle where it holds exactly the members, else a shape around each of them."""
+"""Outlines of fused kernels: a rectangle if it contains exactly the members, else a shape around each of them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _PAD, _HUG = 10, 7
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The outline of a kernel of several members, as left, top, right, bottom of each of its shapes."""
+    """Outline of a kernel with several members, as left, top, right, bottom of each of its shapes."""
 
     group: Group
     number: int
-    """its place in the schedule, from 1; 0 before there is one"""
+    """place in the schedule, from 1; 0 before scheduling"""
     shapes: tuple[Rect, ...]
     """from top to bottom"""
     slots: tuple[int, ...]
     boxes: tuple[int, ...]
-    """the closed operators that hide members"""
+    """closed operators that hide members"""
 
 
 def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -> list[Frame]:
-    """Outline the kernels of a scene; a closed operator stands for its nodes, larger boxes hide theirs."""
+    """Return the outlines of a scene's kernels; a closed operator stands for its nodes, larger boxes hide theirs."""
     found, closed = [], closed_around(model, scene)
     for group, members in state.groups:
         slots = tuple(slot for slot in members if slot in scene.slots)
@@ -47,17 +47,17 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
 
 
 def closed_around(model: Model, scene: Scene) -> list[int]:
-    """Return for each box the visible closed box that hides what it holds, −1 where nothing does."""
+    """Return for each box the visible closed box that hides its contents, or −1."""
     boxes = model.tree.boxes
-    found = [-1] * len(boxes)
+    hiding = [-1] * len(boxes)
     for box in reversed(model.tree.postorder()):
         outer = boxes[box].parent
-        found[box] = box if box in scene.boxes else found[outer] if outer >= 0 else -1
-    return found
+        hiding[box] = box if box in scene.boxes else hiding[outer] if outer >= 0 else -1
+    return hiding
 
 
 def enclosing(rects: Iterable[Rect], pad: int = _PAD) -> Rect:
-    """Return left, top, right, bottom of the frame of some places."""
+    """Return left, top, right, bottom around some rectangles."""
     rects = list(rects)
     return (
         min(x for x, _, _, _ in rects) - pad,
@@ -85,7 +85,7 @@ def _touches(frame: Rect, rect: Rect) -> bool:
 
 
 def _cuts(frame: Rect, wall: Rect) -> bool:
-    """Tell whether a frame lies neither inside an open box nor clear of it."""
+    """Whether a frame is neither inside an open box nor clear of it."""
     x, y, wide, high = wall
     inside = x <= frame[0] and y <= frame[1] and frame[2] <= x + wide and frame[3] <= y + high
     return not inside and _touches(frame, wall)

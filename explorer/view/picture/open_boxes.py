@@ -1,4 +1,4 @@
-"""Which open boxes are drawn open at a position: one that holds next to nothing yet, or any more, takes no room."""
+"""Open boxes at a position: boxes with almost no content yet, or no content any more, are drawn closed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from explorer.view.tree.box_tree import Tree
 
 
 def settled(recording: Recording, tree: Tree, state: State, position: int, is_open: Collection[int]) -> set[int]:
-    """Return the open boxes in which something stands; of a block, an operation that is no row of a batch's result.
+    """Return the open boxes that are drawn open: a node is there; in a block, an operation that is no row of a batch.
 
-    So it is with the first of the equal boxes of a stack, and a stack is not drawn open where that is not. The box of
-    a batch is drawn open when all of it is there and no call is left that stands for what is inside.
+    The first of the equal boxes of a stack follows the same rule, and the stack is open only if that box is. The box of
+    a batch is open once the batch is complete and no call is left that stands for its contents.
     """
     nodes, rows = recording.nodes, batched(recording)
     first = {box: inner for box in is_open if (inner := _first_member(tree, box)) >= 0}
@@ -22,7 +22,7 @@ def settled(recording: Recording, tree: Tree, state: State, position: int, is_op
     wanted, full = {*is_open, *members}, {*tree.bodies}
     waiting = {box for box in is_open if any(decision >= position for decision in tree.boxes[box].batches)}
     passed: dict[int, int] = {}
-    """what came through each box: something, what works, a call; around it, it need not be told again"""
+    """for each box, the flags already passed to its ancestors: any node, an operation, a call"""
     for slot, node in (*state.shown.items(), *state.ghosts.items()):
         works = nodes.kind[node] in ("operation", "call") and nodes.born[node] not in rows
         is_call = nodes.kind[node] == "call" and slot in state.shown
@@ -38,7 +38,7 @@ def settled(recording: Recording, tree: Tree, state: State, position: int, is_op
 
 
 def _first_member(tree: Tree, box: int) -> int:
-    """The first of many equal boxes that a box stands for; −1 for any other box."""
+    """Return the first of the equal boxes that a box stands for, or −1."""
     if tree.boxes[box].kind not in ("stack", "repeat"):
         return -1
     kind, index = tree.boxes[box].items[0]
@@ -46,29 +46,29 @@ def _first_member(tree: Tree, box: int) -> int:
 
 
 def holding(model: Model, position: int) -> set[int]:
-    """Return the boxes of which a node has been recorded, or produced before a position."""
+    """Return the boxes that contain a node recorded, or produced before a position."""
     born = model.recording.nodes.born
     return _around(model, [slot for slot, nodes in enumerate(model.slots.nodes) if born[nodes[0]] < position])
 
 
 def missed(model: Model) -> set[int]:
-    """Return the boxes of which the program wrote something that is gone in the end and that no batch stands for."""
+    """Return the boxes with recorded nodes that are gone at the end and that no batch replaces."""
     nodes, known = model.recording.nodes, batched(model.recording) | {-1}
     rows = enumerate(model.slots.nodes)
     return _around(model, [slot for slot, row in rows if nodes.born[row[0]] < 0 and nodes.gone[row[-1]] not in known])
 
 
 def batched(recording: Recording) -> set[int]:
-    """Return the decisions that made one of many: of what they made, and of what stands in the members' places."""
+    """Return the decisions that created batches, and those about nodes that replace the members."""
     return {group.decision for group in recording.groups if group.kind == "batch"}
 
 
 def _around(model: Model, slots: Iterable[int]) -> set[int]:
-    """The boxes around some slots."""
-    found = set[int]()
+    """Return the boxes around some slots."""
+    boxes_around = set[int]()
     for slot in slots:
         box = model.tree.box_of[slot]
-        while box >= 0 and box not in found:
-            found.add(box)
+        while box >= 0 and box not in boxes_around:
+            boxes_around.add(box)
             box = model.tree.boxes[box].parent
-    return found
+    return boxes_around

@@ -1,4 +1,4 @@
-"""What stands at a position: the node in each slot, ghosts, edges, fused groups, numbers and duplicates."""
+"""State at a position: the node in each slot, ghosts, edges, fused kernels, numbers and duplicates."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from explorer.record import Group, Recording
 from explorer.view.tree.slots import Slots, source
 
 _GHOSTS = 3
-"""ghosts of the duplicates of one node at the end; "×n" tells the rest"""
+"""number of duplicates of a node shown as ghosts at the end; "×n" counts all"""
 
 
 @dataclass(slots=True)
 class State:
-    """One position of a recording, in slots."""
+    """State of a recording at one position, by slot."""
 
     shown: dict[int, int] = field(default_factory=dict)
-    """slot → the node that stands there"""
+    """slot → its current node"""
     ghosts: dict[int, int] = field(default_factory=dict)
-    """slot → the node that stood there, where nothing stands now"""
+    """empty slot → the last node in it"""
     edges: dict[tuple[int, int], None] = field(default_factory=dict)
     ghost_edges: dict[tuple[int, int], None] = field(default_factory=dict)
     groups: list[tuple[Group, list[int]]] = field(default_factory=list)
-    """fused groups that stand, and their slots"""
+    """current fused kernels, and their slots"""
     numbers: dict[int, int] = field(default_factory=dict)
-    """node → place of its kernel in the schedule, from 1, once all decisions are taken"""
+    """node → place of its kernel in the schedule, from 1, after all decisions"""
     outputs: set[int] = field(default_factory=set)
-    """slots of the values that are asked for: those of the program, or of a function"""
+    """slots of the outputs of the program, or of a function"""
     copies: dict[int, int] = field(default_factory=dict)
-    """slot → how many equal nodes were merged into the one that stands there, itself included"""
+    """slot → number of equal nodes merged into its node, including itself"""
 
 
 def state_at(recording: Recording, slots: Slots, position: int) -> State:
-    """Say what stands at a position; ghosts are those of its stage, at the end those of a few duplicates."""
+    """Return the state at a position; ghosts are those of its stage, at the end a few duplicates."""
     state, nodes = State(), recording.nodes
     oldest = _oldest_ghost(recording, position)
     for slot, members in enumerate(slots.nodes):
@@ -75,7 +75,7 @@ def _oldest_ghost(recording: Recording, position: int) -> int:
 
 
 def _groups(recording: Recording, slots: Slots, position: int, state: State) -> None:
-    """Keep the last group of each node: groups grow."""
+    """Keep the last group of each node, since groups grow."""
     taken: set[int] = set()
     for group in reversed(recording.groups):
         if group.kind != "kernel" or group.decision >= position:
@@ -87,7 +87,7 @@ def _groups(recording: Recording, slots: Slots, position: int, state: State) -> 
 
 
 def _copies(recording: Recording, slots: Slots, position: int, state: State, final: dict[int, int]) -> None:
-    """Count the duplicates of each survivor; at the end the first of them stay as ghosts."""
+    """Count the duplicates of each survivor; at the end the first ones stay as ghosts."""
     for decision, old, _ in recording.substitutions:
         kept = final.get(old, old)
         slot, place = slots.of[kept], slots.of[old]
@@ -99,8 +99,8 @@ def _copies(recording: Recording, slots: Slots, position: int, state: State, fin
                 state.ghosts[place] = old
 
 
-def _equal(recording: Recording, one: int, other: int, final: dict[int, int]) -> bool:
-    """Tell whether two nodes do the same: same operation and type, equal operands."""
+def _equal(recording: Recording, first: int, second: int, final: dict[int, int]) -> bool:
+    """Whether two nodes have the same operation, type and operands."""
     nodes = recording.nodes
 
     def key(node: int) -> tuple[object, ...]:
@@ -111,4 +111,4 @@ def _equal(recording: Recording, one: int, other: int, final: dict[int, int]) ->
             [nodes.label[o] if nodes.kind[o] == "constant" else o for o in operands],
         )
 
-    return key(one) == key(other)
+    return key(first) == key(second)

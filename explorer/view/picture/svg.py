@@ -1,4 +1,8 @@
-"""A recording as a picture that needs no script: the same bytes on every run and every machine."""
+"""Static picture: a recording as SVG without scripts, with the same bytes on every run and machine.
+
+Readers without scripts see it, on exported pages, in saved notebooks and in documents. It is composed as text and not
+with a plotting library: it must match the browser's drawing, and a library's output changes with its version.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from explorer.view.picture.state import State, state_at
 from explorer.view.tree.box_tree import Paths
 
 _ROOM = 22
-"""px around the picture: numbers stand left of nodes, titles above groups"""
+"""margin in px: numbers are left of nodes, titles above groups"""
 
 
 def svg(
@@ -33,10 +37,10 @@ def svg(
     drawing: PlacedModel | None = None,
     marks: Mapping[int, Difference] | None = None,
 ) -> str:
-    """Draw a recording at a position (None: the end) as SVG text; ``body`` chooses one of its graphs.
+    """Return a recording at a position (None: the end) as SVG text; ``body`` selects one of its graphs.
 
-    ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, where it is
-    there already; ``marks`` say of nodes what they are to another graph. Raises ValueError outside 0 … ``end``.
+    ``theme`` is "auto" (follows the reader's system), "light" or "dark"; ``drawing`` is the recording's, if it has been
+    made already; ``marks`` are differences of nodes from another graph. Raises ValueError outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -54,6 +58,8 @@ def svg(
 
 
 class _Picture:
+    """Picture of one scene."""
+
     def __init__(
         self,
         model: Model,
@@ -139,7 +145,7 @@ class _Picture:
         return drawn
 
     def _closed_boxes(self) -> list[Markup]:
-        """Draw closed boxes: one that holds a single node by now as this node, one that holds none as a ghost."""
+        """Draw closed boxes: as a node if only one is left inside, as a ghost if none is."""
         drawn = []
         covered = {box for frame in self.frames for box in frame.boxes}
         for box, inside in self.live.items():
@@ -167,28 +173,28 @@ class _Picture:
         return drawn
 
     def _left(self, box: int, inside: list[int]) -> list[str]:
-        """Say what a closed box holds now where nothing is left of it but rows of batches."""
+        """Return the text of a closed box in which only rows of batches are left."""
         nodes, shown = self.model.recording.nodes, [self.state.shown[slot] for slot in inside]
         is_kept = box not in self.written or any(nodes.born[node] not in self.batched for node in shown)
         return [] if is_kept else [now_text([nodes.label[node] for node in shown])]
 
     def _more(self, box: int, x: int, y: int, wide: int, high: int) -> list[Markup]:
-        """Draw the sheet behind a closed box that holds more than one operator."""
+        """Draw the sheet behind a closed box that contains more than one operator."""
         if self.model.tree.boxes[box].is_operator:
             return []
         return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
 
     def _differences(self, inside: list[int], x: int, y: int) -> list[Markup]:
-        """Draw how many nodes inside a closed box differ from another graph, on its lower left corner."""
-        told = tally(self.marks[slot] for slot in inside if slot in self.marks)
-        return pill(told, x - 6, y + 5) if told else []
+        """Draw the number of nodes inside a closed box that differ from another graph, at its lower left corner."""
+        counts = tally(self.marks[slot] for slot in inside if slot in self.marks)
+        return pill(counts, x - 6, y + 5) if counts else []
 
     def _as_node(self, box: int) -> bool:
-        """Tell whether a closed box is drawn as the one node inside; that of a layer has a name and ports to show."""
+        """Whether a closed box is drawn as the only node inside; a layer has a name and ports, so it is not."""
         return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
 
     def _live(self) -> dict[int, list[int]]:
-        """Find the slots that stand inside each closed box."""
+        """Return the occupied slots inside each closed box."""
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
         closed, holder = closed_around(self.model, self.scene), self.model.tree.box_of
         for slot in self.state.shown:
@@ -198,7 +204,7 @@ class _Picture:
         return live
 
     def _groups(self) -> list[tuple[Markup, Markup]]:
-        """Draw each fused kernel: its outline, and its title, which lies above the edges."""
+        """Draw the outline of each fused kernel, and its title above the edges."""
         drawn = []
         for frame in self.frames:
             shapes = [
@@ -213,7 +219,7 @@ class _Picture:
         return drawn
 
     def _segments(self) -> dict[tuple[int, int, int], bool]:
-        """Find the segments of live edges (True) and of ghosts' edges (False)."""
+        """Return the segments of live edges (True) and of ghosts' edges (False)."""
         paths, found = Paths(self.model.tree), {}
         inside = self._inside()
         for edges, alive in ((self.state.ghost_edges, False), (self.state.edges, True)):
@@ -224,7 +230,7 @@ class _Picture:
         return found
 
     def _inside(self) -> list[bool]:
-        """Tell of each slot whether it stands in the graph that is drawn."""
+        """Tell for each slot whether it is in the graph that is drawn."""
         body, bodies = self.model.recording.nodes.body, self.model.tree.bodies
         return [bodies[body[nodes[0]]] == self.outermost for nodes in self.model.slots.nodes]
 
@@ -240,7 +246,7 @@ class _Picture:
         return drawn
 
     def _port_names(self) -> list[Markup]:
-        """Write the names of layers' ports beside the edges that end there, each once at a place."""
+        """Draw the names of layers' ports beside the edges that end there, each once at a place."""
         laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
         found: dict[tuple[int, int], dict[str, None]] = {}
         for key in self._segments():
@@ -253,7 +259,7 @@ class _Picture:
         return [element("text", ", ".join(names), x=x, y=y, class_="port") for (x, y), names in found.items()]
 
     def _plain(self, box: int, start: int, end: int) -> Segment | None:
-        """Draw an edge that stood only between two passes, and so has no route."""
+        """Draw an edge that existed only between two passes, and so has no route."""
         if box not in self.scene.boxes or box not in self.is_open:
             return None
         x, y, wide, high = self._rect(box, start)
@@ -298,12 +304,12 @@ class _Picture:
         if slot in self.marks:
             differs = self.marks[slot]
             kind += f" {differs}"
-            if differs != "regrouped" or slot not in self.fused:  # the title of a fused kernel says it for its members
+            if differs != "regrouped" or slot not in self.fused:  # for the members of a fused kernel its title shows it
                 parts += pill(f"{SIGNS[differs]} {WORDS[differs]}", x - 6, y + high + 5)
         return element("g", *parts, class_=f"{kind} member" if slot in self.fused else kind)
 
     def _output_mark(self, right: int, bottom: int) -> list[Markup]:
-        """Draw the mark of a value that is asked for, on the lower right corner."""
+        """Draw the mark of an output, at the lower right corner."""
         room = round(font.width("output", 9, True)) + 12
         x, y = right - room + 8, bottom - 7
         return [
@@ -312,7 +318,7 @@ class _Picture:
         ]
 
     def _numbers(self) -> list[Markup]:
-        """Write the place in the schedule left of each kernel, and of each closed box."""
+        """Draw the place in the schedule to the left of each kernel, and of each closed box."""
         framed = {slot for frame in self.frames for slot in frame.slots}
         shown, numbers = self.state.shown, self.state.numbers
         beside = [
@@ -343,6 +349,6 @@ class _Picture:
 
 
 def path(points: list[int]) -> str:
-    """Write control points as an SVG path."""
+    """Return control points as an SVG path."""
     pairs = [f"{x} {y}" for x, y in zip(points[::2], points[1::2], strict=True)]
     return f"M{pairs[0]}C{' '.join(pairs[1:])}"

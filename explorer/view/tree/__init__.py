@@ -1,1 +1,1 @@
-"""A recording as nested boxes: slots, scopes, structure."""
+"""Recording as nested boxes: slots, scopes and structure."""

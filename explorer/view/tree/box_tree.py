@@ -1,4 +1,8 @@
-"""Boxes around slots: a tree from the scopes that the user's program drew, without boxes that hold one thing only."""
+"""Tree of boxes around slots, made from the scopes of the user's program.
+
+Boxes around a single item are dropped. Folding then adds boxes of its own; models, layouts and payloads are indexed by
+this tree. Boxes are kept in flat lists with parent indices: graphs may be nested deeper than Python can recurse.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from explorer.view.tree.slots import Slots
 
 
 class BoxItem(NamedTuple):
-    """What a box holds: a slot or another box, by its index."""
+    """Item of a box: a slot or another box, by index."""
 
     kind: Literal["slot", "box"]
     number: int
@@ -19,7 +23,7 @@ class BoxItem(NamedTuple):
 
 @dataclass(slots=True)
 class Box:
-    """A container that can be opened and closed."""
+    """Container that can be opened and closed."""
 
     kind: str
     label: str
@@ -29,32 +33,32 @@ class Box:
     """the "n" of "×n": how many equal things it stands for"""
     open: bool = False
     type: str = ""
-    """what the one operator of a file does that it stands for, or the class of a layer; "" for anything else"""
+    """type of the operator of a file, or class of the layer, that it stands for; "" for other boxes"""
     scope: int = -1
-    """the row of the scope that it was made from, −1 for one that folding made"""
+    """row of its scope, or −1 if folding made it"""
     layer: int = -1
-    """the row of the layer that it stands for, where the recording tells of it"""
+    """row of the layer that it stands for, if it is recorded"""
     batches: tuple[int, ...] = ()
-    """the decisions that made what it holds of many equal operations, or calls"""
+    """decisions that created the batches inside"""
 
     @property
     def is_operator(self) -> bool:
-        """Tell whether it stands for one operator of a file, or a layer without layers inside: it holds nodes only."""
+        """Whether it stands for one operator of a file, or for a layer without sublayers: it contains only nodes."""
         return self.type != "" and all(item.kind == "slot" for item in self.items)
 
 
 @dataclass(slots=True)
 class Tree:
-    """All boxes, and which of them holds a slot."""
+    """All boxes, and the box of each slot."""
 
     boxes: list[Box] = field(default_factory=list)
     bodies: list[int] = field(default_factory=list)
-    """the outermost box of each graph of the recording"""
+    """outermost box of each graph of the recording"""
     box_of: list[int] = field(default_factory=list)
-    """the innermost box around each slot"""
+    """innermost box around each slot"""
 
     def hold(self, box: int, items: list[BoxItem]) -> None:
-        """Make ``items`` the contents of a box."""
+        """Set the contents of a box."""
         self.boxes[box].items = items
         for kind, index in items:
             if kind == "slot":
@@ -63,7 +67,7 @@ class Tree:
                 self.boxes[index].parent = box
 
     def postorder(self) -> list[int]:
-        """List the boxes that are reachable from a graph's outermost box, every box after those inside it."""
+        """List the boxes reachable from the outermost boxes, each after those inside it."""
         order = []
         stack = list(reversed(self.bodies))
         while stack:
@@ -73,7 +77,7 @@ class Tree:
         return order[::-1]
 
     def compact(self) -> None:
-        """Renumber the boxes from the outside in, and forget those that nothing holds."""
+        """Renumber the boxes from the outside in, and drop unreachable ones."""
         old = self.postorder()[::-1]
         new = {box: index for index, box in enumerate([*self.bodies, *(b for b in old if b not in set(self.bodies))])}
         boxes: list[Box] = [self.boxes[box] for box in new]
@@ -86,7 +90,7 @@ class Tree:
 
 
 def scope_tree(recording: Recording, slots: Slots) -> Tree:
-    """Build the boxes of the scopes that hold two slots or more."""
+    """Build boxes for the scopes that contain at least two slots."""
     nodes, scopes = recording.nodes, recording.scopes
     depth = _scope_depths(recording)
     tree = Tree(box_of=[-1] * len(slots.nodes))
@@ -103,7 +107,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
                 scope = nodes.scope[member]
         body = nodes.body[members[0]]
         item = BoxItem("slot", slot)
-        # Up from the slot to the first scope that has its box already.
+        # From the slot upwards to the first scope that has a box already.
         while scope >= 0 and scopes[scope].kind != "top":
             box = found.get((body, scope))
             known = box is not None
@@ -125,7 +129,7 @@ def scope_tree(recording: Recording, slots: Slots) -> Tree:
 
 
 def scope_name(recording: Recording, row: int) -> str:
-    """Return what a scope is called: a number, as the members of a list have, with the name of the list before it."""
+    """Return the name of a scope; a number, as members of a list have, gets the name of the list before it."""
     scopes, names = recording.scopes, [recording.scopes[row].name]
     while names[-1].isdecimal() and scopes[row].kind == "file" and scopes[scopes[row].parent].kind == "file":
         row = scopes[row].parent
@@ -143,7 +147,7 @@ def _scope_depths(recording: Recording) -> list[int]:
 def _drop_single(tree: Tree, leaves: Collection[int]) -> None:
     """Replace a box around one slot by the slot, and one around one box by that box with both names.
 
-    A layer that is told of stays, and what is around it, unless it holds nothing but a leaf: its parameter.
+    A recorded layer and the boxes around it are kept, unless it contains only a leaf, its parameter.
     """
     for index in tree.postorder():
         box = tree.boxes[index]
@@ -174,9 +178,9 @@ def _is_told(tree: Tree, box: Box, leaves: Collection[int]) -> bool:
 
 
 class Paths:
-    """Cuts edges between slots into the segments that they have in each box that holds one of their ends, or both.
+    """Segments of edges between slots, in each box that contains one or both of their ends.
 
-    ``slot_place`` is the place of each slot among the items of its box.
+    ``slot_place`` is the index of each slot among the items of its box.
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -208,11 +212,11 @@ def lift(tree: Tree, edges: Iterable[tuple[int, int]]) -> list[list[tuple[int, i
     """Return for every box the segments of edges between slots that run in it, each once."""
     paths = Paths(tree)
     holder, place = tree.box_of, paths.slot_place
-    found: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
+    segments_of: list[dict[tuple[int, int], None]] = [{} for _ in tree.boxes]
     for producer, consumer in edges:
         if (box := holder[producer]) == holder[consumer]:
-            found[box][place[producer], place[consumer]] = None
+            segments_of[box][place[producer], place[consumer]] = None
             continue
         for box, tail, head in paths.segments(producer, consumer):
-            found[box][tail, head] = None
-    return [list(segments) for segments in found]
+            segments_of[box][tail, head] = None
+    return [list(segments) for segments in segments_of]

@@ -1,4 +1,4 @@
-"""What programs and files name: layers, functions and operators, and the nodes that stand for them."""
+"""Names of layers, functions and operators, and the nodes that they stand for."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from explorer.record import Recording
 
 def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
     """Return the names of the scopes around a node, from the outside in."""
-    found: list[str] = []
+    names: list[str] = []
     row = recording.nodes.scope[node]
     while row >= 0 and recording.scopes[row].kind != "top":
-        found.insert(0, recording.scopes[row].name)
+        names.insert(0, recording.scopes[row].name)
         row = recording.scopes[row].parent
-    return tuple(found)
+    return tuple(names)
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
     """Return the recorded nodes of a scope, given by its name or its path: ``fc`` or ``layer1 / conv2``.
 
-    An operator of a file is a scope, too. Raises ValueError for a name that no scope has, with those that are near.
+    An operator of a file is a scope, too. Raises ValueError for an unknown name, and suggests similar ones.
     """
     wanted = tuple(part.strip() for part in name.split(" / "))
     paths = [scope_path(recording, node) for node in range(len(recording.nodes))]

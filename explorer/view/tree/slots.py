@@ -1,4 +1,4 @@
-"""Places for nodes: a node and the nodes that replace it share one slot, so that nothing jumps while one steps."""
+"""Slots: a node and the nodes that replace it share one place, so that nothing jumps while stepping."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from explorer.record import Recording
 
 _HOPS = 8
-"""how many replacements of one operand are followed edge by edge; longer series keep their first and last"""
+"""number of replacements of an operand that get an edge each; longer series keep the first and last"""
 
 
 @dataclass(slots=True)
 class Slots:
-    """The slots of a recording, and the edges that stand between them at some position."""
+    """Slots of a recording, and the edges between them at any position."""
 
     nodes: list[list[int]] = field(default_factory=list)
-    """the nodes of each slot, in the order in which they stand there"""
+    """nodes of each slot, in order of replacement"""
     of: list[int] = field(default_factory=list)
-    """the slot of each node, −1 for a node that is not drawn"""
+    """slot of each node, or −1 for a node that is not drawn"""
     edges: list[tuple[int, int]] = field(default_factory=list)
     """(producer slot, consumer slot), each once"""
     recorded: list[tuple[int, int]] = field(default_factory=list)
-    """those of them that the program wrote, before any pass"""
+    """edges of the recorded graph, before any pass"""
 
 
 def build_slots(recording: Recording) -> Slots:
@@ -45,9 +45,9 @@ def build_slots(recording: Recording) -> Slots:
 
 
 def _drawn(recording: Recording) -> list[bool]:
-    """Tell which nodes have a place: numbers are written inside their consumers, ports are part of edges.
+    """Tell which nodes have a place: constants are shown inside their readers, ports are part of edges.
 
-    A number that a pass produced stands where its subject stood, and one whose value is asked for stands alone.
+    A constant that a pass produced takes its subject's place, and one that is an output has its own.
     """
     nodes = recording.nodes
     outputs = {node for body in recording.bodies for node in body.outputs}
@@ -58,7 +58,7 @@ def _drawn(recording: Recording) -> list[bool]:
 
 
 def _predecessors(recording: Recording) -> dict[int, int]:
-    """Tell for each produced node whose place it takes: the last recorded of the nodes it was produced for."""
+    """Return for each produced node the node whose place it takes: the last recorded one it was produced for."""
     nodes = recording.nodes
     before: dict[int, int] = {}
     for decision, old, new in recording.substitutions:
@@ -69,7 +69,7 @@ def _predecessors(recording: Recording) -> dict[int, int]:
 
 
 def source(recording: Recording, node: int) -> int:
-    """Follow ports to the node that computes their value."""
+    """Follow ports to the node that computes the value."""
     nodes = recording.nodes
     while nodes.kind[node] == "item" and nodes.operands[node]:
         node = nodes.operands[node][0]
@@ -94,7 +94,7 @@ def _edges(recording: Recording, slot_of: list[int]) -> list[tuple[int, int]]:
 
 
 def _recorded(recording: Recording, slots: Slots) -> list[tuple[int, int]]:
-    """Keep the edges of the recorded nodes; all of them where no pass produced anything."""
+    """Return the edges between recorded nodes; all edges if no pass produced anything."""
     nodes = recording.nodes
     if not recording.substitutions:
         return slots.edges
@@ -110,7 +110,7 @@ def _recorded(recording: Recording, slots: Slots) -> list[tuple[int, int]]:
 def _producers(
     operand: int, born: int, gone: int, replaced: dict[int, tuple[int, int]], final: dict[int, int]
 ) -> list[int]:
-    """List the nodes that an operand means while its reader lives."""
+    """Return the nodes that an operand refers to while its reader exists."""
     if operand not in replaced:
         return [operand]
     found: list[int] = []

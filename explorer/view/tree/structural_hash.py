@@ -1,4 +1,4 @@
-"""Which items are built alike: structures are numbered from the inside out, equal numbers mean equal structures."""
+"""Structural numbers of items, from the inside out: equal numbers mean equal structures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explorer.view.tree.slots import Slots
 
 
 class Structure:
-    """Numbers of items; with ``types`` false, what differs in the shapes of its values only is alike."""
+    """Structural numbers; with ``types`` False, items that differ only in the shapes of their values are equal."""
 
     def __init__(self, recording: Recording, slots: Slots, *, types: bool = True) -> None:
         self._nodes, self._slots, self._types = recording.nodes, slots, types
@@ -19,20 +19,20 @@ class Structure:
         self._box_numbers: dict[int, int] = {}
 
     def number(self, key: Hashable) -> int:
-        """Number anything that tells a structure."""
+        """Return the number of a key that describes a structure."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def of(self, item: BoxItem) -> int:
-        """The number of an item; a box has one once ``enter`` was called for it."""
+        """Return the number of an item; a box has one after ``enter`` was called for it."""
         if item.kind == "box":
             return self._box_numbers[item.number]
-        found = self._slot_numbers.get(item.number)
-        if found is None:
+        number = self._slot_numbers.get(item.number)
+        if number is None:
             nodes, node = self._nodes, self._slots.nodes[item.number][0]
             type_ = nodes.type[node] if self._types else -1
-            found = self.number((nodes.kind[node], nodes.operation[node], type_, nodes.callee[node]))
-            self._slot_numbers[item.number] = found
-        return found
+            number = self.number((nodes.kind[node], nodes.operation[node], type_, nodes.callee[node]))
+            self._slot_numbers[item.number] = number
+        return number
 
     def enter(self, tree: Tree, boxes: Sequence[int], edges: Sequence[Sequence[tuple[int, int]]]) -> None:
         """Number boxes, each after those inside it; ``edges`` are those in every box of the tree."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 
 def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """Give each item the length of the longest path to it, −1 for items on a cycle or after one."""
+    """Return for each item the length of the longest path to it; −1 for items on a cycle or behind one."""
     readers: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for tail, head in edges:
@@ -26,10 +26,10 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
 
 
 def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int]) -> list[int]:
-    """Order items topologically, by number where that leaves a choice, each leaf just before its first reader."""
+    """Sort items topologically, by number if there is a choice, and each leaf just before its first reader."""
     readers: list[list[int]] = [[] for _ in range(count)]
     read: list[list[int]] = [[] for _ in range(count)]
-    """the leaves of each item"""
+    """leaves read by each item"""
     missing = [0] * count
     for tail, head in edges:
         if tail >= 0 and head >= 0:

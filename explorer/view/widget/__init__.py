@@ -1,1 +1,1 @@
-"""The notebook widget, and its progress bar."""
+"""Notebook widget and progress bar."""

@@ -1,4 +1,4 @@
-"""A bar in a notebook that tells how far long work is, with a button that asks to cancel it."""
+"""Progress bar of a notebook, with a button that cancels the work."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def _button() -> Any:
 
 
 def _apart(make: Callable[[], Any]) -> Any:
-    """What ``make`` makes as if outside every request: its messages go to the thread that the browser asks for.
+    """Call ``make`` outside of every request, so that its widget's messages go to the thread that the browser uses.
 
-    ipykernel hands the messages of what is published within a cell to the cell's own thread, which is busy.
+    ipykernel sends messages of widgets created in a cell to the cell's own thread, which is busy.
     """
     kernel = get_ipython().kernel
     base = getattr(sys.modules.get("ipykernel.kernelbase"), "Kernel", None)
@@ -39,10 +39,10 @@ def _apart(make: Callable[[], Any]) -> Any:
 
 
 class Bar:
-    """Shown below its cell until it is closed; afterwards the cell's output holds nothing of it.
+    """Progress bar, shown below its cell until it is closed; afterwards the cell's output is empty again.
 
-    The button's message reaches a busy kernel where messages of widgets go by another thread: ipykernel 7 with
-    JupyterLab 4.4 or newer. Elsewhere "Interrupt Kernel" cancels.
+    The button works only where widget messages have a thread of their own: ipykernel 7 with JupyterLab 4.4 or newer.
+    Elsewhere "Interrupt Kernel" cancels.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Bar:
         self._button = _apart(_button)
         self._button.on_click(self._cancel)
         self._box = ipywidgets.HBox([self._bar, self._label, self._button])
-        # Without text: notebooks under test compare texts, and a fast machine shows no bar.
+        # Without text: tests compare the texts of notebooks, and a fast machine shows no bar.
         shown = {"application/vnd.jupyter.widget-view+json": self._box.get_view_spec()}
         self._handle: Any = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
@@ -60,13 +60,13 @@ class Bar:
         self.cancelled = True
 
     def show(self, said: str, done: int, total: int) -> None:
-        """Say where the work is: ``done`` of ``total`` parts, of which 0 is unknown."""
+        """Show the progress: ``done`` of ``total`` parts; a ``total`` of 0 is unknown."""
         self._bar.layout.visibility = "visible" if total else "hidden"
         self._bar.max, self._bar.value = max(total, 1), done
         self._label.value = f"{done}/{total} {said}" if total else said
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._handle.update({}, raw=True)
         for widget in (self._box, *self._box.children):
             widget.close()

@@ -1,4 +1,8 @@
-"""The explorer in a notebook: a widget that steps through a recording, and a picture and text where no widget lives."""
+"""Notebook widget that steps through a recording, with a picture and text for readers without widgets.
+
+``plan.explore()`` returns it. Traits are checked here, before they reach the browser; stepping happens in the browser
+alone, so that a saved notebook or an exported page can do without a kernel.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,15 @@ from explorer.view.tree.scopes import nodes_named, scope_path
 
 
 def _json(value: dict[str, Any], widget: object) -> str:
-    """Write what is sent once: ipywidgets searches every list of what is no text for binary data."""
+    """Encode data as one JSON text: ipywidgets would search nested lists for binary data, which is slow."""
     return json.dumps(value, separators=(",", ":"))
 
 
 class GraphView(anywidget.AnyWidget):
-    """Shows a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
+    """View of a recording; ``position`` decisions are taken at first, and it is ``height`` px high.
 
-    Its traits are linked with every browser that shows it, and can be linked with other widgets.
+    Its traits are synchronised with every browser that shows it, and can be linked with other widgets. Example:
+    ``view = plan.explore(); view.focus("layer1 / conv2")``.
     """
 
     _esm = script()
@@ -35,14 +40,14 @@ class GraphView(anywidget.AnyWidget):
 
     payload = traitlets.Dict().tag(sync=True, to_json=_json)
     step = traitlets.Int(0).tag(sync=True)
-    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel that ran"""
+    """0 is the recorded graph; then each decision, each kernel that the order picks, each kernel of the run"""
     stage = traitlets.Unicode("").tag(sync=True)
-    """the name of the stage that the step is in; setting it goes to the stage's first step"""
+    """name of the stage of the step; setting it goes to the stage's first step"""
     selected = traitlets.Int(-1).tag(sync=True)
-    """the id of the selected node, −1 for none"""
+    """id of the selected node, or −1"""
     theme = traitlets.Enum(THEMES, "auto").tag(sync=True)
     open_boxes = traitlets.List(traitlets.Int(), None, allow_none=True).tag(sync=True)
-    """the open boxes of the layout; None leaves the choice to the layout"""
+    """open boxes; None leaves the choice to the layout"""
 
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
@@ -69,7 +74,7 @@ class GraphView(anywidget.AnyWidget):
         )
 
     def _answer(self, widget: object, content: dict[str, Any], buffers: object) -> None:
-        """Send the insides of boxes that a reader opens."""
+        """Send the layouts of boxes that a reader opens."""
         if content.get("kind") == "place":
             self.send(answer(self._drawing, content["boxes"]))
             self._asked.update(content["boxes"])
@@ -80,7 +85,7 @@ class GraphView(anywidget.AnyWidget):
         return self._ends[-1] if self._ends else 0
 
     def update(self, recording: Recording) -> None:
-        """Show a newer recording of the same plan, after its run for instance; step, stage and selection stay."""
+        """Show a newer recording of the same plan, for instance after its run; step, stage and selection are kept."""
         self.recording, self._ends = recording, stage_ends(recording)
         self._drawing = draw(recording)
         self._asked.intersection_update(range(len(self._drawing.layouts)))
@@ -90,12 +95,12 @@ class GraphView(anywidget.AnyWidget):
             self.step, self.selected = here
 
     def place_of(self, step: int) -> tuple[str, int]:
-        """Return the name of the stage that a step is in, and the step's number in it."""
+        """Return the name of the stage of a step, and the step's number in it."""
         index = self._stage_at(step)
         return self.recording.stages[index].name, step - (self._ends[index - 1] if index else 0)
 
     def step_at(self, stage: str, place: int) -> int:
-        """Return the step at a place of a stage, its last where it has fewer; the present step without the stage."""
+        """Return the step with this number in a stage, or its last one; the current step if there is no such stage."""
         names = [row.name for row in self.recording.stages]
         if stage not in names:
             return self.step
@@ -104,22 +109,23 @@ class GraphView(anywidget.AnyWidget):
 
     @property
     def selected_scope(self) -> str | None:
-        """The operator, layer or scope around the selected node, as a path (``layer1 / conv2``); None outside all."""
+        """Path of the operator, layer or scope around the selected node (``layer1 / conv2``), or None."""
         return (" / ".join(scope_path(self.recording, self.selected)) or None) if self.selected >= 0 else None
 
     def focus(self, what: int | str) -> None:
-        """Select a node, open the boxes around it, and bring it into sight at a step at which it exists.
+        """Select a node, open the boxes around it, and scroll to it at a step at which it exists.
 
-        A text names an operator of a file, a layer or a scope, ``fc`` or ``layer1 / conv2``: its last node is selected.
+        A string names an operator of a file, a layer or a scope, ``fc`` or ``layer1 / conv2``: its last node is
+        selected.
         """
         node = nodes_named(self.recording, what)[-1] if isinstance(what, str) else what
         self.selected = node
         self.send({"kind": "focus", "node": node})
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
-        """Return the nodes recorded at a line, given by its number or a part of its text, and select the first.
+        """Return the nodes recorded at a line, given by number or part of its text, and select the first one.
 
-        ``cell`` is a cell ("In[3]", or 3) or the base name of a file; of a model's file, lines are operators.
+        ``cell`` is a cell ("In[3]", or 3) or the base name of a file; in a model's file, lines are operators.
         """
         sources = self.recording.sources
         where = f"In[{cell}]" if isinstance(cell, int) else cell
@@ -129,18 +135,18 @@ class GraphView(anywidget.AnyWidget):
             if (source.line == line if isinstance(line, int) else line in source.text)
             and (where is None or source.where == where)
         }
-        found = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
-        if not found:
+        nodes = [node for node, row in enumerate(self.recording.nodes.source) if row in rows]
+        if not nodes:
             known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
             raise ValueError(f"no node was recorded at {line!r}; the first lines with nodes are {known or 'none'}")
-        self.focus(found[0])
-        return found
+        self.focus(nodes[0])
+        return nodes
 
     def first_nan(self) -> int | None:
-        """Return the first node whose value has a NaN, and select it; None where there is none.
+        """Return the first node whose value contains a NaN, and select it; None if there is none.
 
-        Leaves come first, then what was computed, in the order of the run, at the step of which the view then stands.
-        Raises ValueError where the recording holds no values.
+        Leaves come first, then computed values in the order of the run; the view goes to the step of that node. Raises
+        ValueError if the recording has no values.
         """
         run, schedule = self.recording.run, self.recording.schedule
         if run is None or schedule is None or not run.values:
@@ -159,11 +165,11 @@ class GraphView(anywidget.AnyWidget):
         return None
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The live widget, and for readers without one a picture and the canonical text."""
-        found = super()._repr_mimebundle_(**options)
-        if found is None:
+        """Return the live widget; for readers without widgets, a picture and the canonical text."""
+        bundle = super()._repr_mimebundle_(**options)
+        if bundle is None:
             return None
-        data, metadata = found
+        data, metadata = bundle
         static = {
             "image/svg+xml": svg(self.recording, theme=self.theme, drawing=self._drawing),
             "text/plain": text(self.recording, short=True),
@@ -209,7 +215,7 @@ class GraphView(anywidget.AnyWidget):
         return next(index for index, end in enumerate(self._ends) if step <= end)
 
     def _is_inside(self, step: int, name: str) -> bool:
-        """Tell whether a stage of that name has the step; one without steps shares the last one before it."""
+        """Whether a stage of that name contains the step; a stage without steps shares the last one before it."""
         for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
             if row.name == name and (step == start if start == end else start < step <= end):
                 return True
@@ -217,7 +223,7 @@ class GraphView(anywidget.AnyWidget):
 
 
 def _step_at(recording: Recording, ends: list[int], position: int) -> int:
-    """The step at which so many decisions are taken."""
+    """Return the step after this number of decisions."""
     if position == 0:
         return 0
     for stage, (start, _) in zip(recording.stages, pairwise([0, *ends]), strict=True):

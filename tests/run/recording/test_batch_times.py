@@ -97,7 +97,7 @@ def test_a_value_between_batches_is_told_as_a_row():
     w, b = weights()
     sums = [ex.tensor(row) @ w + b for row in ROWS]
     plan = plan_of([ex.tanh(each) for each in sums]).prepare()
-    assert "in the end it is a row of add · 30×16 float32" in plan.explain(sums[4])
+    assert "in the final graph it is a row of add · 30×16 float32" in plan.explain(sums[4])
 
 
 def test_without_a_run_nothing_is_measured():

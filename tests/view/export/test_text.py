@@ -116,9 +116,9 @@ def test_an_edit_above_a_link_leaves_the_story_as_it_is():
 @pytest.mark.spec("V-2")
 def test_why_tells_what_became_of_a_node():
     recording = sample.mlp()
-    assert "in the end log-softmax stands for it" in why(recording, recording.nodes.label.index("log"))
-    assert "in the end it is removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
-    assert "no rule had anything to say about it" in why(recording, recording.nodes.label.index("t"))
+    assert "replaced by log-softmax in the final graph" in why(recording, recording.nodes.label.index("log"))
+    assert "removed: nothing reads it" in why(recording, recording.nodes.label.index("softmax"))
+    assert "no rule matched this node" in why(recording, recording.nodes.label.index("t"))
 
 
 def test_explain_is_the_plan_or_one_node():
