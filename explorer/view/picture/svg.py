@@ -1,7 +1,6 @@
 """Static picture: a recording as SVG without scripts, with the same bytes on every run and machine.
 
-Readers without scripts see it, on exported pages, in saved notebooks and in documents. It is composed as text and not
-with a plotting library: it must match the browser's drawing, and a library's output changes with its version.
+Readers without scripts see it. A plotting library would neither match the browser's drawing nor keep the bytes.
 """
 
 from __future__ import annotations
@@ -58,8 +57,6 @@ def svg(
 
 
 class _Picture:
-    """Picture of one scene."""
-
     def __init__(
         self,
         model: Model,
@@ -194,7 +191,6 @@ class _Picture:
         return len(self.live[box]) == 1 and self.model.tree.boxes[box].layer < 0
 
     def _live(self) -> dict[int, list[int]]:
-        """Return the occupied slots inside each closed box."""
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
         closed, holder = closed_around(self.model, self.scene), self.model.tree.box_of
         for slot in self.state.shown:
