@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from explorer.core.progress import ProgressCallback
-    from explorer.formats.registry import file_operator, layer_types
+    from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Net
     from explorer.net.operators.caffe2 import net_operator
 
@@ -122,7 +122,7 @@ def _follower() -> "AbstractContextManager[ProgressCallback] | None":
 
 
 def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None = None) -> "Net":
-    """The net in a model's file, chosen by its ending: ``x.pnnx.param`` with ``x.pnnx.bin`` beside it.
+    """The net in a model's file, chosen by its ending: ``x.pnnx.param``, ``x.onnx``, ``x.json``, or one of your own.
 
     ``weights`` names the file of the weights where it lies elsewhere. Weights are read when they are needed. Raises
     FileError that names file, line, rule and fix.
@@ -150,6 +150,7 @@ _LATER = {
     "file_operator": "explorer.formats.registry",
     "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
+    "register_format": "explorer.formats.registry",
 }
 """Names of what only users of model files need, imported when it is asked for."""
 
@@ -265,6 +266,7 @@ __all__ = [
     "real",
     "reason",
     "register_executor",
+    "register_format",
     "same",
     "scope",
     "tensor",

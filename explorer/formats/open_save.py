@@ -10,14 +10,10 @@ from pathlib import Path
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import printable
 from explorer.core.progress import Progress, current_callback, long_running
-from explorer.formats import explorer_json, onnx, pnnx
-from explorer.formats.registry import operator_table, table_of
+from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
 from explorer.net.definition.definition import WeightReference
-
-ENDINGS = (".pnnx.param", ".param", ".onnx", ".json")
-"""the endings of files that can be opened"""
 
 
 @long_running()
@@ -40,66 +36,94 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
         raise FileError(
             "this is a folder",
             path=printable(path),
-            rule=f"a model is a file: {', '.join(ENDINGS)}",
+            rule=f"a model is a file: {', '.join(endings())}",
             fix="name a file in it",
         )
     follow = current_callback()
     if follow is not None:
         follow(Progress("reading", given.name))
-    if given.name.endswith(".onnx"):
+    entry = format_of(given.name)
+    if entry is None:
+        raise _unknown_ending(given)
+    if not entry.weights_ending:
         if weights is not None:
             raise FileError(
-                f"weights={os.fspath(weights)!r} for an ONNX file",
+                f"weights={os.fspath(weights)!r} for a file of the format {entry.name!r}",
                 path=str(given),
-                rule="an ONNX file holds its weights, or names the files in its folder that do",
+                rule="such a file must be opened by itself: it holds its weights, or names the files that do",
                 fix=f"ex.open({str(given)!r})",
             )
-        return Net(onnx.read(given), operator_table("onnx"))
-    if given.name.endswith(".json"):
-        definition = explorer_json.read(given, weights)
-        return Net(definition, table_of(definition))
-    if given.name.endswith(ENDINGS):
-        return Net(pnnx.read(given, weights), operator_table("pnnx"))
-    param = given.with_suffix(".param")
-    beside = given.suffix == ".bin" and os.path.exists(param)
-    raise FileError(
+        definition = entry.read(given)
+    else:
+        definition = entry.read(given, None if weights is None else Path(weights))
+    if not isinstance(definition, NetDefinition):
+        raise FileError(
+            f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",
+            path=str(given),
+            rule="a format's reader must return a NetDefinition",
+            fix="return explorer.net.NetDefinition.of(name, operators, inputs, outputs)",
+        )
+    return Net(definition, entry.table(definition))
+
+
+def _unknown_ending(given: Path) -> FileError:
+    graphs = [
+        given.with_name(given.name.removesuffix(entry.weights_ending) + ending)
+        for entry in FORMATS.values()
+        if entry.weights_ending and given.name.endswith(entry.weights_ending)
+        for ending in entry.endings
+    ]
+    graph = next((path for path in graphs if os.path.exists(path)), None)
+    return FileError(
         f"the ending {given.suffix!r} is not that of a model's file" if given.suffix else "the name has no ending",
         path=printable(given),
-        rule=f"files that can be opened end with {', '.join(ENDINGS)}",
-        fix=f"open {param}, which says what the weights in {given.name} are for"
-        if beside
+        rule=f"files that can be opened end with {', '.join(endings())}",
+        fix=f"open {graph}, which says what the weights in {given.name} are for"
+        if graph is not None
         else "give such a file; torch models are exported by pnnx or torch.onnx",
     )
-
-
-_PNNX = "pnnx"
 
 
 def save(net: Net, path: str | os.PathLike[str]) -> None:
     """Write a net with the weights that it has now; opening the file gives an equal net.
 
-    ``x.json`` with ``x.npz`` beside it holds any net; ``x.param`` with ``x.bin`` those of PNNX. Files are replaced as a
-    whole. Raises FileError for another ending or dialect, and where a weight cannot be read.
+    ``x.json`` with ``x.npz`` beside it holds any net; ``x.param`` with ``x.bin`` those of PNNX; a format of yours
+    (ex.register_format) those of its operator types. Files are replaced as a whole. Raises FileError for another ending
+    or dialect, and where a weight cannot be read.
     """
     given = Path(path)
-    if given.suffix not in (".param", ".json"):
-        raise FileError(
-            f"the ending {given.suffix!r}" if given.suffix else "a name without an ending",
-            path=str(given),
-            rule="nets are written as x.json with x.npz beside it; those of PNNX also as x.param with x.bin",
-            fix=f"write to {given.stem}.{'pnnx.param' if net.definition.dialect == _PNNX else 'json'}",
-        )
-    if given.suffix == ".json":
-        explorer_json.save(_with_weights(net), given)
-        return
-    if net.definition.dialect != _PNNX:
-        raise FileError(
+    entry = format_of(given.name)
+    if entry is None or entry.write is None or not entry.writes(net.definition):
+        raise _not_written(net, given, entry)
+    entry.write(_with_weights(net), given)
+
+
+def _not_written(net: Net, given: Path, entry: Format | None) -> FileError:
+    """The error of a net that cannot be written to a file of this name."""
+    able = [other for other in FORMATS.values() if other.writes(net.definition)]
+    best = min(able, key=lambda other: other.any_dialect, default=None)
+    names = ", or as ".join([other.file_names for other in able])
+    fix = "" if best is None else f"write to {_stem(given, entry)}{best.endings[0]}"
+    if entry is not None and entry.write is not None:
+        return FileError(
             f"net {net.name!r} has operator types of {net.definition.dialect!r}",
             path=str(given),
-            rule="a .param file holds operator types of PNNX",
-            fix=f"write to {given.stem}.json",
+            rule=f"a file of the format {entry.name!r} must hold operator types of {entry.dialect!r}",
+            fix=fix,
         )
-    pnnx.save(_with_weights(net), given)
+    return FileError(
+        f"the ending {given.suffix!r}" if given.suffix else "a name without an ending",
+        path=str(given),
+        rule=f"this net must be written as {names or 'no known format'}",
+        fix=fix,
+    )
+
+
+def _stem(path: Path, entry: Format | None) -> str:
+    """A file's name without the ending that its format knows."""
+    known = () if entry is None else entry.endings
+    ending = max((ending for ending in known if path.name.endswith(ending)), key=len, default=path.suffix)
+    return path.name.removesuffix(ending)
 
 
 def _with_weights(net: Net) -> NetDefinition:

@@ -1,44 +1,155 @@
-"""Operator types by dialect: the table that knows those of a definition, and how users add theirs to a format's files.
-
-A table is imported when it is asked for, since each takes its operators along. Files have the dialects of ``FILES``;
-the dialect "explorer" is that of nets that are written by hand, whose types ``net_operator`` adds.
-"""
+"""The table of file formats: how each is recognized, read and written, and what its operator types mean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
-from explorer.core.errors import FileError, UnknownNameError
+from explorer.core.argument_checks import check_type
+from explorer.core.errors import DeclarationError, FileError, UnknownNameError
+from explorer.formats import explorer_json, onnx, pnnx
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.table import Builder, OperatorTable
 
 _Registered = TypeVar("_Registered", bound=Builder)
 
-FILES = {"onnx": "explorer.formats.onnx.operators", "pnnx": "explorer.formats.pnnx.operators"}
-"""format of files → the package of its operators, whose TABLE knows their types"""
-DIALECTS = {"explorer": "explorer.net.operators.caffe2", **FILES}
-"""dialect of definitions → the package of its operators"""
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: its row in the table that ``open``, ``save`` and ``file_operator`` go by."""
+
+    name: str
+    endings: tuple[str, ...]
+    """endings of its files, the one that ``save`` proposes first"""
+    read: Callable[..., NetDefinition]
+    """path (and the path of the weights or None, where these have an ending of their own) → definition"""
+    write: Callable[[NetDefinition, Path], None] | None
+    """writes a definition with its weights; None for a format that is read only"""
+    types: OperatorTable | str
+    """the table of its operator types, or the package whose TABLE it is: imported when it is asked for"""
+    weights_ending: str = ""
+    """ending of the file beside it that holds the weights; "" where the file holds or names them itself"""
+    any_dialect: bool = False
+    """whether its files name the table of their operator types, so that every net can be written"""
+
+    @property
+    def operators(self) -> OperatorTable:
+        """The table of its operator types."""
+        table: OperatorTable = import_module(self.types).TABLE if isinstance(self.types, str) else self.types
+        return table
+
+    @property
+    def dialect(self) -> str:
+        """The name that definitions give its operator types."""
+        return self.name if isinstance(self.types, str) else self.types.format
+
+    def table(self, definition: NetDefinition) -> OperatorTable:
+        """Return the operator types of one of its nets; raises FileError for a dialect that is not in the table."""
+        return table_of(definition) if self.any_dialect else self.operators
+
+    def writes(self, definition: NetDefinition) -> bool:
+        """Tell whether a definition can be written in this format."""
+        return self.write is not None and (self.any_dialect or definition.dialect == self.dialect)
+
+    @property
+    def file_names(self) -> str:
+        """The names of its files: ``x.json with x.npz beside it``."""
+        return f"x{self.endings[0]}" + f" with x{self.weights_ending} beside it" * bool(self.weights_ending)
 
 
-def operator_table(dialect: str) -> OperatorTable:
-    """Return the table of one of the ``DIALECTS``."""
-    table: OperatorTable = import_module(DIALECTS[dialect]).TABLE
-    return table
+FORMATS: dict[str, Format] = {
+    entry.name: entry
+    for entry in (
+        Format(
+            "pnnx",
+            (".pnnx.param", ".param"),
+            pnnx.read,
+            pnnx.save,
+            "explorer.formats.pnnx.operators",
+            weights_ending=".bin",
+        ),
+        Format("onnx", (".onnx",), onnx.read, None, "explorer.formats.onnx.operators"),
+        Format(
+            "explorer",
+            (".json",),
+            explorer_json.read,
+            explorer_json.save,
+            "explorer.net.operators.caffe2",
+            weights_ending=".npz",
+            any_dialect=True,
+        ),
+    )
+}
+"""by name"""
+
+
+def endings() -> tuple[str, ...]:
+    """Return the endings of all files that can be opened."""
+    return tuple([ending for entry in FORMATS.values() for ending in entry.endings])
+
+
+def format_of(name: str) -> Format | None:
+    """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
+    rows = [(ending, entry) for entry in reversed(FORMATS.values()) for ending in entry.endings]
+    found = [(len(ending), entry) for ending, entry in rows if name.endswith(ending)]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def table_of(definition: NetDefinition) -> OperatorTable:
     """Return the table of a definition's dialect; raises FileError that lists those that there are."""
-    if definition.dialect not in DIALECTS:
+    entries = {entry.dialect: entry for entry in FORMATS.values()}
+    if definition.dialect not in entries:
         raise FileError(
             f"the dialect {definition.dialect!r}",
             path=definition.source,
-            rule=f"operator types are those of {', '.join(DIALECTS)}",
+            rule=f"operator types must be those of {', '.join(sorted(entries))}",
             fix="correct the dialect, or read the definition with explorer.net.definition.serialization "
             "and give Net its table",
         )
-    return operator_table(definition.dialect)
+    return entries[definition.dialect].operators
+
+
+def register_format(
+    name: str,
+    endings: str | tuple[str, ...],
+    read: Callable[..., NetDefinition],
+    write: Callable[[NetDefinition, Path], None] | None = None,
+    *,
+    operators: str | None = None,
+    weights_ending: str = "",
+    replace: bool = False,
+) -> None:
+    """Add a file format: ``ex.open`` reads files of its endings, and ``net.save`` writes them where there is ``write``.
+
+    ``read(path)`` returns an ``explorer.net.NetDefinition``, ``write(definition, path)`` writes one with its weights.
+    ``operators`` names the format whose operator types the files have ("pnnx", "onnx", "explorer", …); for None they
+    are its own, and ``@ex.file_operator(type, format=name)`` says what each means. With a ``weights_ending``
+    weights lie in a file beside it, and ``read(path, weights)`` is given the path of ``ex.open(path, weights=…)``, or
+    None. Raises DeclarationError for a name or an ending that is taken, unless ``replace`` is True.
+    """
+    check_type(name, "name", str, "a text", 'name="my"')
+    check_type(replace, "replace", bool, "True or False", "replace=True")
+    check_type(weights_ending, "weights_ending", str, "an ending", 'weights_ending=".bin"')
+    every = (endings,) if isinstance(endings, str) else endings
+    _check_endings(name, every)
+    for role, function in (("read", read), ("write", write)):
+        if not (callable(function) or (function is None and role == "write")):
+            raise DeclarationError(
+                f"{role}={function!r} for the format {name!r}",
+                rule=f"{role} must be a function of {'a path' if role == 'read' else 'a definition and a path'}",
+                fix=f"{role}=function",
+            )
+    if not replace:
+        _check_free(name, every)
+    if operators is None:
+        table = FORMATS[name].operators if name in FORMATS else OperatorTable(name)
+    else:
+        table = _table(operators)
+    FORMATS.pop(name, None)  # the last one registered is asked first
+    FORMATS[name] = Format(name, tuple(every), read, write, table, weights_ending)
 
 
 def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], _Registered]:
@@ -47,15 +158,39 @@ def file_operator(*types: str, format: str = "pnnx") -> Callable[[_Registered], 
     The builder takes an OperatorContext and returns the operator's value, or a tuple with one value an output. Raises
     DeclarationError where no type is named, UnknownNameError for a format that is none.
     """
-    return _table_of_files(format).register(*types)
+    return _table(format).register(*types)
 
 
 def layer_types(format: str = "pnnx") -> list[str]:
-    """The operator types of a format's files (pnnx or onnx) that explorer can run, sorted; file_operator adds some."""
-    return _table_of_files(format).types()
+    """Return the operator types of a format's files that explorer can run, sorted; file_operator adds to them."""
+    return _table(format).types()
 
 
-def _table_of_files(format: str) -> OperatorTable:
-    if format not in FILES:
-        raise UnknownNameError(format, kind="format of files", known=FILES)
-    return operator_table(format)
+def _table(format: str) -> OperatorTable:
+    try:
+        return FORMATS[format].operators
+    except (KeyError, TypeError):
+        raise UnknownNameError(str(format), kind="format of files", known=FORMATS) from None
+
+
+def _check_endings(name: str, endings: Any) -> None:
+    valid = isinstance(endings, tuple) and len(endings) > 0 and all(isinstance(ending, str) for ending in endings)
+    if not name.strip() or not valid or not all(ending.startswith(".") and ending[1:].strip() for ending in endings):
+        raise DeclarationError(
+            f"a format {name!r} of the endings {endings!r}",
+            rule="a format must have a name, and endings of its files that begin with a dot",
+            fix='ex.register_format("my", ".my", read)',
+        )
+
+
+def _check_free(name: str, endings: tuple[str, ...]) -> None:
+    owners = {ending: entry.name for entry in FORMATS.values() for ending in entry.endings}
+    taken = [f"the ending {ending!r} of {owners[ending]!r}" for ending in endings if ending in owners]
+    if name in FORMATS:
+        taken.insert(0, f"the name {name!r}")
+    if taken:
+        raise DeclarationError(
+            f"a second format for {' and '.join(taken)}",
+            rule="a format's name and endings must be new",
+            fix=f"choose others, or ex.register_format({name!r}, …, replace=True)",
+        )

@@ -2,7 +2,7 @@
 
 from explorer.net.buildable import NetState
 from explorer.net.building.diagnostics import UnknownType
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
 from explorer.net.net import Net
 from explorer.net.operator_handle import NetOperator
 from explorer.net.operators.context import OperatorContext
@@ -10,6 +10,7 @@ from explorer.net.operators.schema import OperatorSchema
 from explorer.net.operators.table import OperatorTable
 
 __all__ = [
+    "BlobType",
     "Net",
     "NetDefinition",
     "NetOperator",

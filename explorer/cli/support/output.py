@@ -8,9 +8,6 @@ from pathlib import Path
 
 from explorer.core.errors import FileError
 
-_WEIGHTS = {".param": ".bin", ".json": ".npz"}
-"""ending of a model's graph → that of its weights, in a file beside it"""
-
 
 def stem(path: Path) -> str:
     """A model's name: the file's, without its endings."""
@@ -19,7 +16,12 @@ def stem(path: Path) -> str:
 
 def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
     """Raise FileError where an output is one of the files that are read, or a model's weights beside it."""
-    inputs = [path for each in read for path in (each, each.with_suffix(_WEIGHTS.get(each.suffix, each.suffix)))]
+    from explorer.formats.registry import format_of  # slow to import, and help needs none
+
+    inputs = []
+    for path in read:
+        entry = format_of(path.name)
+        inputs += [path, *([path.with_suffix(entry.weights_ending)] if entry and entry.weights_ending else [])]
     for path in inputs:
         if output.exists() and path.exists() and os.path.samefile(output, path):
             raise FileError(

@@ -1,0 +1,112 @@
+"""The table of formats: a format of one's own is opened, saved, drawn and run; what is taken is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.formats.registry import FORMATS, endings, format_of
+from explorer.net import BlobType, NetDefinition, OperatorDefinition
+from tests.support.refusals import refused
+
+
+def read_words(path: Path) -> NetDefinition:
+    """A chain of operators without weights: their types, one after the other."""
+    types = path.read_text().split()
+    operators = [OperatorDefinition(type, f"op{i}", (f"x{i}",), (f"x{i + 1}",)) for i, type in enumerate(types)]
+    known = {"x0": BlobType((2,), "float64")}
+    return NetDefinition.of(path.stem, operators, ["x0"], [f"x{len(types)}"], known, source=str(path))
+
+
+def write_words(definition: NetDefinition, path: Path) -> None:
+    path.write_text(" ".join(operator.type for operator in definition.operators))
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[None]:
+    held = dict(FORMATS)
+    yield
+    FORMATS.clear()
+    FORMATS.update(held)
+
+
+@pytest.mark.spec("I-1")
+def test_a_format_of_ones_own_is_read_run_drawn_and_written(tmp_path: Path) -> None:
+    """Operator types of its own, or those of a format that is there."""
+    ex.register_format("words", ".words", read_words, write_words)
+    ex.file_operator("Halve", format="words")(lambda op: op.tensor(0) * 0.5)
+    assert ex.layer_types("words") == ["Halve"]
+    (tmp_path / "n.words").write_text("Halve Halve")
+    net = ex.open(tmp_path / "n.words")
+    assert net.definition.dialect == "words"
+    np.testing.assert_array_equal(net.run(np.ones(2)), [0.25, 0.25])
+    assert len(net.look().recording.nodes) >= 3
+    net.save(tmp_path / "again.words")
+    assert (tmp_path / "again.words").read_text() == "Halve Halve"
+    net.save(tmp_path / "n.json")
+    np.testing.assert_array_equal(ex.open(tmp_path / "n.json").run(np.ones(2)), [0.25, 0.25])
+    with refused(ex.FileError, "'words'", "n.words"):
+        net.save(tmp_path / "n.pnnx.param")
+    ex.register_format("torch words", ".torch", read_words, operators="pnnx")
+    (tmp_path / "n.torch").write_text("nn.ReLU nn.Tanh")
+    np.testing.assert_array_equal(ex.open(tmp_path / "n.torch").run(np.ones(2)), np.tanh(np.ones(2)))
+    with refused(ex.FileError, ".h5", ".words", ".torch", ".onnx"):
+        ex.open(tmp_path / "n.h5")
+
+
+def test_weights_beside_a_file_are_named_to_its_reader_and_refused_where_it_has_none(tmp_path: Path) -> None:
+    given: list[Any] = []
+
+    def read(path: Path, weights: Path | None) -> NetDefinition:
+        given.append(weights)
+        return read_words(path)
+
+    ex.register_format("words", ".words", read, operators="pnnx", weights_ending=".numbers")
+    ex.register_format("plain", ".plain", read_words, operators="pnnx")
+    for name in ("n.words", "n.plain", "n.numbers"):
+        (tmp_path / name).write_text("nn.ReLU")
+    ex.open(tmp_path / "n.words")
+    ex.open(tmp_path / "n.words", weights=tmp_path / "w")
+    assert given == [None, tmp_path / "w"]
+    with refused(ex.FileError, "'plain'"):
+        ex.open(tmp_path / "n.plain", weights=tmp_path / "w")
+    with refused(ex.FileError, "n.words"):
+        ex.open(tmp_path / "n.numbers")
+
+
+def test_a_reader_that_gives_no_definition_is_named(tmp_path: Path) -> None:
+    ex.register_format("bad", ".bad", lambda path: None)  # type: ignore[arg-type, return-value]
+    (tmp_path / "n.bad").write_text("")
+    with refused(ex.FileError, "'bad'", "NoneType", "NetDefinition"):
+        ex.open(tmp_path / "n.bad")
+
+
+@pytest.mark.parametrize(
+    ("name", "ending", "named"),
+    [("pnnx", ".new", "'pnnx'"), ("new", ".json", "'.json'"), ("onnx", ".onnx", "'.onnx'")],
+)
+def test_what_is_taken_is_replaced_on_purpose_alone(name: str, ending: str, named: str, tmp_path: Path) -> None:
+    before = dict(FORMATS)
+    with refused(ex.DeclarationError, named, "replace=True"):
+        ex.register_format(name, ending, read_words)
+    assert before == FORMATS
+    ex.register_format(name, ending, read_words, operators="pnnx", replace=True)
+    found = format_of(f"x{ending}")
+    assert found is not None
+    assert found.name == name
+    assert found.read is read_words
+
+
+def test_what_is_no_format_is_refused() -> None:
+    for wrong in (("", ".a", read_words), ("a", "a", read_words), ("a", (), read_words), ("a", ".a", None)):
+        with refused(ex.DeclarationError):
+            ex.register_format(*wrong)  # type: ignore[arg-type]
+    with refused(ex.UnknownNameError, "pnnx", "onnx", "explorer"):
+        ex.register_format("a", ".a", read_words, operators="onxx")
+    assert "a" not in FORMATS
+    assert endings() == (".pnnx.param", ".param", ".onnx", ".json")
