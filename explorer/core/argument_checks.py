@@ -30,10 +30,10 @@ def check_name(value: Any, argument: str, known: Iterable[str]) -> None:
         raise UnknownNameError(value, kind=argument, known=names)
 
 
-def check_type(value: Any, argument: str, kind: type | tuple[type, ...], rule: str, fix: str) -> None:
+def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: str, fix: str) -> None:
     """Raise OperandError unless ``value`` is of the given type; ``rule`` completes the sentence "argument must be
     …"."""
-    if not isinstance(value, kind):
+    if not isinstance(value, type_):
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 
 

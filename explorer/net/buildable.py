@@ -225,7 +225,7 @@ class BuildableNet(EditableNet):
         """The inputs' shapes as the file notes them, with lengths that the operators accept where it leaves them open.
 
         These are one picture of a usual size where an input may be a picture, else a batch of one; tried, not
-        computed. ``look()`` draws the net for them.
+        computed. ``preview_plan()`` draws the net for them.
         """
         self._refresh()
         if self._fitting is None:
@@ -237,7 +237,7 @@ class BuildableNet(EditableNet):
         return dict(self._fitting)
 
     @long_running()
-    def _look(self, unknown: int | None = None) -> Build:
+    def _preview_build(self, unknown: int | None = None) -> Build:
         self._refresh()
         shapes = self.example_shapes() if unknown is None else same_shapes(self.definition, unknown)
         key = "look", *shapes.values(), in_force()

@@ -31,7 +31,7 @@ from explorer.net.building.weights import NetWeights, joined
 from explorer.net.definition import edits
 from explorer.net.definition.definition import BlobType, Dimension, NetDefinition
 from explorer.net.definition.operator_definition import memory_dtype
-from explorer.net.operator_call import Draft, Names, OperatorCall, Written, names_of, own_name_of, write
+from explorer.net.operator_call import Draft, Names, OperatorCall, WrittenOperator, names_of, own_name_of, write
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
 
@@ -184,7 +184,7 @@ class EditableNet:
         weights: Mapping[str, Any] | None,
         doc: str,
         arguments: Mapping[str, Any],
-    ) -> Written:
+    ) -> WrittenOperator:
         own = draft.free_operator(own_name_of(type)) if name is None else name
         writes = self._output_names(type, own, draft) if outputs is None else names_of(outputs, "outputs")
         return write(self.table, type, own, inputs, writes, arguments, weights or {}, draft.has_key, doc)
@@ -196,7 +196,7 @@ class EditableNet:
             return (draft.free_blob(name),)
         return tuple(draft.free_blob(f"{name}_{index}") for index in range(number))
 
-    def _with(self, written: Written) -> Any:
+    def _with(self, written: WrittenOperator) -> Any:
         return joined(self._definition.weights, written.arrays)
 
     # -- editing ---------------------------------------------------------------------------------------------------

@@ -97,15 +97,16 @@ class Net(BuildableNet):
 
     def problems(self) -> dict[str, ExplorerError]:
         """Why operators cannot run, by name: unknown types, operands or arguments that do not fit; reads no weight."""
-        return self._look().problems
+        return self._preview_build().problems
 
     def check(self) -> list[str]:
         """Everything that keeps the net from running, and types that the file notes otherwise; verifies all weights."""
-        return find_problems(self._look(), self.table)
+        return find_problems(self._preview_build(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
-        """The expressions in ``look()`` of an operator, operand or weight; UnknownNameError lists near names."""
-        return nodes_of(name, self._look(), self._builder)
+        """The expressions in ``preview_plan()`` of an operator, operand or weight; UnknownNameError lists near
+        names."""
+        return nodes_of(name, self._preview_build(), self._builder)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
@@ -192,13 +193,13 @@ class Net(BuildableNet):
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
-    def look(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
+    def preview_plan(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
         """A prepared plan to be looked at, of every operator, those too that cannot run; nothing is read or computed.
 
         ``unknown`` stands for every length that the file leaves open; for None these are the lengths of
         ``example_shapes()``. The title says which were taken.
         """
-        build = self._look(unknown)
+        build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in build.inputs.items()})
         title = f"{self.name} ({assumed})" if assumed else self.name
         made = EvalPlan(**{"title": title, "record": "off", **options})
@@ -220,7 +221,7 @@ class Net(BuildableNet):
         """
         hooks.check_view(**options)
         if x is None:
-            return hooks.explore(self.look(), **options)
+            return hooks.explore(self.preview_plan(), **options)
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         given = (x,) if is_one else x
         made = self.plan(*given, record="values")
@@ -230,7 +231,7 @@ class Net(BuildableNet):
     @long_running()
     def compare(self, other: Net | EvalPlan | Recording) -> Any:
         """This net and another one, with their plans, side by side: text, pictures, and views; no weight is read."""
-        return hooks.compare(self.look(), other.look() if isinstance(other, Net) else other)
+        return hooks.compare(self.preview_plan(), other.preview_plan() if isinstance(other, Net) else other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the net with its weights: ``x.json`` and ``x.npz``, or ``x.param`` and ``x.bin`` of PNNX."""

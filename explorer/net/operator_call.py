@@ -25,7 +25,7 @@ Names: TypeAlias = str | Iterable[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenOperator:
     """An operator as it was written, and the arrays that came with it, by their keys."""
 
     operator: OperatorDefinition
@@ -65,7 +65,7 @@ def write(
     weights: Mapping[str, Any],
     is_key: Callable[[str], bool],
     doc: str = "",
-) -> Written:
+) -> WrittenOperator:
     """The operator of a call; ``is_key`` says which keys of weights are taken.
 
     Raises UnknownNameError with the near types, or the error of the type's schema.
@@ -110,7 +110,7 @@ def write(
             schema.check(operator)
         except ExplorerError as error:
             raise OperandError(f"operator {name!r} ({type}): {error.given}", rule=error.rule, fix=error.fix) from None
-    return Written(operator, held)
+    return WrittenOperator(operator, held)
 
 
 def _plain(name: str, value: Any) -> Plain:
@@ -175,7 +175,7 @@ class Draft:
         """Whether a weight is kept under this key."""
         return key in self._keys or key in self.arrays
 
-    def add(self, written: Written) -> None:
+    def add(self, written: WrittenOperator) -> None:
         """Add an operator; raises the error of the definition that it does not fit."""
         operator = written.operator
         fits = (

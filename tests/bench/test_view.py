@@ -184,7 +184,7 @@ def test_netron_draws_the_same_file(browser: Any, tmp_path: Path) -> None:  # no
     alone = tmp_path / "resnet18.html"
     rows = []
     began = time.perf_counter()
-    alone.write_text(html(ex.open(RESNET).look().recording), encoding="utf-8")
+    alone.write_text(html(ex.open(RESNET).preview_plan().recording), encoding="utf-8")
     made = (time.perf_counter() - began) * 1000
     with netron_at(RESNET) as url:
         for name, address, drawn in (

@@ -53,7 +53,7 @@ def test_show_writes_what_the_ending_says(folder: Path) -> None:
 @pytest.mark.spec("V-14", "I-5")
 def test_show_says_what_was_written_and_where(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`explorer show` ends with a line: the file and its size, the lengths assumed, operators, nodes and kernels."""
-    plan = ex.open(MODEL).look().recording
+    plan = ex.open(MODEL).preview_plan().recording
     assert plan.schedule is not None
     what = f"digits (? = 1), 15 operators, {plan.stages[0].counts['nodes']} nodes, {len(plan.schedule.kernels)} kernels"
     assert main(["show", MODEL]) == 0

@@ -450,7 +450,7 @@ def test_a_net_is_run_under_the_policies_of_each_call(tmp_path: Path) -> None:
         with ex.policies(WIDE):
             assert held.run(x) == wide
             assert under(held.build()) == ["mean"]
-            assert ("UnderPolicies", "policies") in {(d.rule, d.code) for d in held.look().recording.decisions}
+            assert ("UnderPolicies", "policies") in {(d.rule, d.code) for d in held.preview_plan().recording.decisions}
         assert held.run(x) == plain
         assert under(held.build()) == []
-        assert ("UnderPolicies", "policies") not in {(d.rule, d.code) for d in held.look().recording.decisions}
+        assert ("UnderPolicies", "policies") not in {(d.rule, d.code) for d in held.preview_plan().recording.decisions}

@@ -59,7 +59,7 @@ def _steps(path: str) -> dict[str, str]:
         return told
     findings = attempt("check", net.check)
     told["findings"] = "\n".join(findings or ())
-    plan = attempt("look", net.look)
+    plan = attempt("look", net.preview_plan)
     if plan is not None:
         attempt("explain", plan.explain)
         attempt("compare", lambda: net.compare(net))

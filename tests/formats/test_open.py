@@ -127,7 +127,7 @@ def hostile_definition() -> Net:
 def test_hostile_names_are_text_everywhere(made: str, tmp_path: Path) -> None:
     """A node that is named like markup or like DOT is shown as text in every view."""
     net = hostile_file(tmp_path) if made == "file" else hostile_definition()
-    recording = net.look().recording
+    recording = net.preview_plan().recording
     for drawn in (html(recording), svg(recording)):
         for raw in ("<img", "<script>al", "</style>.e", "</style>.<"):
             assert raw not in drawn, raw

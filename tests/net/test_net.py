@@ -337,7 +337,7 @@ def test_all_unknown_types_are_named_at_once_and_drawn(tmp_path: Path) -> None:
         assert "my.Thing: 't' (line 6)" in said
         assert "odd::one: 'v' (line 8)" in said
     assert [unknown.type for unknown in net.unknown()] == ["nn.Relu", "my.Thing", "odd::one", "my.Sink"]
-    recording = net.look().recording
+    recording = net.preview_plan().recording
     drawn = [recording.nodes.label[node] for node in range(len(recording.nodes))]
     assert drawn.count("nn.Relu (cannot run)") == 2
     for label in ("my.Thing (cannot run)", "odd::one (cannot run)", "my.Sink (cannot run)", "sigmoid"):
@@ -389,7 +389,7 @@ def test_a_file_without_its_weights_is_looked_at_but_not_run(tmp_path: Path) -> 
     path = tmp_path / "alone.pnnx.param"
     path.write_bytes((ASSETS / LEVELS[0]).read_bytes())
     net = ex.open(path)
-    assert len(net.look().recording.nodes) == 42
+    assert len(net.preview_plan().recording.nodes) == 42
     with pytest.raises(ex.FileError, match=r"alone\.pnnx\.bin.*absent.*\n.*\n.*put the \.bin"):
         net.run(images[:1])
     assert "absent" in net.check()[0]
@@ -442,7 +442,7 @@ def test_what_disagrees_with_the_files_notes_is_found(tmp_path: Path) -> None:
 
 def test_looking_reads_no_weight_and_says_what_unknown_lengths_are() -> None:
     net = digits()
-    plan = net.look()
+    plan = net.preview_plan()
     assert plan.recording.title == "digits (? = 1)"
     assert all(node.storage._held is None for name in net.operators for node in net[name].weights.values())
     view = net.explore()

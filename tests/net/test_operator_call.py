@@ -273,7 +273,7 @@ def test_what_was_written_where_is_said() -> None:
     assert operator.file == "test_operator_call.py"
     assert operator.text == 'net.Relu("x", "y")'
     net.output("y")
-    assert 'net.Relu("x", "y")' in [source.text for source in net.look().recording.sources]
+    assert 'net.Relu("x", "y")' in [source.text for source in net.preview_plan().recording.sources]
 
 
 def test_thousands_of_operators_are_written_one_by_one() -> None:
@@ -478,7 +478,7 @@ def test_a_written_net_is_planned_run_and_explored() -> None:
     assert plan.recording.run.values
     view = net.explore(x)
     assert view.recording.title == "towers"
-    kinds = str(net.look().recording.scopes)
+    kinds = str(net.preview_plan().recording.scopes)
     for said in ("FC → h@0", "Softmax h@0 → h@1", "Split h@1 → a@0", "Mul a@0 → a@1"):
         assert said in kinds, said
 
@@ -498,7 +498,7 @@ def test_a_net_without_outputs_is_refused_when_it_is_built() -> None:
     for ask in (net.build, lambda: net.run(np.ones((2, 3), np.float32))):
         with pytest.raises(OperandError, match=r"net 'n' has no outputs\n.*\n.*net\.output"):
             ask()
-    assert net.look().recording.nodes
+    assert net.preview_plan().recording.nodes
 
 
 def test_a_net_without_its_table_is_refused() -> None:

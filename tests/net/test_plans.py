@@ -105,9 +105,9 @@ def test_a_file_of_open_lengths_is_looked_at_as_it_is_meant(file: str, shape: tu
     """A classifier whose file leaves height and width open is drawn for one picture of 224 × 224, and says so."""
     net = ex.open(MODELS.parent / file)
     assert list(net.example_shapes().values()) == [shape]
-    recording = net.look().recording
+    recording = net.preview_plan().recording
     assert recording.title == title
-    assert net.look(unknown=2).recording.title == (title if "(" not in title else f"{net.name} (? = 2)")
+    assert net.preview_plan(unknown=2).recording.title == (title if "(" not in title else f"{net.name} (? = 2)")
 
 
 def written(*shape: Dimension, flat: int = 0, pools: int = 0) -> Net:

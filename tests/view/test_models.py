@@ -18,7 +18,7 @@ MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 @pytest.fixture(scope="module", params=["resnet18", "mobilenet_v2", "encoder"])
 def drawn(request):
-    recording = ex.open(MODELS / f"{request.param}.pnnx.param").look().recording
+    recording = ex.open(MODELS / f"{request.param}.pnnx.param").preview_plan().recording
     return request.param, recording, draw(recording)
 
 
@@ -40,7 +40,7 @@ def test_a_model_opens_on_about_forty_boxes(drawn):
 
 @pytest.mark.spec("V-7", "V-19")
 def test_the_blocks_of_a_residual_net_are_whole_and_say_what_repeats():
-    model = draw(ex.open(MODELS / "resnet18.pnnx.param").look().recording).model
+    model = draw(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording).model
     outer = [model.tree.boxes[n].label for kind, n in model.tree.boxes[0].items if kind == "box"]
     assert outer == ["convbn2d_0", "maxpool", "layer1", "layer2", "layer3", "layer4", "fc"]
     name, steps, totals = said(model, "layer1")
@@ -54,7 +54,7 @@ def test_the_blocks_of_a_residual_net_are_whole_and_say_what_repeats():
 
 @pytest.mark.spec("V-7")
 def test_equal_blocks_of_a_stage_fold_to_one_stack():
-    model = draw(ex.open(MODELS / "mobilenet_v2.pnnx.param").look().recording).model
+    model = draw(ex.open(MODELS / "mobilenet_v2.pnnx.param").preview_plan().recording).model
     repeats = {found.label: found.count for found in model.tree.boxes if found.kind == "repeat"}
     assert repeats == {
         "features.5 … 6": 2, "features.8 … 10": 3, "features.12 … 13": 2, "features.15 … 16": 2,
@@ -64,7 +64,7 @@ def test_equal_blocks_of_a_stage_fold_to_one_stack():
 
 @pytest.mark.spec("V-7")
 def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention():
-    model = draw(ex.open(MODELS / "encoder.pnnx.param").look().recording).model
+    model = draw(ex.open(MODELS / "encoder.pnnx.param").preview_plan().recording).model
     assert said(model, "ls")[0] == "ls ×2"
     assert (box(model, "ls.0").open, box(model, "ls.1").open) == (True, False)
     attention = [n for n, found in enumerate(model.tree.boxes) if found.label == "at" and found.open]
@@ -76,7 +76,7 @@ def test_the_layers_of_an_encoder_fold_and_the_first_is_open_with_its_attention(
 @pytest.mark.spec("V-7")
 def test_the_same_read_in_parallel_is_one_stack_that_holds_each_once():
     """Queries, keys and values of an ONNX encoder are one stack ×3 that holds q, k and v side by side."""
-    model = draw(ex.open(MODELS / "encoder.onnx").look().recording).model
+    model = draw(ex.open(MODELS / "encoder.onnx").preview_plan().recording).model
     stack = box(model, "q … v")
     assert (stack.kind, stack.count) == ("stack", 3)
     assert [model.tree.boxes[number].label for _, number in stack.items] == ["q", "k", "v"]

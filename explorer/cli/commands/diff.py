@@ -79,7 +79,7 @@ def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
         from explorer.formats import open
         from explorer.run.recording.recorder import expressions
 
-        plan = open(path).look()
+        plan = open(path).preview_plan()
         return plan.recording, expressions(plan.planned)
     try:
         return loads(content(path).decode("utf-8")), ()

@@ -105,7 +105,7 @@ def execute(options: argparse.Namespace) -> int:
 
         recording = net.plan(inputs(net, options), record="values").eval().recording
     else:
-        recording = net.look().recording
+        recording = net.preview_plan().recording
     if options.output == "-":
         tell(_text(recording, options.theme))
         return 0

@@ -31,7 +31,7 @@ def execute(options: argparse.Namespace) -> int:
 
     net = open(options.file)
     found = {node.uid for node in net.nodes(options.node)}
-    plan = net.look()
+    plan = net.preview_plan()
     stories = [
         why(plan.recording, number) for number, node in enumerate(expressions(plan.planned)) if node.uid in found
     ]

@@ -15,7 +15,7 @@ from explorer.plan.graph.reasons import Facts
 def record_unbatched(
     rule: BatchReasons, buckets: Iterable[Sequence[Expr]], first: int, cost_model: CostModel, graph: PlanGraph
 ) -> None:
-    """Refuse every call of which nothing was said since decision ``first``, where others have its function's name.
+    """Decline every call of which nothing was said since decision ``first``, where others have its function's name.
 
     A bucket holds the calls of one body at one depth of calls.
     """

@@ -54,8 +54,8 @@ class MemoryFormat(Pass):
         asked: list[Expr] = []
         for kernel in schedule.kernels:
             result = kernel.result
-            if kernel.blocks is not None and kernel.blocks.cutting is not None:
-                _follow(kernel, kernel.blocks, kernel.blocks.cutting.shape, last)
+            if kernel.blocks is not None and kernel.blocks.tiling is not None:
+                _follow(kernel, kernel.blocks, kernel.blocks.tiling.shape, last)
             if not (_of_images(result) and not kernel.constant and self._prefers(kernel, last)):
                 continue
             if result.uid in roots:

@@ -16,21 +16,21 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, RuleInfo
 from explorer.plan.passes.fuse_reasons import FuseReasons
-from explorer.plan.schedule.blocked_kernel import cut_for, made_in_result
-from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Cutting
+from explorer.plan.schedule.blocked_kernel import made_in_result, tiling_for
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Tiling
 
 
 class _Group:
     """Nodes of one kernel, operands first; ``product`` is the one that is made in pieces, if there is one.
 
-    ``cutting`` tells how the reduction at its end, if there is one, is cut.
+    ``tiling`` tells how the reduction at its end, if there is one, is cut.
     """
 
-    __slots__ = ("cutting", "members", "product")
+    __slots__ = ("members", "product", "tiling")
 
     def __init__(self, members: list[Expr], product: Expr | None = None) -> None:
         self.members, self.product = members, product
-        self.cutting: Cutting | None = None
+        self.tiling: Tiling | None = None
 
 
 _ORDERLESS = "bui"
@@ -132,7 +132,7 @@ class Fuse(FuseReasons, Pass):
         """A reduction takes in what only it reads: its kernel is cut so that rows stay whole, or their parts join."""
         inputs = graph.inputs
         base: _Group | None = None
-        cut: Cutting | None = None
+        cut: Tiling | None = None
         for operand in dict.fromkeys(inputs[node.uid]):
             group = groups.get(operand.uid)
             if group is None:
@@ -151,12 +151,12 @@ class Fuse(FuseReasons, Pass):
                 base, cut = group if base is None else _merged(base, group, several), found
         if base is not None:
             base.members.append(node)
-            base.cutting = cut
+            base.tiling = cut
             several.setdefault(id(base), base)
 
     def _cut_with(
         self, node: Expr, operand: Expr, group: _Group, members: list[Expr], roots: set[int], graph: PlanGraph
-    ) -> Cutting | None:
+    ) -> Tiling | None:
         """How a reduction is cut in whose kernel the ``members`` run; None, with the reason told, where they do not."""
         operation = node.operation
         facts: Facts = {"operand": operand}
@@ -170,7 +170,7 @@ class Fuse(FuseReasons, Pass):
         elif group.product is not None:
             reason, facts = self.product, {"operand": operand, "product": group.product, "reader": operation.label}
         else:
-            cut = cut_for([*members, node], lambda member: graph.inputs[member.uid])
+            cut = tiling_for([*members, node], lambda member: graph.inputs[member.uid])
             if cut is not None:
                 return cut
             if operation.combine_ufunc is None:
@@ -191,8 +191,8 @@ class Fuse(FuseReasons, Pass):
 
     def _record_group(self, group: _Group, graph: PlanGraph) -> None:
         members = group.members
-        if group.cutting is not None:
-            self._record_reduction(group, group.cutting, graph)
+        if group.tiling is not None:
+            self._record_reduction(group, group.tiling, graph)
             return
         unwritten = members[:-1]
         if group.product is not None:
@@ -214,9 +214,9 @@ class Fuse(FuseReasons, Pass):
         )
         graph.groups.append(NodeGroup(decision, "kernel", label, members))
 
-    def _record_reduction(self, group: _Group, cutting: Cutting, graph: PlanGraph) -> None:
-        members, last, parts = group.members, group.members[-1], cutting.in_parts
-        same = cutting.blocks == 1 or _keeps_bits(members, cutting)
+    def _record_reduction(self, group: _Group, tiling: Tiling, graph: PlanGraph) -> None:
+        members, last, parts = group.members, group.members[-1], tiling.in_parts
+        same = tiling.blocks == 1 or _keeps_bits(members, tiling)
         reason = self.reduced_whole
         if parts:
             exact = last.dtype.kind in _ORDERLESS or last.operation.idempotent
@@ -225,10 +225,10 @@ class Fuse(FuseReasons, Pass):
         facts = {
             "operations": label.replace(" · ", " → "),
             "count": len(members),
-            "shape": "×".join(map(str, cutting.shape)) or "scalar",
+            "shape": "×".join(map(str, tiling.shape)) or "scalar",
             "temporaries": len(members) - 1,
             "saved_bytes": sum([node.type.nbytes for node in members[:-1]]),
-            "blocks": cutting.blocks,
+            "blocks": tiling.blocks,
             "parts": parts,
             "same_bits": same,
         }
@@ -266,7 +266,7 @@ class Fuse(FuseReasons, Pass):
             graph.decline(self.chain, self.device, {"device": type_.device.name}, node)
 
 
-def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
+def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
     """Whether a reduction gives the bits that it gives alone, however images lie in memory."""
     read, last = members[-2], members[-1]
     if last.dtype.kind in _ORDERLESS or last.operation.idempotent:
@@ -274,9 +274,9 @@ def _keeps_bits(members: list[Expr], cutting: Cutting) -> bool:
     pairwise = (
         last.operation.combine_ufunc is np.add and read.dtype == last.dtype and last.dtype in (np.float32, np.float64)
     )
-    cuts = [cutting]
-    if len(cutting.shape) == 4:
-        cuts.append(cutting.laid(PIXEL_BY_PIXEL, last.operation.combine_ufunc is not None))
+    cuts = [tiling]
+    if len(tiling.shape) == 4:
+        cuts.append(tiling.laid(PIXEL_BY_PIXEL, last.operation.combine_ufunc is not None))
     return all(not cut.in_parts or (cut.halvings > 0 and pairwise) for cut in cuts)
 
 

@@ -90,18 +90,18 @@ class Rule(ABC):
         return type(self).__name__
 
 
-def _check_roots(kind: type[Rule]) -> None:
+def _check_roots(rule_class: type[Rule]) -> None:
     """Raise DeclarationError where a rule names no operations, or something else than their classes."""
-    roots = getattr(kind, "roots", ())
+    roots = getattr(rule_class, "roots", ())
     if not roots:
         raise DeclarationError(
-            f"rule {kind.__name__} without roots",
+            f"rule {rule_class.__name__} without roots",
             rule="a rule names the operations that it looks at",
             fix='roots = (ex.operation("log"),)',
         )
     if isinstance(roots, type) and issubclass(roots, Operation):
         raise DeclarationError(
-            f"rule {kind.__name__} with roots = {roots.__name__}",
+            f"rule {rule_class.__name__} with roots = {roots.__name__}",
             rule="roots is a tuple of classes of operations",
             fix=f"roots = ({roots.__name__},)",
         )
@@ -109,7 +109,7 @@ def _check_roots(kind: type[Rule]) -> None:
         if not (isinstance(root, type) and issubclass(root, Operation)):
             name = root.name if isinstance(root, Operation) else root if isinstance(root, str) else "log"
             raise DeclarationError(
-                f"rule {kind.__name__} with {root!r} in roots",
+                f"rule {rule_class.__name__} with {root!r} in roots",
                 rule="roots is a tuple of classes of operations",
                 fix=f'roots = (ex.operation("{name}"),)',
             )

@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import KEPT_BYTES, TILE_BYTES
-from explorer.plan.schedule.tiling import Cutting, cutting
+from explorer.plan.schedule.tiling import Tiling, tiling_of
 
 BLOCK_BYTES = 1 << 19
 """fused operations work on pieces of about this many bytes of the result, so that temporaries stay in the cache; of
@@ -40,14 +40,14 @@ class Blocks:
     """for each step the register that it writes, or RESULT"""
     shares: bool
     """whether the product is made in the result's memory"""
-    cutting: Cutting | None = None
+    tiling: Tiling | None = None
     """how what the reduction reads is cut"""
 
     @property
     def workspace(self) -> int:
         """Bytes of the registers of one block, and of what has memory of its own: a product, the values of parts."""
-        if self.cutting is not None:
-            return self.scratch + self.cutting.elements * sum([dtype.itemsize for dtype in self.registers])
+        if self.tiling is not None:
+            return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
         most = TILE_BYTES if self.anchor is not None else BLOCK_BYTES
         elements = min(type_.size, most // type_.dtype.itemsize)
@@ -57,24 +57,24 @@ class Blocks:
     @property
     def scratch(self) -> int:
         """Bytes of the workspace that the program gives: of the values of parts of rows."""
-        if self.cutting is None or not self.cutting.in_parts:
+        if self.tiling is None or not self.tiling.in_parts:
             return 0
         last = self.steps[-1]
-        return math.prod(self.cutting.parts) * last.operation.partial_dtype(last.dtype).itemsize
+        return math.prod(self.tiling.parts) * last.operation.partial_dtype(last.dtype).itemsize
 
     def over(self, nodes: Sequence[Expr]) -> Blocks:
         """The same for other nodes of the same pattern."""
         anchor, steps = (None, nodes) if self.anchor is None else (nodes[0], nodes[1:])
-        return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.cutting)
+        return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.tiling)
 
     def laid(self, order: tuple[int, ...]) -> Blocks:
         """The same where what the reduction reads lies in memory by ``order``, its axes from the outermost."""
-        assert self.cutting is not None
+        assert self.tiling is not None
         joins = self.steps[-1].operation.combine_ufunc is not None
-        return replace(self, cutting=self.cutting.laid(order, joins))
+        return replace(self, tiling=self.tiling.laid(order, joins))
 
 
-def cut_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Cutting | None:
+def tiling_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Tiling | None:
     """How elementwise steps and the reduction at their end are cut; None where rows it needs whole fit no block."""
     operation, shape = steps[-1].operation, operands(steps[-1])[0].shape
     assert operation.reduced_axes is not None
@@ -82,14 +82,14 @@ def cut_for(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]])
     most = REDUCED_BYTES // widest
     if len(steps) > 2 and math.prod(shape) > most // len(steps):  # a thread keeps memory for so many registers only
         most = min(most, (KEPT_BYTES >> 1) // sum([dtype.itemsize for dtype in _assign(tuple(steps), operands)[0]]))
-    return cutting(shape, operation.reduced_axes, most, operation.combine_ufunc is not None)
+    return tiling_of(shape, operation.reduced_axes, most, operation.combine_ufunc is not None)
 
 
 def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> Blocks:
     """The blocks of a fused kernel's nodes, operands first, the product before all."""
     if not nodes[-1].operation.elementwise and len(nodes) > 1:
         steps = tuple(nodes)
-        return Blocks(None, steps, *_assign(steps, operands), False, cut_for(steps, operands))
+        return Blocks(None, steps, *_assign(steps, operands), False, tiling_for(steps, operands))
     anchor = None if nodes[0].operation.elementwise else nodes[0]
     steps = tuple(nodes if anchor is None else nodes[1:])
     shares = anchor is not None and made_in_result(anchor, steps, operands)

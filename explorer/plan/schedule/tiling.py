@@ -26,7 +26,7 @@ _BLOCKS = 1 << 16
 """as many blocks as are cut at most: lengths may be declared that no memory holds"""
 
 
-class Cutting(NamedTuple):
+class Tiling(NamedTuple):
     """Blocks of an array whose elements are combined along ``axes``; ``order`` are all its axes, outermost first."""
 
     shape: Shape
@@ -74,9 +74,9 @@ class Cutting(NamedTuple):
             found[self.run[-1]] = 1 << self.halvings
         return tuple(found)
 
-    def laid(self, order: tuple[int, ...], in_parts: bool) -> Cutting:
+    def laid(self, order: tuple[int, ...], in_parts: bool) -> Tiling:
         """The blocks of the array where it lies by another ``order``; these where rows would be cut and may not be."""
-        return cutting(self.shape, self.axes, self.most, in_parts, order) or self
+        return tiling_of(self.shape, self.axes, self.most, in_parts, order) or self
 
     def indices(self) -> Iterator[tuple[Index, Index]]:
         """For each block that is cut along axes: its elements, and the place of their values among those of all parts.
@@ -93,24 +93,24 @@ class Cutting(NamedTuple):
             yield tuple([block[axis] for axis in back]), tuple([place[axis] for axis in back])
 
 
-def cutting(
+def tiling_of(
     shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool = True, order: tuple[int, ...] = ()
-) -> Cutting | None:
+) -> Tiling | None:
     """Blocks of about ``most`` elements; None where rows would have to be cut and, not ``in_parts``, may not be.
 
     None too where there would be more of them than any memory has arrays for.
     """
     order = order or tuple(range(len(shape)))
     if math.prod(shape) <= most:
-        return Cutting(shape, axes, order, most, (1,) * len(shape))
+        return Tiling(shape, axes, order, most, (1,) * len(shape))
     found = _cut(shape, axes, max(most, 2 * _UNROLLED), in_parts, order)  # fewer are not halved
     return None if found is None or found.blocks > _BLOCKS else found
 
 
-def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Cutting | None:
+def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: tuple[int, ...]) -> Tiling | None:
     counts = [1] * len(shape)
     size = math.prod(shape)
-    run = Cutting(shape, axes, order, most, tuple(counts)).run
+    run = Tiling(shape, axes, order, most, tuple(counts)).run
     length = math.prod([shape[axis] for axis in run])
     if length > most:
         halvings = 0
@@ -118,7 +118,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
             length -= half(length)
             halvings += 1
         counts = [1 if axis in run else size for axis, size in enumerate(shape)]
-        return Cutting(shape, axes, order, most, tuple(counts), halvings) if in_parts else None
+        return Tiling(shape, axes, order, most, tuple(counts), halvings) if in_parts else None
     extents = list(shape)
 
     def cut(axis: int, least: int, indices: int) -> None:
@@ -143,7 +143,7 @@ def _cut(shape: Shape, axes: tuple[int, ...], most: int, in_parts: bool, order: 
     for axis in order:
         if axis in axes and axis not in run and size > most:
             cut(axis, 1, 1)
-    return Cutting(shape, axes, order, most, tuple(counts))
+    return Tiling(shape, axes, order, most, tuple(counts))
 
 
 def half(length: int) -> int:

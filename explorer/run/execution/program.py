@@ -27,9 +27,9 @@ from explorer.plan.schedule.schedule import Kernel
 from explorer.run.execution.observer import Observer
 from explorer.run.execution.task_graph import ExecutionChains, chains, dependencies
 from explorer.run.kernels.elementwise_chain import ElementwiseChain
-from explorer.run.kernels.fused_reduction import Reducing
+from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.runners import ComputeOnce, Runner, Values, single
-from explorer.run.kernels.tiled_epilogue import InPieces
+from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.runtime.device_runners import FreeAfter
 from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.sealed_arrays import sealed
@@ -63,7 +63,7 @@ class Program:
         passing = {leaf.uid for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)}
         if reusable:
             passing = {leaf.uid for leaf in schedule.leaves}
-        self._lasting = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
+        self._fixed_memory = {leaf.uid for leaf in schedule.leaves if leaf.uid not in passing}
         """uids of values at the same address in every run"""
         self.runners: list[tuple[Runner, int]] = [
             (self._runner(kernel), self.slots[kernel.result.uid]) for kernel in schedule.kernels
@@ -137,16 +137,16 @@ class Program:
             runner = ComputeOnce(runner, slot)
         elif out is not None:
             self.values[slot] = out
-        elif (view := self._lasting_view(kernel, runner)) is None:
+        elif (view := self._fixed_view(kernel, runner)) is None:
             return runner
         else:
             runner = functools.partial(_given, view)
-        self._lasting.add(kernel.result.uid)
+        self._fixed_memory.add(kernel.result.uid)
         return runner
 
-    def _lasting_view(self, kernel: Kernel, runner: Runner) -> Any:
+    def _fixed_view(self, kernel: Kernel, runner: Runner) -> Any:
         """Return the result of a view of memory that is the same in every run; None if it copies."""
-        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self._lasting:
+        if not kernel.result.operation.view or len(kernel.reads) != 1 or kernel.reads[0].uid not in self._fixed_memory:
             return None
         source = self.values[self.slots[kernel.reads[0].uid]]
         if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or another device's value
@@ -159,18 +159,18 @@ class Program:
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
-        lasting = all(read.uid in self._lasting for read in kernel.reads)
+        fixed_memory = all(read.uid in self._fixed_memory for read in kernel.reads)
         anchor = kernel.nodes[0]
         if anchor.operation.is_tileable and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
             packed_operand = anchor.operation.packed_operand
             constant = packed_operand is not None and self._constant(inputs[anchor.uid][packed_operand])
-            return InPieces(kernel, lambda node: inputs[node.uid], self.slots, out, lasting, constant)
-        if kernel.blocks is not None and kernel.blocks.cutting is not None:
-            return Reducing(
-                kernel, lambda node: inputs[node.uid], self.slots, out, self.memory.scratch(kernel), lasting
+            return TiledEpilogue(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory, constant)
+        if kernel.blocks is not None and kernel.blocks.tiling is not None:
+            return FusedReduction(
+                kernel, lambda node: inputs[node.uid], self.slots, out, self.memory.scratch(kernel), fixed_memory
             )
         if len(kernel.nodes) > 1:
-            return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, lasting)
+            return ElementwiseChain(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
             return self._call(kernel, result.operation.body, sources)

@@ -13,10 +13,10 @@ from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
 
 
-class Blockwise(ABC):
+class BlockedRunner(ABC):
     """Kernel whose steps run over blocks; independent blocks may run at the same time.
 
-    ``lasting``: operands and result are at the same addresses in every run, so that blocks are cut only once.
+    ``fixed_memory``: operands and result are at the same addresses in every run, so that blocks are cut only once.
     ``whole``: shape and memory order of a result that fits into one block.
     """
 
@@ -26,13 +26,13 @@ class Blockwise(ABC):
         steps: Steps,
         slots: dict[int, int],
         out: Array | None,
-        lasting: bool,
+        fixed_memory: bool,
         whole: tuple[Shape, tuple[int, ...]] | None,
     ) -> None:
         self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
         self._steps = steps
         self._reads = [slots[read.uid] for read in steps.reads]
-        self._lasting = lasting
+        self._fixed_memory = fixed_memory
         self.shared = worth_sharing(kernel)
         self._whole = None if whole is None else steps.register_file(*whole)
         self._tasks: list[Callable[[], None]] = []
@@ -51,7 +51,7 @@ class Blockwise(ABC):
             self._steps.run([*inputs, out, *self._whole()])
             return out
         tasks = self._tasks or self._cut(inputs, out)
-        if self._lasting:
+        if self._fixed_memory:
             self._tasks = tasks
         run_all(tasks, self.shared)
         return out

@@ -10,15 +10,15 @@ from explorer.core.types.tensor_type import Array, TensorType
 from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
-from explorer.run.kernels.blocked import Blockwise
+from explorer.run.kernels.blocked import BlockedRunner
 from explorer.run.kernels.runners import Operands, Steps
 
 
-class ElementwiseChain(Blockwise):
+class ElementwiseChain(BlockedRunner):
     """Chain of elementwise operations that run over the blocks of the result."""
 
     def __init__(
-        self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, lasting: bool
+        self, kernel: Kernel, operands: Operands, slots: dict[int, int], out: Array | None, fixed_memory: bool
     ) -> None:
         type_ = kernel.result.type
         assert isinstance(type_, TensorType)
@@ -26,7 +26,7 @@ class ElementwiseChain(Blockwise):
         order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(type_.rank))
         whole = (type_.shape, order) if type_.nbytes <= BLOCK_BYTES else None
         steps = Steps(kernel.blocks, kernel.reads, operands)
-        super().__init__(kernel, steps, slots, out, lasting and out is not None, whole)
+        super().__init__(kernel, steps, slots, out, fixed_memory and out is not None, whole)
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task for each block: of flat memory if possible, else of the outermost axes."""

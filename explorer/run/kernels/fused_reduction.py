@@ -19,11 +19,11 @@ from explorer.core.ir.tiles import Index, cut
 from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.plan.schedule.schedule import Kernel
 from explorer.plan.schedule.tiling import boxes, halved
-from explorer.run.kernels.blocked import Blockwise
+from explorer.run.kernels.blocked import BlockedRunner
 from explorer.run.kernels.runners import BoxRegisterFiles, Operands, Steps, Values
 
 
-class Reducing(Blockwise):
+class FusedReduction(BlockedRunner):
     """Reduction fused with the elementwise operations that only it reads, over the blocks of the plan.
 
     Partial results of parts of rows lie in ``scratch``.
@@ -36,29 +36,29 @@ class Reducing(Blockwise):
         slots: dict[int, int],
         out: Array | None,
         scratch: Array | None,
-        lasting: bool,
+        fixed_memory: bool,
     ) -> None:
         blocks, type_ = kernel.blocks, kernel.result.type
         assert isinstance(type_, TensorType)
         assert blocks is not None
-        assert blocks.cutting is not None
-        self._operation, self._cutting = kernel.result.operation, blocks.cutting
-        in_parts = self._cutting.in_parts
-        axes = (0,) if self._cutting.halvings else self._cutting.axes
+        assert blocks.tiling is not None
+        self._operation, self._tiling = kernel.result.operation, blocks.tiling
+        in_parts = self._tiling.in_parts
+        axes = (0,) if self._tiling.halvings else self._tiling.axes
         part = functools.partial(_part, self._operation, axes) if in_parts else None
-        whole = (self._cutting.shape, self._cutting.order) if self._cutting.blocks == 1 else None
+        whole = (self._tiling.shape, self._tiling.order) if self._tiling.blocks == 1 else None
         steps = Steps(blocks, kernel.reads, operands, part)
-        super().__init__(kernel, steps, slots, out, lasting and (out is not None or in_parts), whole)
+        super().__init__(kernel, steps, slots, out, fixed_memory and (out is not None or in_parts), whole)
         self._parts = self._laid = None
         if in_parts:  # partial results lie in the plan's scratch memory, in the order of the parts
             assert scratch is not None
-            shape = [self._cutting.parts[axis] for axis in self._cutting.order]
+            shape = [self._tiling.parts[axis] for axis in self._tiling.order]
             self._laid = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
-            self._parts = self._laid.transpose(np.argsort(self._cutting.order))
-            if self._cutting.halvings:  # the partial results of one row are adjacent
-                self._laid = self._laid.reshape(-1, 1 << self._cutting.halvings)
+            self._parts = self._laid.transpose(np.argsort(self._tiling.order))
+            if self._tiling.halvings:  # the partial results of one row are adjacent
+                self._laid = self._laid.reshape(-1, 1 << self._tiling.halvings)
         self._size = type_.size
-        self._count = math.prod([self._cutting.shape[axis] for axis in self._cutting.axes])
+        self._count = math.prod([self._tiling.shape[axis] for axis in self._tiling.axes])
         self._boxes_of: dict[tuple[int, int], tuple[list[Index], BoxRegisterFiles]] = {}
         """(start, stop) of a part of a row → its boxes, and the registers for them"""
 
@@ -71,20 +71,20 @@ class Reducing(Blockwise):
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task for each block: of whole rows, each with its slice of the result, or of parts of rows."""
-        if self._cutting.halvings:
+        if self._tiling.halvings:
             return self._cut_runs(inputs)
-        cutting, over, rank = self._cutting, self._steps.over, len(self._cutting.shape)
+        tiling, over, rank = self._tiling, self._steps.over, len(self._tiling.shape)
         tasks = []
         for index, part in self._indices:
             if self._parts is None:
-                place: Any = [own for axis, own in enumerate(index) if out.ndim == rank or axis not in cutting.axes]
+                place: Any = [own for axis, own in enumerate(index) if out.ndim == rank or axis not in tiling.axes]
                 into = out[(*place, ...)]  # the ellipsis keeps it an array when it has one element
             else:
                 into = self._parts[part]
             shape = tuple([own.stop - own.start for own in index])
             tasks.append(
                 over(
-                    [cut(array, index, rank) for array in inputs], into, self._steps.register_file(shape, cutting.order)
+                    [cut(array, index, rank) for array in inputs], into, self._steps.register_file(shape, tiling.order)
                 )
             )
         return tasks
@@ -92,15 +92,15 @@ class Reducing(Blockwise):
     @functools.cached_property
     def _indices(self) -> list[tuple[Index, Index]]:
         """Indices of the blocks, in the operands and in the result."""
-        return [*self._cutting.indices()]
+        return [*self._tiling.indices()]
 
     def _cut_runs(self, inputs: list[Array]) -> list[Callable[[], None]]:
         """Return one task for each part of the rows that are contiguous in memory."""
-        cutting, run, rank = self._cutting, self._cutting.run, len(self._cutting.shape)
+        tiling, run, rank = self._tiling, self._tiling.run, len(self._tiling.shape)
         assert self._parts is not None
-        sizes = tuple([cutting.shape[axis] for axis in run])
-        pieces = halved(math.prod(sizes), cutting.halvings)
-        positions = [[None] if axis in run else range(cutting.shape[axis]) for axis in range(rank)]
+        sizes = tuple([tiling.shape[axis] for axis in run])
+        pieces = halved(math.prod(sizes), tiling.halvings)
+        positions = [[None] if axis in run else range(tiling.shape[axis]) for axis in range(rank)]
         tasks = []
         for row in itertools.product(*positions):
             index = tuple([slice(None) if place is None else slice(place, place + 1) for place in row])
@@ -109,7 +109,7 @@ class Reducing(Blockwise):
             flat = [
                 run_of_input
                 for array in row_inputs
-                if (run_of_input := _as_run(array, sizes, cutting.order)) is not None
+                if (run_of_input := _as_run(array, sizes, tiling.order)) is not None
             ]
             for number, (start, stop) in enumerate(pieces):
                 into = places[number : number + 1]
@@ -126,30 +126,30 @@ class Reducing(Blockwise):
         """Return the boxes of a part of a row, and the registers for them."""
         known = self._boxes_of.get((start, stop))
         if known is None:
-            cutting, run = self._cutting, self._cutting.run
+            tiling, run = self._tiling, self._tiling.run
             indices: list[Index] = []
             shapes: list[Shape] = []
-            for box in boxes([cutting.shape[axis] for axis in run], start, stop):
-                index, shape = [slice(None)] * len(cutting.shape), [1] * len(cutting.shape)
+            for box in boxes([tiling.shape[axis] for axis in run], start, stop):
+                index, shape = [slice(None)] * len(tiling.shape), [1] * len(tiling.shape)
                 for axis, part in zip(run, box, strict=True):
                     index[axis], shape[axis] = part, part.stop - part.start
                 indices.append(tuple(index))
                 shapes.append(tuple(shape))
-            known = self._boxes_of[start, stop] = indices, self._steps.box_register_files(shapes, cutting.order)
+            known = self._boxes_of[start, stop] = indices, self._steps.box_register_files(shapes, tiling.order)
         return known
 
     def _joined(self, laid: Array) -> Array:
         """Combine the partial results of parts of rows; halves in the order of NumPy's pairwise summation."""
-        cutting, joins = self._cutting, self._operation.combine_ufunc
+        tiling, joins = self._tiling, self._operation.combine_ufunc
         assert joins is not None
-        for _ in range(cutting.halvings):
+        for _ in range(tiling.halvings):
             laid = joins(laid[:, 0::2], laid[:, 1::2])
-        if cutting.halvings:
-            laid = laid.reshape([1 if axis in cutting.run else cutting.shape[axis] for axis in cutting.order])
+        if tiling.halvings:
+            laid = laid.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])
         if laid.size > self._size:
-            axes = tuple([place for place, axis in enumerate(cutting.order) if axis in cutting.axes])
+            axes = tuple([place for place, axis in enumerate(tiling.order) if axis in tiling.axes])
             laid = joins.reduce(laid, axis=axes, keepdims=True, dtype=laid.dtype)
-        return laid if laid.size < 2 else laid.transpose(np.argsort(cutting.order))
+        return laid if laid.size < 2 else laid.transpose(np.argsort(tiling.order))
 
 
 def _part(operation: Any, axes: tuple[int, ...], into: Array, x: Array) -> Array:

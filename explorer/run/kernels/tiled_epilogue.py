@@ -16,11 +16,11 @@ from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
 
 
-class InPieces:
+class TiledEpilogue:
     """Operation computed tile by tile, with elementwise operations on each tile while it is in the cache.
 
-    ``lasting``: operands are at the same addresses in every run, so that the tiles are cut only once. ``constant``: the
-    operand that the operation packs is the same in every run, so that the packed copy is kept.
+    ``fixed_memory``: operands are at the same addresses in every run, so that the tiles are cut only once.
+    ``constant``: the operand that the operation packs is the same in every run, so that the packed copy is kept.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class InPieces:
         operands: Operands,
         slots: dict[int, int],
         out: Array | None,
-        lasting: bool,
+        fixed_memory: bool,
         constant: bool,
     ) -> None:
         self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
@@ -42,7 +42,7 @@ class InPieces:
         self.shared = worth_sharing(kernel)
         self._keeps = constant
         varies = operation.packed_operand is not None and not constant
-        self._lasting = lasting and out is not None and not self._apart and not varies
+        self._fixed_memory = fixed_memory and out is not None and not self._apart and not varies
         self._prepared: Any = None
         self._tasks: list[Callable[[], None]] = []
         self._failed: Expr | None = None
@@ -65,7 +65,7 @@ class InPieces:
             except Exception:
                 self._failed = self._anchor
                 raise
-            if self._lasting:
+            if self._fixed_memory:
                 self._tasks = tasks
         run_all(tasks, self.shared)
         return out

@@ -9,7 +9,7 @@ from explorer.record.reasons import count_text, micros_text
 from explorer.view.export.text import NOT_RUN
 
 _LISTED = 20
-"""refusals that are listed at most"""
+"""declined decisions that are listed at most"""
 
 
 def costs(recording: Recording) -> str:

@@ -109,7 +109,7 @@ def test_errors_show_names_in_tracebacks_and_notebooks() -> None:
     odd = ex.open("odd.onnx")
     shown += [*map(str, odd.unknown()), *odd.check()]
     expr = net.nodes("n" + EVIL)[0]
-    shown += [repr(expr), str(expr), repr(expr.scope), net.look().explain(), repr(net.look())]
+    shown += [repr(expr), str(expr), repr(expr.scope), net.preview_plan().explain(), repr(net.preview_plan())]
     for path in (f"none{EVIL}.onnx", f"none{EVIL}.param"):
         with pytest.raises(ex.FileError) as caught:
             ex.open(path)

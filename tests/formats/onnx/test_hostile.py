@@ -234,7 +234,7 @@ def test_numbers_that_would_take_all_memory_are_refused(
     fixed = {name: np.asarray(value) for name, value in constants.items()}
     net = opened(model(nodes, {"x": (FLOAT, [3])}, ["y"], fixed), tmp_path)
     assert any(said in line for line in net.check())
-    assert net.look().recording is not None
+    assert net.preview_plan().recording is not None
     with pytest.raises(ex.FileError, match=said):
         net.run(x)
 
@@ -253,7 +253,7 @@ def test_a_convolution_that_no_memory_holds_is_drawn(tmp_path: Path) -> None:
     """Lengths of 2⁴⁰ that a file declares are drawn and planned without a list of their parts."""
     made = model([node("Conv", ["x", "w"], ["y"], "conv")], {"x": (FLOAT, [1, 1, 2**40, 9])}, ["y"])
     made.graph.initializer.append(numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w"))
-    schedule = opened(made, tmp_path).look().recording.schedule
+    schedule = opened(made, tmp_path).preview_plan().recording.schedule
     assert schedule is not None
     assert schedule.peak > 4 * 7 * (2**40 - 2)
 
@@ -319,5 +319,5 @@ def test_hostile_names_are_kept_as_text(tmp_path: Path) -> None:
     net = opened(made, tmp_path)
     from explorer.view.picture.svg import svg
 
-    assert "<img" not in svg(net.look().recording)
+    assert "<img" not in svg(net.preview_plan().recording)
     np.testing.assert_array_equal(net.run(x), x)

@@ -33,7 +33,7 @@ def test_the_digits_come_out_as_from_the_other_format() -> None:
     assert cut.run(images).shape[0] == 5
     assert net.plan(images).eval().recording.schedule is not None
     assert "/residual/Add" in net
-    assert "conv2d" in text(net.look().recording)
+    assert "conv2d" in text(net.preview_plan().recording)
 
 
 def test_weights_have_the_names_of_inputs(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_inner_graphs_are_one_operator(tmp_path: Path) -> None:
     assert any("If" in line and "choice" in line for line in net.check())
     with pytest.raises(ex.FileError, match="If: 'choice'"):
         net.run(np.zeros(2, np.float32), np.array(True))
-    assert "If (cannot run)" in text(net.look().recording)
+    assert "If (cannot run)" in text(net.preview_plan().recording)
 
 
 @pytest.mark.spec("I-5")
@@ -284,7 +284,7 @@ def test_a_net_of_open_lengths_is_looked_at_with_lengths_that_fit(tmp_path: Path
     net = opened(made, tmp_path)
     assert net.check() == []
     assert net.example_shapes() == {"x": (1, 1, 224, 224)}
-    assert "(? = 224)" in text(net.look().recording)
+    assert "(? = 224)" in text(net.preview_plan().recording)
 
 
 def test_many_nodes_of_one_name_have_names_of_their_own() -> None:

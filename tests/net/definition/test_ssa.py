@@ -182,7 +182,7 @@ def test_values_of_versions_are_found_by_name_and_cut() -> None:
     with pytest.raises(OperandError, match=r"stands for 3 values(.|\n)*name it: x@0, x@1, x@2"):
         net.cut(inputs=["x"])
     assert len(net.nodes("x@1")) == 1
-    assert "x@0 → x@1" in str(net.look().recording.scopes)
+    assert "x@0 → x@1" in str(net.preview_plan().recording.scopes)
 
 
 def test_a_chain_of_100_000_rewrites_is_resolved() -> None:

@@ -14,7 +14,7 @@ from explorer.core.ir.tiles import KEPT_BYTES
 from explorer.plan import Options, Plan, plan
 from explorer.plan.schedule.blocked_kernel import REDUCED_BYTES
 from explorer.plan.schedule.schedule import Kernel, align_up
-from explorer.plan.schedule.tiling import Cutting
+from explorer.plan.schedule.tiling import Tiling
 from tests.support.execution import run
 from tests.support.interpreter import reference
 
@@ -26,10 +26,10 @@ def choices(planned: Plan) -> list[Any]:
     return [decision for decision in planned.graph.decisions if decision.rule == "Prologue"]
 
 
-def cutting_of(kernel: Kernel) -> Cutting:
+def cutting_of(kernel: Kernel) -> Tiling:
     assert kernel.blocks is not None
-    assert kernel.blocks.cutting is not None
-    return kernel.blocks.cutting
+    assert kernel.blocks.tiling is not None
+    return kernel.blocks.tiling
 
 
 @pytest.mark.spec("P-6", headline=True)

@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Cutting, boxes, cutting, halved
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL, Tiling, boxes, halved, tiling_of
 
 shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
 
 
 @st.composite
-def cut(draw: st.DrawFn) -> tuple[Cutting | None, int, bool]:
+def cut(draw: st.DrawFn) -> tuple[Tiling | None, int, bool]:
     """A cutting of an array over some of its axes, laid in any order, and how it was asked for."""
     shape = draw(shapes)
     axes = tuple(axis for axis in range(len(shape)) if draw(st.booleans()))
     order = tuple(draw(st.permutations(range(len(shape)))))
     most, in_parts = draw(st.integers(16, 200)), draw(st.booleans())
-    return cutting(shape, axes, most, in_parts, order), most, in_parts
+    return tiling_of(shape, axes, most, in_parts, order), most, in_parts
 
 
 @pytest.mark.spec("P-6")
 @given(cut())
 def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
-    given: tuple[Cutting | None, int, bool],
+    given: tuple[Tiling | None, int, bool],
 ) -> None:
     """Any shape, axes, order in memory: each element is in one block, and its value has a place among its row's."""
     found, most, in_parts = given
@@ -75,14 +75,14 @@ def test_blocks_cover_every_element_once_and_rows_that_must_stay_whole_do(
 )
 def test_rows_stay_whole_where_they_can(shape: tuple[int, ...], axes: tuple[int, ...], kind: str) -> None:
     """Rows are cut where one does not fit into a block, or where blocks of whole ones would be scattered in memory."""
-    found = cutting(shape, axes, 1 << 18)
+    found = tiling_of(shape, axes, 1 << 18)
     assert found is not None
     assert kind == (
         "one" if found.blocks == 1 else "halved" if found.halvings else "parts" if found.in_parts else "whole"
     )
     assert found.elements <= 1 << 18
     assert math.prod(found.parts) * 32 <= math.prod(shape) or not found.in_parts
-    whole = cutting(shape, axes, 1 << 18, in_parts=False)
+    whole = tiling_of(shape, axes, 1 << 18, in_parts=False)
     if math.prod([shape[axis] for axis in axes]) > 1 << 18:
         assert whole is None
     elif kind in ("one", "whole"):
@@ -92,8 +92,8 @@ def test_rows_stay_whole_where_they_can(shape: tuple[int, ...], axes: tuple[int,
 
 def test_images_are_cut_as_they_lie() -> None:
     """The mean over the pixels of images whose channels lie together is that of parts, else of whole rows."""
-    rows = cutting((2, 64, 100, 100), (2, 3), 1 << 18)
-    parts = cutting((2, 64, 100, 100), (2, 3), 1 << 18, order=PIXEL_BY_PIXEL)
+    rows = tiling_of((2, 64, 100, 100), (2, 3), 1 << 18)
+    parts = tiling_of((2, 64, 100, 100), (2, 3), 1 << 18, order=PIXEL_BY_PIXEL)
     assert rows is not None
     assert parts is not None
     assert (rows.in_parts, parts.in_parts) == (False, True)
@@ -102,9 +102,9 @@ def test_images_are_cut_as_they_lie() -> None:
 
 def test_lengths_that_no_memory_holds_are_not_cut() -> None:
     """A file may declare them."""
-    assert cutting((1 << 40,), (0,), 1 << 18) is None
-    assert cutting((1 << 40, 2), (1,), 1 << 18) is None
-    assert cutting((2, 1 << 40), (0,), 1 << 18) is None
+    assert tiling_of((1 << 40,), (0,), 1 << 18) is None
+    assert tiling_of((1 << 40, 2), (1,), 1 << 18) is None
+    assert tiling_of((2, 1 << 40), (0,), 1 << 18) is None
 
 
 @pytest.mark.spec("P-6")

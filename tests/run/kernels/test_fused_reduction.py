@@ -20,7 +20,7 @@ from explorer.plan import Options, Plan, plan
 from explorer.plan.schedule import blocked_kernel
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
-from explorer.run.kernels.fused_reduction import Reducing
+from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.runtime.thread_pool import threads
 
 REDUCTIONS: dict[str, Callable[[Any, tuple[int, ...], bool], Any]] = {
@@ -203,7 +203,7 @@ def test_a_second_run_of_a_reduction_allocates_only_its_result(axes: int | None)
     """Registers are a thread's, values of parts lie in the arena: NumPy allocates the result and little beside it."""
     x = Parameter(ex.TensorType((2000, 1500), np.dtype(np.float32)), "x")()
     program = Program(plan([ex.sum(ex.sin(x) * x, axes)]))
-    assert [type(runner) for runner, _ in program.runners] == [Reducing]
+    assert [type(runner) for runner, _ in program.runners] == [FusedReduction]
     given = np.ones((2000, 1500), np.float32)
 
     def run() -> Any:

@@ -64,7 +64,7 @@ def _warm() -> None:
     """Import what files need and lay something out, so that no case pays for it, and no child starts a thread."""
     from explorer.view.picture.svg import svg
 
-    svg(ex.open(Path(__file__).parents[3] / "assets" / "models" / "simple_ops.pnnx.param").look().recording)
+    svg(ex.open(Path(__file__).parents[3] / "assets" / "models" / "simple_ops.pnnx.param").preview_plan().recording)
     for held in FORMATS.values():
         held.seeds()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, even
 from explorer.core.types.tensor_type import Array, Shape
-from explorer.ops.nn.kernels.im2col import Im2col, by_group, drop_skipped_pixels, pixels
+from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, split_groups
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
@@ -198,7 +198,7 @@ class FilterGradient(NamedTuple):
 
         def compute() -> Array:
             windows, columns, flat, product, matrix, *copied = gather()
-            np.copyto(columns, by_group(windows, groups))
+            np.copyto(columns, split_groups(windows, groups))
             if left is not None:
                 np.matmul(left, flat, matrix)
             else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, count, longest, slices
 from explorer.core.types.tensor_type import Array, Shape
-from explorer.ops.nn.kernels.im2col import Im2col, by_group, drop_skipped_pixels, pixels
+from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, split_groups
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
@@ -210,7 +210,7 @@ class ConvForwardPlan(NamedTuple):
 
         def compute() -> None:
             windows, columns, flat, products, found = gather()
-            np.copyto(columns, by_group(windows, self.groups))
+            np.copyto(columns, split_groups(windows, self.groups))
             np.matmul(flat, packed, products)
             np.copyto(into, found)
 

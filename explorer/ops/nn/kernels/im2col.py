@@ -93,7 +93,7 @@ def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
     return window._replace(strides=(1, 1)), images[:, :, ::down, ::across]
 
 
-def by_group(windows: Array, groups: int) -> Array:
+def split_groups(windows: Array, groups: int) -> Array:
     """Windows (N, rows, W′, h, w, C) as (groups, N, rows, W′, h, w, C / groups): a view."""
     depth, step = windows.shape[5] // groups, windows.strides[5]
     shape = *windows.shape[:5], groups, depth

@@ -172,7 +172,7 @@ def test_products_of_inputs_and_full_factors_are_not_looked_at() -> None:
 def test_the_batch_norm_of_a_model_file_is_folded(name: str) -> None:
     """A file with convolution, bias and batch norm runs as convolution and one term; the rest is prepared once."""
     net = opened(name)
-    planned = net.look().planned
+    planned = net.preview_plan().planned
     assert [code for code in applied(planned.graph) if "weights" in code] == [
         "terms_of_weights",
         "factor_into_weights",

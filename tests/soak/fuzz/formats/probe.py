@@ -44,7 +44,9 @@ def probe_model(path: Path, chance: random.Random, whole: bool) -> str:
         net = ex.open(path)
         repr(net)
         net.check()
-        plan = net.look()  # refused for a net of nothing but plain values, or where the file notes no shape at all
+        plan = (
+            net.preview_plan()
+        )  # refused for a net of nothing but plain values, or where the file notes no shape at all
     except ex.ExplorerError as error:
         _foreseen(error)
         return "clean"
