@@ -1,4 +1,4 @@
-"""Cutting: the blocks in which a reduction reads what is made for it, decided by shapes alone.
+"""Tiling: the blocks in which a reduction reads what is made for it, decided by shapes alone.
 
 Rows, which are the elements that one element of the result is made of, stay whole as long as they can: each is then
 summed as NumPy sums it alone. A row that is one run of memory and too long for a block is halved where NumPy's pairwise

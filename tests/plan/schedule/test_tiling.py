@@ -1,4 +1,4 @@
-"""Cutting: the blocks in which a reduction reads its operand, by shapes alone."""
+"""Tiling: the blocks in which a reduction reads its operand, by shapes alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
 
 @st.composite
 def cut(draw: st.DrawFn) -> tuple[Tiling | None, int, bool]:
-    """A cutting of an array over some of its axes, laid in any order, and how it was asked for."""
+    """A tiling of an array over some of its axes, laid in any order, and how it was asked for."""
     shape = draw(shapes)
     axes = tuple(axis for axis in range(len(shape)) if draw(st.booleans()))
     order = tuple(draw(st.permutations(range(len(shape)))))
