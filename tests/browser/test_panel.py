@@ -103,7 +103,21 @@ def test_a_refusal_is_told_in_full_wherever_the_story_stands(show, digits):
         view = show(digits, position=position)
         press(view, "f")
         node(view, "add").click()
-        expect(view.locator(".ex-why .ex-card-declined", has_text=reason)).to_be_visible()
+        expect(view.locator(".ex-why .ex-card-declined", has_text=reason.replace("`", ""))).to_be_visible()
+
+
+@pytest.mark.spec("V-2")
+def test_a_decision_is_explained_below_its_sentence(show, digits):
+    """Folded under a decision stand its meaning and what would change it; a click shows them."""
+    declined = next(d for d in digits.decisions if (d.rule, d.verdict) == ("Epilogue", "declined"))
+    (told,) = [each for each in digits.explanations if (each.code, each.reason) == (declined.code, declined.reason)]
+    view = show(digits, position=digits.decisions.index(declined) + 1)
+    card = view.locator(".ex-why .ex-explained").first
+    expect(card.get_by_text(told.meaning)).to_be_hidden()
+    card.locator("summary").click()
+    expect(card.get_by_text(told.meaning)).to_be_visible()
+    expect(card.get_by_text(told.change)).to_be_visible()
+    expect(card).to_contain_text(f"assets/reasons.md#{told.anchor}")
 
 
 @pytest.mark.spec("V-23")

@@ -89,7 +89,7 @@ class FuseReasons:
         "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}: "
         "a piece of one does not match a piece of the other.",
         meaning=f"{_APART} The pieces of operations that are computed together must have the same shape.",
-        change="Compute `{operand}` in the full shape first, where that costs less than writing it.".replace("`", ""),
+        change="Broadcast an operand that is stored, not one that is computed, where the program allows it.",
     )
     second_product = Reason(
         "second_product",

@@ -27,7 +27,7 @@ from explorer.plan.rewrite.matchers import (
     never_minus_zero,
     producer,
 )
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class NeutralNumber(Rule):
@@ -41,6 +41,33 @@ class NeutralNumber(Rule):
     producers = CONSTANTS
     concrete = True
 
+    neutral = Reason(
+        "neutral",
+        "`{operation}` with {neutral} is left out, because it changes no number: `{x}` is used directly.",
+        meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit; of whole numbers x + 0 is, too.",
+        change="Nothing has to change.",
+    )
+    type = Reason(
+        "type",
+        "`{operation}` with {neutral} is kept although it changes no number, because without it the result would be "
+        "{given}, and it must be {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result.",
+        change="Convert or broadcast `x` itself, where that is what the operation is for.",
+    )
+    complex = Reason(
+        "complex",
+        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} counts as {neutral} + 0j, and 0 · "
+        "∞ in the imaginary part would be NaN.",
+        meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
+        change="Leave the operation out where no element is infinite.",
+    )
+    minus_zero = Reason(
+        "minus_zero",
+        "`{operation}` with {neutral} is kept, because `{x}` may hold −0.0, which it would turn into 0.0.",
+        meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Subtract 0 instead of adding it, or leave the operation out.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
         neutral = 0 if isinstance(node.operation, (Add, Subtract)) else 1
@@ -52,16 +79,13 @@ class NeutralNumber(Rule):
         below = str(number) == "-0.0"
         facts = {"x": x, "operation": node.operation.name, "neutral": "−0.0" if below else neutral}
         if x.type is not node.type:
-            told = {**facts, "given": repr(x.type), "wanted": repr(node.type)}
-            return Declined("type", "{x} is {given}, the result is {wanted}", told)
+            return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
         if node.dtype.kind == "c":
-            reason = "{operation} of complex numbers computes with the imaginary 0 of {neutral}, and 0 · ∞ is NaN"
-            return Declined("complex", reason, facts)
+            return self.complex.declined(**facts)
         signed = neutral == 0 and below != isinstance(node.operation, Add)
         if signed and not never_minus_zero(x):
-            reason = "{x} may hold −0.0, of which {operation} with {neutral} makes 0.0"
-            return Declined("minus_zero", reason, facts)
-        return Applied(x, "{neutral} changes nothing in {operation}", facts, "neutral")
+            return self.minus_zero.declined(**facts)
+        return self.neutral.applied(x, **facts)
 
 
 class NoOp(Rule):
@@ -91,6 +115,27 @@ class NoOp(Rule):
         AnyOf,
     )
 
+    nothing_to_do = Reason(
+        "nothing_to_do",
+        "`{operation}` is left out, because with these options it returns its operand unchanged.",
+        meaning="A reshape to the shape that there is, a slice of everything, padding of width 0, a sum over no axis.",
+        change="Nothing has to change.",
+    )
+    complex = Reason(
+        "complex",
+        "`{operation}` of a single number is kept, because the number is complex: the product starts from 1 + 0j, and "
+        "0 · ∞ would be NaN.",
+        meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
+        change="Leave the operation out where no element is infinite.",
+    )
+    minus_zero = Reason(
+        "minus_zero",
+        "`{operation}` of a single number is kept, because `{x}` may hold −0.0, and a sum starts from 0.0, so that "
+        "−0.0 becomes 0.0.",
+        meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Use reshape to take an axis of size 1 away.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         x, operation = operands[0], node.operation
@@ -104,14 +149,13 @@ class NoOp(Rule):
         if isinstance(operation, Clip) and not _is_unlimited(operation):
             return None
         if isinstance(operation, Prod) and x.dtype.kind == "c":
-            return Declined("complex", "{operation} of complex numbers starts from 1 + 0j, and 0 · ∞ is NaN", facts)
+            return self.complex.declined(**facts)
         if isinstance(operation, Reduction) and operation.axes:
             if any(x.shape[axis] != 1 for axis in operation.axes):
                 return None
             if isinstance(operation, (Sum, Mean)) and x.dtype.kind in "fc" and not never_minus_zero(x):
-                reason = "{operation} of one element starts from 0.0: {x} may hold −0.0, of which it makes 0.0"
-                return Declined("minus_zero", reason, {**facts, "x": x})
-        return Applied(x, "{operation} has nothing to do here", facts, "nothing_to_do")
+                return self.minus_zero.declined(**facts, x=x)
+        return self.nothing_to_do.applied(x, **facts)
 
 
 def _is_unlimited(operation: Clip) -> bool:
@@ -124,11 +168,18 @@ class SumOfOne(Rule):
 
     roots = (AddN,)
 
+    single_term = Reason(
+        "single_term",
+        "The sum is left out, because it has only one term: that term is used directly.",
+        meaning="A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
         if len(operands) != 1:
             return None
-        return Applied(operands[0], "the sum has one term", {}, "single_term")
+        return self.single_term.applied(operands[0])
 
 
 class RedundantActivation(Rule):
@@ -139,14 +190,28 @@ class RedundantActivation(Rule):
 
     roots = (Relu, Absolute)
 
+    nonnegative = Reason(
+        "nonnegative_already",
+        "The operation is left out, because `{x}` is never negative, and numbers from 0 on stay as they are in relu "
+        "and in |x|.",
+        meaning="The range of a value is known from the operation that makes it: relu, exp and square give none below "
+        "0.",
+        change="Nothing has to change.",
+    )
+    minus_zero = Reason(
+        "minus_zero",
+        "`{operation}` is kept although `{x}` is never below 0, because `{x}` may hold −0.0, which it turns into 0.0.",
+        meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (x,) = graph.operands(node)
         if not is_known_nonnegative(x) or x.type is not node.type:
             return None
         if isinstance(node.operation, Absolute) and not never_minus_zero(x):
-            reason = "{x} may hold −0.0, of which {operation} makes 0.0"
-            return Declined("minus_zero", reason, {"x": x, "operation": node.operation.name})
-        return Applied(x, "{x} is never negative", {"x": x}, "nonnegative_already")
+            return self.minus_zero.declined(x=x, operation=node.operation.name)
+        return self.nonnegative.applied(x, x=x)
 
 
 class IndexOfStack(Rule):
@@ -155,6 +220,21 @@ class IndexOfStack(Rule):
     roots = (Index0, Slice)
     producers = (Stack,)
 
+    stacked = Reason(
+        "member_of_stack",
+        "The row at index {index} of `{stacked}` is replaced by the array that was stacked there, because that is what "
+        "it is.",
+        meaning="np.stack([a, b])[1] is b.",
+        change="Nothing has to change.",
+    )
+    type = Reason(
+        "type",
+        "The row is taken out of the stack, not replaced by `{value}` that was stacked there, because `{value}` is "
+        "{given}, and the stack has another dtype.",
+        meaning="np.stack converts all arrays to one dtype. A rule never changes the dtype of a result.",
+        change="Stack arrays of one dtype.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         taken = member(node, graph)
         if taken is None or producer(taken[0], Stack) is None:
@@ -162,14 +242,8 @@ class IndexOfStack(Rule):
         stacked, index = taken
         value = graph.operand(stacked, index)
         if value.type is not node.type:
-            facts = {"value": value, "given": repr(value.type)}
-            return Declined("type", "{value} is {given} before it is stacked", facts)
-        return Applied(
-            value,
-            "member {index} of {stacked} is what was stacked there",
-            {"index": index, "stacked": stacked},
-            "member_of_stack",
-        )
+            return self.type.declined(value=value, given=repr(value.type))
+        return self.stacked.applied(value, index=index, stacked=stacked)
 
 
 class StackOfMembers(Rule):
@@ -177,6 +251,14 @@ class StackOfMembers(Rule):
 
     roots = (Stack,)
     producers = MEMBERS
+
+    whole = Reason(
+        "stack_of_members",
+        "The stack is replaced by `{whole}`, because it stacks the {count} rows of `{whole}`, all of them in their "
+        "order.",
+        meaning="np.stack([x[0], x[1], x[2]]) is x where x has three rows.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         members = graph.operands(node)
@@ -190,9 +272,4 @@ class StackOfMembers(Rule):
             taken = member(other, graph)
             if taken is None or taken[0] is not whole or taken[1] != index:
                 return None
-        return Applied(
-            whole,
-            "all {count} members of {whole} in order are {whole} itself",
-            {"count": len(members), "whole": whole},
-            "stack_of_members",
-        )
+        return self.whole.applied(whole, count=len(members), whole=whole)

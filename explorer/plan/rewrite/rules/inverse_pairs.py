@@ -11,7 +11,7 @@ from explorer.ops.elementwise.unary import Exp, Expm1, Log, Log1p, Sqrt, Square,
 from explorer.ops.manipulation.reshape import Cast, Reshape, Transpose
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import is_known_nonnegative, is_known_positive, is_real, keeps_digits, producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
     (Log1p, Expm1): "",
@@ -24,12 +24,47 @@ _INVERSES: dict[tuple[type[Operation], type[Operation]], str] = {
 """a function, what it undoes, and for which numbers alone: "" for all of them"""
 
 
-class LogOfExp(Rule):
+class InversePair(Rule, abstract=True):
+    """Two operations of which the outer one undoes the inner one."""
+
+    undone = Reason(
+        "inverse",
+        "`{outer}` undoes `{inner}` for all numbers that `{x}` can hold, so both are left out and `{x}` is used "
+        "directly.",
+        meaning="A function of its inverse function gives the number that went in.",
+        change="Nothing has to change; the two computed one after the other give the same up to rounding, or overflow.",
+    )
+    dtype = Reason(
+        "dtype",
+        "`{outer}` of `{inner}` is computed as written, although the one undoes the other, because without them the "
+        "result would be {given} instead of {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result, and counts on real numbers.",
+        change="Convert the operand to the dtype of the result first: x.astype(...).",
+    )
+    domain = Reason(
+        "domain",
+        "`{outer}` of `{inner}` is computed as written, because the one undoes the other only for numbers {domain}, "
+        "and `{x}` may hold others.",
+        meaning="The range of a value is known from the operation that makes it: exp gives positive numbers, square "
+        "and abs none below 0.",
+        change="Make the operand with an operation whose results are in that range, such as ex.exp, ex.square or "
+        "ex.abs.",
+    )
+
+
+class LogOfExp(InversePair):
     """log(exp(x)) is x."""
 
     roots = (Log,)
     producers = (Exp,)
     concrete = True
+
+    log_exp = Reason(
+        "log_exp",
+        "`{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so `{x}` is used directly.",
+        meaning="The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -37,18 +72,24 @@ class LogOfExp(Rule):
             return None
         (x,) = graph.operands(y)
         if x.type is not node.type or not is_real(node):
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
-        return Applied(
-            x, "{outer} undoes {inner}: exp maps every number into log's domain", {"outer": node, "inner": y}, "log_exp"
-        )
+            return self.dtype.declined(**_types(x, node, y))
+        return self.log_exp.applied(x, outer=node, inner=y, x=x)
 
 
-class ExpOfLog(Rule):
+class ExpOfLog(InversePair):
     """exp(log(x)) is x, where x is known to be positive."""
 
     roots = (Exp,)
     producers = (Log,)
     concrete = True
+
+    exp_log = Reason(
+        "exp_log",
+        "`{outer}` undoes `{inner}`, because exp(log(x)) = x for every positive x and `{x}` is always positive, so "
+        "`{x}` is used directly.",
+        meaning="The range of a value is known from the operation that makes it: exp, for one, gives positive numbers.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -56,17 +97,13 @@ class ExpOfLog(Rule):
             return None
         (x,) = graph.operands(y)
         if x.type is not node.type:
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+            return self.dtype.declined(**_types(x, node, y))
         if not is_known_positive(x):
-            return Declined(
-                "domain",
-                "{x} is not known to be positive, and log of a negative number is NaN",
-                {"x": x, "known": x.operation.range},
-            )
-        return Applied(x, "{outer} undoes {inner}, and {x} is positive", {"outer": node, "inner": y, "x": x}, "exp_log")
+            return self.domain.declined(x=x, known=x.operation.range, outer=node, inner=y, domain="> 0")
+        return self.exp_log.applied(x, outer=node, inner=y, x=x)
 
 
-class UndoneByInverse(Rule):
+class UndoneByInverse(InversePair):
     """g(f(x)) is x for a function and its inverse: log1p and expm1, the hyperbolic ones and theirs, tan and arctan."""
 
     roots = tuple(dict.fromkeys([outer for outer, _ in _INVERSES]))
@@ -79,20 +116,33 @@ class UndoneByInverse(Rule):
             return None
         (x,) = graph.operands(y)
         if x.type is not node.type or not is_real(node):
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+            return self.dtype.declined(**_types(x, node, y))
         facts = {"outer": node, "inner": y, "x": x}
         if needed and not is_known_nonnegative(x):
-            reason = "{x} is not known to be {domain}, and {inner} is NaN below −1"
-            return Declined("domain", reason, {**facts, "domain": needed})
-        return Applied(x, "{outer} undoes {inner}", facts, "inverse")
+            return self.domain.declined(**facts, domain=needed)
+        return self.undone.applied(x, **facts)
 
 
-class SqrtOfSquare(Rule):
+class SqrtOfSquare(InversePair):
     """√(x²) is |x|, also where x² overflows."""
 
     roots = (Sqrt,)
     producers = (Square,)
     concrete = True
+
+    sqrt_square = Reason(
+        "sqrt_square",
+        "`{outer}` undoes `{inner}`, because √(x²) = x for every x from 0 on and `{x}` is never negative, so `{x}` is "
+        "used directly.",
+        meaning="The range of a value is known from the operation that makes it. x² may overflow where x does not.",
+        change="Nothing has to change.",
+    )
+    absolute = Reason(
+        "sqrt_square_absolute",
+        "√(x²) is computed as |x|, which is the same number, and right also where `{inner}` would overflow.",
+        meaning="In float32 x² overflows for x beyond 1.8e19, and √∞ is ∞.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -100,20 +150,26 @@ class SqrtOfSquare(Rule):
             return None
         (x,) = graph.operands(y)
         if x.dtype.kind == "c" or x.type is not node.type:
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+            return self.dtype.declined(**_types(x, node, y))
         if is_known_nonnegative(x):
-            return Applied(
-                x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "sqrt_square"
-            )
-        return Applied(absolute(x), "√(x²) is |x|, also where {inner} overflows", {"inner": y}, "sqrt_square_absolute")
+            return self.sqrt_square.applied(x, outer=node, inner=y, x=x)
+        return self.absolute.applied(absolute(x), inner=y)
 
 
-class SquareOfSqrt(Rule):
+class SquareOfSqrt(InversePair):
     """(√x)² is x, where x is known not to be negative."""
 
     roots = (Square,)
     producers = (Sqrt,)
     concrete = True
+
+    square_sqrt = Reason(
+        "square_sqrt",
+        "`{outer}` undoes `{inner}`, because (√x)² = x for every x from 0 on and `{x}` is never negative, so `{x}` is "
+        "used directly.",
+        meaning="The range of a value is known from the operation that makes it: square and abs give none below 0.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -121,16 +177,10 @@ class SquareOfSqrt(Rule):
             return None
         (x,) = graph.operands(y)
         if x.type is not node.type:
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", _types(x, node))
+            return self.dtype.declined(**_types(x, node, y))
         if not is_known_nonnegative(x):
-            return Declined(
-                "domain",
-                "{x} is not known to be ≥ 0, and √ of a negative number is NaN",
-                {"x": x, "known": x.operation.range},
-            )
-        return Applied(
-            x, "{outer} undoes {inner}, and {x} is not negative", {"outer": node, "inner": y, "x": x}, "square_sqrt"
-        )
+            return self.domain.declined(x=x, known=x.operation.range, outer=node, inner=y, domain="≥ 0")
+        return self.square_sqrt.applied(x, outer=node, inner=y, x=x)
 
 
 class TransposeOfTranspose(Rule):
@@ -140,6 +190,20 @@ class TransposeOfTranspose(Rule):
     producers = (Transpose,)
     concrete = True
 
+    undone = Reason(
+        "transpose_pair",
+        "`{outer}` puts the axes back that `{inner}` moved, so both are left out.",
+        meaning="x.T.T is x.",
+        change="Nothing has to change.",
+    )
+    joined = Reason(
+        "transposes",
+        "`{inner}` and `{outer}` after it become a single transpose, because moving axes twice is moving them once to "
+        "where they end.",
+        meaning="x.transpose(a).transpose(b) is x.transpose([a[axis] for axis in b]).",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         inner, outer = producer(y, Transpose), node.operation
@@ -148,13 +212,8 @@ class TransposeOfTranspose(Rule):
         (x,) = graph.operands(y)
         axes = tuple([inner.axes[axis] for axis in outer.axes])
         if axes == tuple(range(len(axes))):
-            return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "transpose_pair")
-        return Applied(
-            Transpose(axes)(x),
-            "{outer} of {inner} is one permutation of the axes",
-            {"outer": node, "inner": y},
-            "transposes",
-        )
+            return self.undone.applied(x, outer=node, inner=y)
+        return self.joined.applied(Transpose(axes)(x), outer=node, inner=y)
 
 
 class ReshapeOfReshape(Rule):
@@ -164,19 +223,28 @@ class ReshapeOfReshape(Rule):
     producers = (Reshape,)
     concrete = True
 
+    undone = Reason(
+        "reshape_pair",
+        "`{outer}` gives back the shape that there was before `{inner}`, so both are left out.",
+        meaning="x.reshape(a).reshape(x.shape) is x.",
+        change="Nothing has to change.",
+    )
+    joined = Reason(
+        "reshapes",
+        "`{inner}` is left out, because `{outer}` comes right after it, and of two reshapes only the last shape "
+        "counts.",
+        meaning="x.reshape(a).reshape(b) is x.reshape(b).",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Reshape) is None:
             return None
         (x,) = graph.operands(y)
         if x.shape == node.shape:
-            return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "reshape_pair")
-        return Applied(
-            Reshape(node.shape)(x),
-            "of {inner} and {outer} only the last matters",
-            {"outer": node, "inner": y},
-            "reshapes",
-        )
+            return self.undone.applied(x, outer=node, inner=y)
+        return self.joined.applied(Reshape(node.shape)(x), outer=node, inner=y)
 
 
 class WideningRoundTrip(Rule):
@@ -186,6 +254,21 @@ class WideningRoundTrip(Rule):
     producers = (Cast,)
     concrete = True
 
+    undone = Reason(
+        "cast_pair",
+        "`{inner}` and `{outer}` after it are left out, because the first loses no digits and the second goes back to "
+        "the dtype that there was before.",
+        meaning="x.astype(float64).astype(float32) is x where x is float32.",
+        change="Nothing has to change.",
+    )
+    lossy = Reason(
+        "lossy",
+        "`{inner}` is kept although its result is converted back at once, because {wanted} holds fewer digits than "
+        "{given}, so the numbers are rounded on the way.",
+        meaning="x.astype(float32).astype(float64) rounds each number of x to float32.",
+        change="Leave the conversions out where no rounding is wanted.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         if producer(y, Cast) is None:
@@ -194,13 +277,9 @@ class WideningRoundTrip(Rule):
         if x.dtype != node.dtype:
             return None
         if not keeps_digits(x.dtype, y.dtype):
-            return Declined(
-                "lossy",
-                "{inner} loses digits: {given} to {wanted}",
-                {"inner": y, "given": str(x.dtype), "wanted": str(y.dtype)},
-            )
-        return Applied(x, "{inner} loses nothing and {outer} takes it back", {"outer": node, "inner": y}, "cast_pair")
+            return self.lossy.declined(inner=y, given=str(x.dtype), wanted=str(y.dtype))
+        return self.undone.applied(x, outer=node, inner=y)
 
 
-def _types(x: Expr, node: Expr) -> dict[str, object]:
-    return {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
+def _types(x: Expr, node: Expr, y: Expr) -> dict[str, object]:
+    return {"x": x, "given": repr(x.type), "wanted": repr(node.type), "outer": node, "inner": y}

@@ -20,9 +20,16 @@ export class DecisionCard {
     return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
   }
 
-  /** The sentence of a decision, its nodes as links. */
+  /** The sentence of a decision: its nodes as links, and names between backticks as code. */
   sentence(index) {
-    return this.trace.sentence(index).map(({ text, node }) => (node >= 0 ? this.link(node, text) : text));
+    let quoted = false;
+    return this.trace.sentence(index).flatMap(({ text, node }) => {
+      if (node >= 0) return [this.link(node, text)];
+      return text.split("`").flatMap((part, place) => {
+        if (place) quoted = !quoted;
+        return part && [quoted ? html("code", {}, part) : part];
+      });
+    });
   }
 
   card(index) {
@@ -31,7 +38,15 @@ export class DecisionCard {
     const title = html("b", {}, `${applied ? "✓" : "✗"} ${visible(decision.rule)}`);
     const where = html("code", { class: "ex-where" }, visible([decision.code, decision.location].filter(Boolean).join(" · ")));
     const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
-    return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), where);
+    return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), where);
+  }
+
+  /** What a decision means and what would change it, folded; recordings hold that once for all decisions alike. */
+  explanation({ code, reason }) {
+    const found = (this.trace.recording.explanations ?? []).find((each) => each.code === code && each.reason === reason);
+    if (!found) return false;
+    const page = found.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, visible(`assets/reasons.md#${found.anchor}`)));
+    return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, visible(found.meaning)), html("p", {}, html("b", {}, "To change it: "), visible(found.change)), page);
   }
 
   /** What a decision knows; the prices of a batch that ran are told from what it took. */

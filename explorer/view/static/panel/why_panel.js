@@ -161,6 +161,7 @@ export class Panel {
         html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.rule)}`),
         html("div", { class: "ex-sub" }, visible(stage.purpose || stage.name)),
         html("code", { class: "ex-where", "data-code": decision.code }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
+        this.decisionCard.explanation(decision),
         this.decisionCard.facts(moment.decision),
         this.decisionCard.note(moment.decision),
         ...this.decisionCard.alsoTried(moment.decision),

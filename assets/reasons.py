@@ -1,0 +1,97 @@
+"""Write reasons.md: every reason of a decision, from the catalogue: ``python assets/reasons.py``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from explorer.plan.graph.reasons import CATALOGUE, Reason, RuleInfo  # noqa: E402
+from explorer.plan.passes import Simplify  # noqa: E402
+from explorer.plan.pipeline import PIPELINE, pass_of  # noqa: E402
+from explorer.plan.rewrite.constant_folding import Folding  # noqa: E402
+from explorer.plan.rewrite.rule import Rule  # noqa: E402
+from tests.golden.programs import PROGRAMS, recorded  # noqa: E402
+
+HEAD = """# Reasons of decisions
+
+Every reason that a plan gives for a decision, by the pass and the rule that give it. The words in braces are facts,
+which each decision has with it; `ex.reason("code")` prints the entries of a code, and the panel shows them under a
+decision. This page is written by `python assets/reasons.py`.
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    (HERE / "reasons.md").write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """The page as text."""
+    examples = _examples()
+    lines = [HEAD]
+    for title, purpose, owners in _sections():
+        found = [(owner, reason) for owner in owners for reason in CATALOGUE.values() if reason.owner is owner]
+        if found:
+            lines += [title, "", purpose, ""]
+            lines += [line for _, reason in found for line in _entry(reason, examples)]
+    return "\n".join(lines)
+
+
+def _sections() -> Iterator[tuple[str, str, tuple[type, ...]]]:
+    """Title, purpose, and the classes whose reasons stand below it, each class once."""
+    seen: set[type] = set()
+
+    def new(kind: type) -> tuple[type, ...]:
+        owners = tuple([owner for owner in reversed(kind.__mro__) if owner not in seen])
+        seen.update(owners)
+        return owners
+
+    for kind in dict.fromkeys([type(pass_of(step)) for step in PIPELINE]):
+        infos = [value for value in vars(kind).values() if isinstance(value, RuleInfo)]
+        names = "".join([f"\n- `{info.name}`: {info.purpose}" for info in infos])
+        yield f"## {kind.name}", f"{kind.purpose}{names and chr(10) + names}", new(kind)
+        if kind is Simplify:
+            yield f"### {Folding.rule.name}", Folding.rule.purpose, new(Folding)
+            for rule in Rule.rules:
+                if type(rule).__module__.startswith("explorer."):
+                    for base in type(rule).__mro__[1:]:
+                        if issubclass(base, Rule) and base is not Rule and base not in seen:
+                            names = ", ".join([each.name for each in Rule.rules if isinstance(each, base)])
+                            yield f"### {base.__name__}", f"{_first_line(base)} ({names})", new(base)
+                    yield f"### {rule.name}", _first_line(type(rule)), new(type(rule))
+
+
+def _first_line(kind: type) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def _entry(reason: Reason, examples: dict[tuple[str, str], tuple[str, str]]) -> Iterator[str]:
+    yield f'<a id="{reason.anchor}"></a>'
+    yield f"**`{reason.code}`** {reason.sentence}"
+    yield ""
+    yield f"- What it means: {reason.meaning}"
+    yield f"- What would change it: {reason.change}"
+    if (reason.code, reason.sentence) in examples:
+        said, line = examples[reason.code, reason.sentence]
+        yield f"- For example, `{line}`: {said}" if line else f"- For example: {said}"
+    yield ""
+
+
+def _examples() -> dict[tuple[str, str], tuple[str, str]]:
+    """(code, template) → a decision of the golden programs in words, and the line of code that it is about."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for name in PROGRAMS:
+        recording = recorded(name)
+        for decision in recording.decisions:
+            sources = [recording.nodes.source[node] for node in decision.subjects if recording.nodes.source[node] >= 0]
+            line = recording.sources[sources[0]].text.strip() if sources else ""
+            found.setdefault((decision.code, decision.reason), (recording.reason(decision), line))
+    return found
+
+
+if __name__ == "__main__":
+    main()

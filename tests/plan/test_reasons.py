@@ -1,0 +1,71 @@
+"""The catalogue of reasons: every decision's reason is declared in it, and explained in assets/reasons.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from assets.reasons import page
+from explorer.plan.graph.reasons import CATALOGUE, Reason
+from explorer.record import from_json, to_json
+from tests.golden.programs import PROGRAMS, recorded
+
+ROOT = Path(__file__).parents[2]
+OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
+
+
+@pytest.mark.spec("P-2", "V-2")
+@pytest.mark.parametrize("reason", OWN, ids=lambda reason: reason.anchor)
+def test_a_reason_is_explained(reason: Reason) -> None:
+    """Each has a sentence, a meaning, and what would change it: whole sentences, of which no template is left open."""
+    for text in (reason.sentence, reason.meaning, reason.change):
+        assert text.endswith((".", ")")), text
+    assert not reason.sentence[0].islower()
+    assert "{" not in reason.meaning + reason.change
+    assert reason.sentence.count("`") % 2 == 0
+
+
+def test_a_sentence_belongs_to_one_reason() -> None:
+    """A decision's code and sentence tell its reason, so that recordings hold each explanation once."""
+    doubled = [key for key, count in Counter([(each.code, each.sentence) for each in OWN]).items() if count > 1]
+    assert not doubled
+    assert max(Counter([each.anchor for each in OWN]).values()) == 1
+
+
+@pytest.mark.spec("P-2")
+def test_the_page_is_current() -> None:
+    """assets/reasons.md is the catalogue of today; ``python assets/reasons.py`` writes it."""
+    assert (ROOT / "assets" / "reasons.md").read_text(encoding="utf-8") == page()
+    assert not [each.anchor for each in OWN if f'<a id="{each.anchor}"></a>' not in page()]
+
+
+@pytest.mark.spec("V-2", "V-17")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_recording_explains_its_decisions_once(name: str) -> None:
+    recording = recorded(name)
+    explained = [(each.code, each.reason) for each in recording.explanations]
+    assert len({*explained}) == len(explained)
+    assert {(decision.code, decision.reason) for decision in recording.decisions} >= {*explained}
+    assert from_json(to_json(recording)).explanations == recording.explanations
+
+
+@pytest.mark.spec("P-2")
+def test_a_code_is_asked_about() -> None:
+    found = ex.reason("second_product")
+    assert len(found) == 2
+    assert all(each.meaning in repr(found) and each.change in repr(found) for each in found)
+    with pytest.raises(ex.UnknownNameError, match="second_product"):
+        ex.reason("second_prodct")
+
+
+def test_a_users_reason_is_declared_in_a_cell() -> None:
+    class Own(ex.Rule, abstract=True):
+        halved = ex.Reason("halved", "`{x}` is halved.")
+
+    answer = Own.halved.applied(ex.tensor(1.0), x=1)
+    assert (answer.entry, answer.facts) == (Own.halved, {"x": 1})
+    assert Own.halved in ex.reason("halved")
+    assert "halved" in str(ex.reason("halved"))
