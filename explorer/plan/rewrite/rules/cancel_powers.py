@@ -34,7 +34,7 @@ class PowersThatCancel(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         values = Scaled.of_graph(graph)
-        if not values.risks.may_overflow(node):
+        if not values.risks.may_cancel(node):
             return None
         terms = values.reduced(node)
         if terms is None or node.uid in values.made:

@@ -6,9 +6,9 @@ from collections.abc import Container
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.operation import Operation
-from explorer.ops.elementwise.arithmetic import Divide, Power
+from explorer.ops.elementwise.arithmetic import Divide, Multiply, Power
 from explorer.ops.elementwise.trigonometric_and_logs import Cosh, Rsqrt, Sinh
-from explorer.ops.elementwise.unary import Exp, Reciprocal, Sigmoid
+from explorer.ops.elementwise.unary import Exp, Negative, Reciprocal, Sigmoid
 from explorer.ops.nn.softmax_and_loss import NllLossGradient, Softmax
 from explorer.plan.graph.plan_graph import PlanGraph
 
@@ -19,16 +19,26 @@ TERMS = 24
 _SMALL = (Softmax, Sigmoid)
 _DIVISORS: dict[type[Operation], int] = {Divide: 1, Reciprocal: 0, Power: 0, Rsqrt: 0, NllLossGradient: 2}
 """the operand that an operation divides by, by its place"""
+_FACTORS = (Multiply, Divide, Negative)
+"""operations that leave one power, times what has none, one power"""
 
 
 class Risks:
     """What powers of one graph may do in its values."""
 
-    def __init__(self, graph: PlanGraph, carriers: Container[type[Operation]]) -> None:
+    def __init__(self, graph: PlanGraph, carriers: Container[type[Operation]], made: Container[int]) -> None:
         self.graph, self.carriers = graph, carriers
         """operations through which powers are followed"""
+        self.made = made
+        """uids of what was recorded in the place of powers that cancelled"""
         self._levels: dict[int, int] = {}
         """by uid: 2 for what may overflow, 1 for what is made of powers that do not, 0 for the rest"""
+        self._single: set[int] = set()
+        """uids of one power times what has none in it: nothing cancels there"""
+
+    def may_cancel(self, node: Expr) -> bool:
+        """Whether powers are in a value that may overflow, and more than one of them, or a sum, so that some cancel."""
+        return self.may_overflow(node) and node.uid not in self._single
 
     def may_overflow(self, node: Expr) -> bool:
         """Whether powers above 1, or divisors that are rounded to 0, are in a value, so that its terms are of use."""
@@ -51,8 +61,18 @@ class Risks:
                 if level == 1 and operation_class in _DIVISORS and found.get(operands[_DIVISORS[operation_class]].uid):
                     level = 2
             found[current.uid] = level
+            if operation_class is Exp:
+                self._single.add(current.uid)
+            elif level == 2 and operation_class in _FACTORS:
+                powers = [operand.uid for operand in operands if found.get(operand.uid) or not self._is_plain(operand)]
+                if len(powers) == 1 and powers[0] in self._single:
+                    self._single.add(current.uid)
             pending.pop()
         return found[node.uid] == 2
+
+    def _is_plain(self, node: Expr) -> bool:
+        """Whether no powers were in a value, nor any that cancelled and left 0."""
+        return type(node.operation) not in self.carriers and node.uid not in self.made
 
     def forget(self, node: Expr) -> None:
         """Enter that a value has no powers that can be followed."""

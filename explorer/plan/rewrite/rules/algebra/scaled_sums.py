@@ -37,15 +37,15 @@ class Scaled(Algebra):
 
     def __init__(self, graph: PlanGraph) -> None:
         super().__init__(graph)
-        self.risks = Risks(graph, self.rules)
+        self.made: set[int] = set()
+        """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
+        self.risks = Risks(graph, self.rules, self.made)
         self._terms: dict[int, Terms | None] = {}
         """by uid; None for what has no power in it"""
         self._steps: dict[int, int] = {}
         """by uid, how many operations a power was followed through"""
         self._cancelled: dict[int, Terms] = {}
         self._opened = len(graph.inlined)
-        self.made: set[int] = set()
-        """uids of what was recorded in the place of powers that cancelled, which is looked at no more"""
 
     @classmethod
     def of_graph(cls, graph: PlanGraph) -> Scaled:
@@ -56,7 +56,7 @@ class Scaled(Algebra):
         assert isinstance(found, cls)
         if found._opened != len(graph.inlined):  # what was a call has powers now
             found._opened = len(graph.inlined)
-            found.risks = Risks(graph, cls.rules)
+            found.risks = Risks(graph, cls.rules, found.made)
             for memory in (found._terms, found._steps, found._cancelled, found.made):
                 memory.clear()
         return found
