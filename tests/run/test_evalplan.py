@@ -387,6 +387,23 @@ def test_an_unknown_option_lists_all_that_a_plan_takes() -> None:
         ex.EvalPlan(excutor="simple")
 
 
+@pytest.mark.parametrize(
+    ("options", "today"),
+    [
+        ({"without": ["group"]}, "batch"),
+        ({"without": ["open"]}, "inline"),
+        ({"without": ["layout"]}, "memory_format"),
+        ({"group": None}, "batch"),
+        ({"open": None}, "inline"),
+        ({"prices": None}, "cost_model"),
+    ],
+)
+def test_a_former_name_is_unknown_and_todays_is_listed(options: dict[str, Any], today: str) -> None:
+    """Passes and options that had other names once are refused; the error lists those that there are."""
+    with pytest.raises(ex.UnknownNameError, match=rf"known: .*\b{today}\b"):
+        ex.EvalPlan(**options)
+
+
 @pytest.mark.spec("P-4", "P-14", "P-17")
 def test_prices_measured_here_are_opted_into_and_told() -> None:
     """With costs="measured" groups and the order are priced by what kernels cost on this machine; the plan says so."""
