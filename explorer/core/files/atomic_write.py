@@ -17,13 +17,13 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Self
 
 from explorer.core.errors import FileError
 from explorer.core.files.file_lock import locked
+from explorer.core.postponed_interrupts import Postponed
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -42,25 +42,52 @@ _FIXES = {
 
 
 class Replacement:
-    """New content for a file: written to ``file``, then put in the target's place, or discarded.
+    """New content for a file, in a ``with`` block: written to ``file``, then put in the target's place, or discarded.
 
-    A link's target is written, not the link. An existing file keeps its mode, and its owner where that is allowed.
+    A link's target is written, not the link. An existing file keeps its mode, and its owner where that is allowed. An
+    interrupt while the scratch file is made or discarded waits until that is done, so that none stays behind.
     """
 
     file: IO[bytes]
+    target: Path
+    scratch: Path
     lasting = False
     """whether a reader may use the scratch file by now, so that it must not be removed"""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open a locked scratch file; raises FileError, with nothing changed, if the target cannot be written."""
         self.path = Path(path)
+        self._interrupts = Postponed(Replacement.__enter__, Replacement.__exit__, _Whole.__enter__, _Whole.__exit__)
+
+    def __enter__(self) -> Self:
+        """Open a locked scratch file; raises FileError, with nothing changed, if the target cannot be written."""
+        self._interrupts.hold()
+        try:
+            self._open()
+        except BaseException:
+            self._interrupts.release()
+            raise
+        try:
+            self._interrupts.deliver()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the scratch file; nothing happens where it has taken the target's place already."""
+        try:
+            self._discard()
+        finally:
+            self._interrupts.release()
+
+    def _open(self) -> None:
         try:
             self.target = Path(os.path.realpath(self.path))
             before = _status(self.target)
             if before is not None and not stat.S_ISREG(before.st_mode):
                 description = "a folder" if stat.S_ISDIR(before.st_mode) else "a device, a pipe or a link to itself"
                 raise FileError(
-                    f"this is {description}", path=str(path), rule="what is written is a regular file",
+                    f"this is {description}", path=str(self.path), rule="what is written is a regular file",
                     fix="name a file in it" if stat.S_ISDIR(before.st_mode) else "name another file",
                 )  # fmt: skip
             self.scratch, handle = _open_scratch(self.target, 0o666 if before is None else 0o600)
@@ -97,7 +124,7 @@ class Replacement:
             raise unwritable(self.path, error) from error
         self.file.close()
 
-    def discard(self) -> None:
+    def _discard(self) -> None:
         """Remove the scratch file, unless it has already become the target."""
         with contextlib.suppress(FileError):  # what is still held back would be written; the first failure was raised
             self.file.close()
@@ -107,20 +134,36 @@ class Replacement:
             self.scratch.unlink(missing_ok=True)
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+class _Whole:
+    """A replacement that is completed if its block succeeds, and removed if it fails."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._new = Replacement(path)
+
+    def __enter__(self) -> IO[bytes]:
+        new = self._new.__enter__()
+        try:
+            remove_abandoned(new.target)
+        except BaseException:
+            new.__exit__()
+            raise
+        return new.file
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._new.complete()
+                self._new.replace()
+        finally:
+            self._new.__exit__()
+
+
+def replacing(path: str | os.PathLike[str]) -> AbstractContextManager[IO[bytes]]:
     """Open a new file that replaces ``path`` if the block succeeds and is removed if it fails.
 
     Raises FileError naming the target, the reason and the fix if it cannot be written; the old file stays whole.
     """
-    new = Replacement(path)
-    try:
-        remove_abandoned(new.target)
-        yield new.file
-        new.complete()
-        new.replace()
-    finally:
-        new.discard()
+    return _Whole(path)
 
 
 def write_file(path: str | os.PathLike[str], content: str | bytes) -> None:

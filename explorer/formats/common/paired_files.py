@@ -55,8 +55,7 @@ def save_pair(text: bytes, path: Path, beside: Path, write: Callable[[IO[bytes],
 
     Without ``write`` the text has no weights, and stands alone. Raises FileError where there is no room, or no folder.
     """
-    first = Replacement(path)
-    try:
+    with Replacement(path) as first:
         first.file.write(text)
         first.complete()
         if write is None:
@@ -64,13 +63,10 @@ def save_pair(text: bytes, path: Path, beside: Path, write: Callable[[IO[bytes],
         else:
             _replace_both(first, beside, lambda file: write(file, _MARK + _digest(text)))
         remove_abandoned(first.target)  # not before: the zip that is there may have been saved with one of them
-    finally:
-        first.discard()
 
 
 def _replace_both(first: Replacement, beside: Path, write: Callable[[IO[bytes]], None]) -> None:
-    second = Replacement(beside)
-    try:
+    with Replacement(beside) as second:
         remove_abandoned(second.target)
         write(second.file)
         second.complete()
@@ -81,8 +77,6 @@ def _replace_both(first: Replacement, beside: Path, write: Callable[[IO[bytes]],
             if isinstance(error, FileError):
                 raise
             raise unwritable(first.path, error) from error
-    finally:
-        second.discard()
 
 
 def _rename_both(first: Replacement, second: Replacement) -> None:

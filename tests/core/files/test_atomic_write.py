@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import dis
+import functools
 import os
 import signal
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -85,12 +89,12 @@ def test_a_reader_sees_one_content_whoever_writes(tmp_path: Path) -> None:
 def test_processes_with_one_pid_do_not_share_a_scratch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scratch files have names of their own: containers on one volume have processes of equal pids."""
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    one, other = Replacement(tmp_path / "x"), Replacement(tmp_path / "x")
-    assert one.scratch != other.scratch
-    for new, text in ((one, b"one"), (other, b"other")):
-        new.file.write(text)
-        new.complete()
-        new.replace()
+    with Replacement(tmp_path / "x") as one, Replacement(tmp_path / "x") as other:
+        assert one.scratch != other.scratch
+        for new, text in ((one, b"one"), (other, b"other")):
+            new.file.write(text)
+            new.complete()
+            new.replace()
     assert (tmp_path / "x").read_bytes() == b"other"
 
 
@@ -224,14 +228,14 @@ def test_scratch_files_of_killed_writers_go_with_the_next_save(tmp_path: Path) -
     (left,) = scratch_files(target)  # each run removes what the one before it left
     assert left.read_bytes() == b"half"
     assert target.read_text() == "old"
-    live = Replacement(target)
-    live.file.write(b"live")
-    (tmp_path / ".x.note.explorer~").touch()  # no name of ours
-    write_file(target, "new")
-    assert not left.exists()
-    assert scratch_files(target) == [live.scratch]
-    live.complete()
-    live.replace()
+    with Replacement(target) as live:
+        live.file.write(b"live")
+        (tmp_path / ".x.note.explorer~").touch()  # no name of ours
+        write_file(target, "new")
+        assert not left.exists()
+        assert scratch_files(target) == [live.scratch]
+        live.complete()
+        live.replace()
     assert target.read_bytes() == b"live"
     assert sorted(os.listdir(tmp_path)) == [".x.note.explorer~", "x"]
 
@@ -256,10 +260,9 @@ def test_a_scratch_file_taken_for_abandoned_before_it_is_locked_is_made_again(
 def test_without_locks_scratch_files_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a file system has no locks a save works, and removes nobody's scratch file."""
     monkeypatch.setattr(module, "locked", lambda handle: None)
-    other = Replacement(tmp_path / "x")
-    write_file(tmp_path / "x", "new")
-    assert other.scratch.exists()
-    other.discard()
+    with Replacement(tmp_path / "x") as other:
+        write_file(tmp_path / "x", "new")
+        assert other.scratch.exists()
     assert os.listdir(tmp_path) == ["x"]
 
 
@@ -300,3 +303,63 @@ def test_files_are_written_in_one_place() -> None:
 def test_a_write_elsewhere_is_found(tmp_path: Path, line: str) -> None:
     (tmp_path / "new.py").write_text(line)
     assert len(writes(tmp_path)) == 1
+
+
+def interrupted_at(moment: int, work: Callable[[], object]) -> bool:
+    """Whether work was interrupted, at one of the moments when Python looks for interrupts, counted from 0.
+
+    That is where a function begins, after a call, and where a loop begins again.
+    """
+    count = 0
+    last: dict[FrameType, str] = {}
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            name = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            before = last.get(frame, "RESUME")
+            last[frame] = name
+            if before == "RESUME" or before.startswith(("CALL", "JUMP_BACKWARD")):
+                count += 1
+                if count == moment + 1:
+                    signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return count > moment
+
+
+def replace_once(target: Path) -> None:
+    with Replacement(target) as new:
+        new.file.write(b"new")
+        new.complete()
+        new.replace()
+
+
+@pytest.mark.spec("V-20")
+@pytest.mark.parametrize("save", [replace_once, lambda target: write_file(target, b"new")], ids=["block", "write_file"])
+def test_an_interrupt_at_any_moment_leaves_no_scratch_file(tmp_path: Path, save: Callable[[Path], None]) -> None:
+    """At each moment of a save: an interrupt is raised, and the folder holds the old file or the new one."""
+    target = tmp_path / "x"
+    before = signal.getsignal(signal.SIGINT)
+
+    moment = 0
+    while True:
+        target.write_bytes(b"old")
+        interrupted = interrupted_at(moment, functools.partial(save, target))
+        assert os.listdir(tmp_path) == ["x"], f"after an interrupt at moment {moment}"
+        assert target.read_bytes() in (b"old", b"new")
+        assert signal.getsignal(signal.SIGINT) is before
+        if not interrupted:
+            break
+        moment += 1
+    assert moment > 100
+    assert target.read_bytes() == b"new"

@@ -1,0 +1,52 @@
+"""Interrupts that wait: while some functions run, Ctrl-C is noted, and it is raised once they have returned."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+
+class Postponed:
+    """The interrupts of a block of work, from ``hold()`` to ``release()``: those that come in some functions wait.
+
+    Elsewhere in the block they are what they were before it. Python interrupts its main thread alone, so that in
+    another one, or where the program ignores interrupts, there is nothing to hold.
+    """
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        self._codes = {function.__code__ for function in functions}
+        self._before: Any = None
+        self._came = False
+
+    def hold(self) -> None:
+        """Let interrupts wait from now on."""
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread() and callable(before):
+            self._before = before
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def release(self) -> None:
+        """Give interrupts back to the handler that had them, which gets the one that waited."""
+        before, self._before = self._before, None
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+            if self._came:
+                before(signal.SIGINT, None)
+
+    def deliver(self) -> None:
+        """Hand on the interrupt that waits, if one does, to the handler that had interrupts before."""
+        if self._came:
+            self._came = False
+            self._before(signal.SIGINT, None)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        at = frame
+        while at is not None:
+            if at.f_code in self._codes:
+                self._came = True
+                return
+            at = at.f_back
+        self._before(number, frame)
