@@ -70,4 +70,7 @@ def _apart(one: Any, two: Any) -> str:
         return said
     with np.errstate(invalid="ignore", over="ignore"):
         far = np.abs(np.subtract(one[unequal], two[unequal], dtype=np.result_type(one.dtype, np.float64)))
-    return f"{said}, by {np.max(far):.3g} at most"
+    known = far[~np.isnan(far)]  # NaN, where one of two is NaN, or both are infinite complex numbers
+    largest = f", by {np.max(known):.3g} at most" if known.size else ""
+    unknown = far.size - known.size
+    return said + largest + (f", {unknown:,} of them by no number, for one is NaN" if unknown else "")

@@ -33,6 +33,8 @@ def compared(first: Any, second: Any) -> Weights:
         (np.float32([[np.nan, 1]]), np.float32([[np.nan, 1]]), ""),
         (np.float32([[np.nan, 1]]), np.float32([[2, 1]]), "1 of 2 elements differ"),
         (np.float32([[2, np.nan]]), np.float32([[2, 1]]), "1 of 2 elements differ"),
+        (np.float32([[np.nan, 3]]), np.float32([[2, 1]]), "2 of 2 elements differ, by 2 at most, 1 of them"),
+        (np.float32([[np.inf, 3]]), np.float32([[2, 1]]), "2 of 2 elements differ, by inf at most"),
         (np.float32([[0.0, 1]]), np.float32([[-0.0, 1]]), ""),
         (np.uint8([[0, 7]]), np.uint8([[255, 5]]), "2 of 2 elements differ, by 255 at most"),
         (np.int8([[-128, 7]]), np.int8([[127, 7]]), "1 of 2 elements differ, by 255 at most"),
@@ -45,6 +47,7 @@ def test_values_are_compared_as_numbers(first: Any, second: Any, said: str) -> N
     found = compared(first, second)
     assert found.equal == 1 + (not said), "x is equal to x"
     assert [line.partition(": ")[2][: len(said)] for line in found.differ] == [said] * bool(said)
+    assert "by nan" not in found.text
 
 
 @pytest.mark.spec("V-12")
