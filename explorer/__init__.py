@@ -66,6 +66,7 @@ from explorer.run.execution.executors import Executor, executors, register_execu
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from explorer.api import register_heat
     from explorer.core.progress import ProgressCallback
     from explorer.formats.registry import file_operator, layer_types, register_format
     from explorer.net import Net
@@ -151,6 +152,7 @@ _LATER = {
     "layer_types": "explorer.formats.registry",
     "net_operator": "explorer.net.operators.caffe2",
     "register_format": "explorer.formats.registry",
+    "register_heat": "explorer.api",
 }
 """Names of what only users of model files need, imported when it is asked for."""
 
@@ -267,6 +269,7 @@ __all__ = [
     "reason",
     "register_executor",
     "register_format",
+    "register_heat",
     "same",
     "scope",
     "tensor",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import graphviz  # type: ignore[import-untyped]
 
 from explorer.core.argument_checks import check_name, check_type
-from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.errors import DeclarationError, OperandError, UnknownNameError
 from explorer.core.ir.expr import Expr
 from explorer.core.progress import Cancelled, Progress, ProgressCallback
 from explorer.core.pytree import flatten
@@ -23,6 +23,7 @@ from explorer.run.recording.recorder import expressions
 from explorer.view.compare.comparison_view import Compared
 from explorer.view.export import dot, text
 from explorer.view.export.cost_report import costs, gains
+from explorer.view.model.heat import METRICS, HeatMetric
 from explorer.view.payload.payload import THEMES
 from explorer.view.widget.widget import GraphView
 
@@ -208,3 +209,32 @@ def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
     declined.sort(key=lambda decision: -decision.facts["estimated_cost_us"])
     told = [str(plan.what_if(decision)) for decision in declined[:_MOST_DECLINED]]
     return "".join(["what it would take:\n" * bool(told), *told])
+
+
+def register_heat(
+    name: str, of: Callable[[Recording, int], float], *, unit: str, text: str = "", replace: bool = False
+) -> None:
+    """Add a number of nodes by which ``explore`` can colour the graph: views made from now on have it in their choice.
+
+    ``of(recording, node)`` returns the number, finite and not negative: ``recording.nodes.flops[node] / 8``.
+    A box has the sum of the nodes in it that stand at the step shown. ``unit`` is written after the number ("µs" and
+    "B" with their larger units), ``text`` explains the legend. Raises DeclarationError for a taken name, unless
+    ``replace`` is True; the three of explorer itself cannot be replaced.
+    """
+    for argument, value in (("name", name), ("unit", unit), ("text", text)):
+        check_type(value, argument, str, "a text", f'{argument}="reads"')
+    check_type(replace, "replace", bool, "True or False", "replace=True")
+    held = METRICS.get(name)
+    if not name.strip() or not callable(of):
+        raise DeclarationError(
+            f"a heat metric {name!r} of {of!r}",
+            rule="a heat metric must have a name, and a function of a recording and a node's number",
+            fix='ex.register_heat("reads", lambda recording, node: …, unit="operands")',
+        )
+    if held is not None and (held.of is None or not replace):
+        raise DeclarationError(
+            f"a second heat metric {name!r}",
+            rule=f"a heat metric's name must be new; there are {', '.join(METRICS)}",
+            fix="choose another name" + (f", or ex.register_heat({name!r}, …, replace=True)" if held.of else ""),
+        )
+    METRICS[name] = HeatMetric(name, unit, "", text, of)

@@ -1,10 +1,14 @@
 """The run on the canvas and beside it: what is alive in which buffer, what took how long, where a NaN comes from."""
 
+import os
 from dataclasses import replace
+from math import prod
 
 import pytest
 from playwright.sync_api import expect
 
+import explorer as ex
+from explorer.view.model.heat import METRICS
 from tests.browser.player import heading, node, press
 from tests.view import sample
 
@@ -73,6 +77,36 @@ def test_what_costs_most_is_the_hottest(show):
     press(view, "h", "h")
     expect(view.locator(".ex-hot")).to_have_count(0)
     expect(view.locator(".ex-legend")).to_be_hidden()
+
+
+@pytest.mark.spec("V-5", "V-13")
+def test_a_metric_of_ones_own_is_chosen_coloured_summed_and_explained(show, own_metric):
+    """What ex.register_heat adds stands in the choice, the legend, the costs of a box, and the list of keys."""
+    recording = sample.mlp()
+    most = max(prod(recording.type_of(slot).shape) for slot in recording.visible(recording.end))
+    view = show(recording)
+    press(view, "End")
+    view.get_by_role("combobox", name="heat").select_option("elements")
+    expect(view.locator(".ex-legend")).to_have_text(f"elements0{most / 1000:.3g} K numbers")
+    expect(view.locator(".ex-legend")).to_have_attribute("title", "numbers in a value")
+    assert view.locator(".ex-hot").count() > 1
+    press(view, "?")
+    expect(view.locator(".ex-help")).to_contain_text("colour by time, flops, bytes, elements")
+    press(view, "Escape", "Home")
+    rows = dict(zip(*[view.locator(f".ex-costs {tag}").all_text_contents() for tag in ("dt", "dd")], strict=True))
+    assert rows["elements"].endswith(" numbers")
+    if shots := os.environ.get("EXPLORER_SHOTS"):
+        view.page.screenshot(path=shots)
+
+
+@pytest.fixture
+def own_metric():
+    def elements(recording, node):
+        return prod(recording.type_of(node).shape)
+
+    ex.register_heat("elements", elements, unit="numbers", text="numbers in a value")
+    yield
+    del METRICS["elements"]
 
 
 def share(found):

@@ -1,4 +1,4 @@
-"""Payload of the front end: ``{"recording": …, "layout": …, "options": …}``; stepping needs nothing more.
+"""Payload of the front end: ``{"recording": …, "layout": …, "heat": …, "options": …}``; stepping needs nothing more.
 
 Its long tables are packed (columns.py); what follows describes them unpacked.
 
@@ -76,6 +76,10 @@ A box with a "type" and slots only is one operator of a file, or a layer without
 stands for its nodes where a fused kernel has several members (the outline goes around it), and has no second sheet
 behind it.
 
+``heat`` is the table of heat metrics (model/heat.py)::
+
+    [{"name": "time", "unit": "µs", "row": …, "text": …, "values": None or [a number for each node, …]}, …]
+
 ``options`` holds "theme" ("auto", "light", "dark"), "position" (where to stand at first) and "height" (px).
 """
 
@@ -88,6 +92,7 @@ from typing import Any
 from explorer.record import SCHEMA, Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw
+from explorer.view.model.heat import heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
 
@@ -118,6 +123,7 @@ def payload(
         return {
             "recording": {"schema": SCHEMA, **pack(recording)},
             "layout": pack(layout_json(recording, placed, boxes)),
+            "heat": pack(heat_json(recording)),
             "options": {"theme": theme, "position": where, "height": height},
         }
 

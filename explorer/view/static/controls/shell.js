@@ -41,7 +41,7 @@ export class Shell {
         view.focus.take();
       },
     });
-    this.help = helpBox(() => view.help(), view.callbacks.keys);
+    this.help = helpBox(view.heat.known, () => view.help(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
     this.cost = html("div", { class: "ex-cost" });

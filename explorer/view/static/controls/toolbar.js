@@ -29,7 +29,7 @@ export const KEYS = [
   [["p"], "play, pause"],
   [["/"], "search nodes and decisions; Enter, Shift Enter: next, previous"],
   [["n", "N"], "the next, the previous result, on the canvas"],
-  [["h"], "colour by time, flops, bytes"],
+  [["h"], ""],
   [["↑", "↓"], "walk to what a node reads, to what reads it"],
   [["←", "→"], "walk sideways"],
   [["Enter"], "select a node; open or close a box; enter a call"],
@@ -82,10 +82,10 @@ export function changeIcon(button, icon, label) {
   put(button, "aria-label", label);
 }
 
-/** The list of keys, hidden at first. @param {() => void} onClose @param {{key: string, what: string}[]} [more] keys of this view alone */
-export function helpBox(onClose, more = []) {
+/** The list of keys, hidden at first. @param {string[]} metrics what "h" colours by @param {() => void} onClose @param {{key: string, what: string}[]} [more] keys of this view alone */
+export function helpBox(metrics, onClose, more = []) {
   const all = [...more.map(({ key, what }) => [[key], what]), ...KEYS];
-  const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what)]);
+  const rows = all.flatMap(([keys, what]) => [html("dt", {}, ...keys.flatMap((key) => [html("kbd", {}, key), " "])), html("dd", {}, what || `colour by ${metrics.join(", ")}`)]);
   const close = html("button", { type: "button", class: "ex-button ex-close", "aria-label": "close", click: onClose }, "×");
   return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
 }

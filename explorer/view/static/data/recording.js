@@ -6,10 +6,11 @@ import { unpack } from "./unpack.js";
 
 /** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */
 export class Trace {
-  /** @param {{recording: any, layout: any, options: any}} payload */
+  /** @param {{recording: any, layout: any, heat: any, options: any}} payload */
   constructor(payload) {
     this.recording = unpack(payload.recording);
     this.layout = unpack(payload.layout);
+    /** @type {import("./totals.js").Metric[]} */ this.metrics = unpack(payload.heat);
     this.options = payload.options;
     this.nodes = this.recording.nodes;
     this.decisions = this.recording.decisions;

@@ -1,15 +1,32 @@
 // What nodes, boxes and the whole graph cost: parameters, flops, bytes, time.
 
+import { bytesText, countText, microsText } from "./reasons.js";
+
 /**
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
- *   time: number}} Cost
+ *   time: number, [metric: string]: number}} Cost
  *   `parameters` are elements of leaves inside a scope, and `weights` their bytes; `others` are elements of leaves
  *   outside every scope: what the program is given. `bytes` are those written: of results of kernels, not of values that
  *   are handed on inside one; `time` is µs.
  */
 
-/** The measures that can colour the graph. */
-export const MEASURES = ["time", "flops", "bytes"];
+/**
+ * @typedef {{name: string, unit: string, row: string, text: string, values: number[] | null}} Metric
+ *   A row of Python's table of heat metrics; `values` are those of nodes, null where they are sums that are here already.
+ */
+
+const UNITS = { "µs": microsText, B: bytesText };
+
+/** A metric's number with its unit. @param {Metric} metric @param {number} value */
+export function metricText({ unit }, value) {
+  const text = UNITS[unit]?.(value) ?? (Number.isInteger(value) || value >= 100 ? countText(value) : value.toPrecision(2));
+  return unit && !UNITS[unit] ? `${text} ${unit}` : text;
+}
+
+/** Where a metric is summed up: a name of its own, which none of the sums has that are here already. @param {Metric} metric */
+export function sumName({ name, values }) {
+  return values ? `metric ${name}` : name;
+}
 
 /** Adds up one trace. */
 export class Totals {
@@ -18,6 +35,8 @@ export class Totals {
     this.trace = trace;
     this.time = this.#times();
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
+    /** @type {Metric[]} those of which there are values */ this.metrics = trace.metrics.filter(({ name }) => name !== "time" || this.clock);
+    this.own = this.metrics.filter(({ values }) => values).map((metric) => [sumName(metric), metric.values]);
     this.position = -1;
     /** @type {Cost[]} */ this.boxes = [];
     /** @type {Set<number>} nodes whose values are handed on inside a kernel at the position, and not written */ this.inner = new Set();
@@ -26,6 +45,17 @@ export class Totals {
   /** Where the times come from: "measured" by a run, "estimated" by the plan, "" where there is neither. */
   get clock() {
     return this.trace.steps.length ? "measured" : this.trace.kernels.length ? "estimated" : "";
+  }
+
+  /** The metrics as the costs of a box list them: what a run takes is last of those that explorer has itself. */
+  inOrderOfCosts() {
+    const own = this.metrics.filter(({ values }) => !values);
+    return [...own.filter(({ name }) => name !== "time"), ...own.filter(({ name }) => name === "time"), ...this.metrics.filter(({ values }) => values)];
+  }
+
+  /** What a metric is called: a time says where it comes from. @param {Metric} metric */
+  heading({ name, values }) {
+    return name === "time" && !values ? `${this.clock} time` : name;
   }
 
   /** µs of each node; a kernel's time is shared among its nodes by their flops, or is its result's where they have none. */
@@ -59,6 +89,7 @@ export class Totals {
       flops: flops[node],
       bytes: this.inner.has(node) ? 0 : bytes[node],
       time: 0,
+      ...Object.fromEntries(this.own.map(([sum, values]) => [sum, values[node]])),
     };
   }
 
@@ -73,7 +104,7 @@ export class Totals {
     if (this.position === position) return this.boxes;
     const { trace } = this;
     const { boxes, slots } = trace.layout;
-    this.boxes = boxes.map(nothing);
+    this.boxes = boxes.map(() => this.#nothing());
     this.position = position;
     this.inner = this.#inner(position);
     slots.forEach((slot, index) => {
@@ -93,6 +124,12 @@ export class Totals {
     return new Set(kernels.flatMap(({ members }) => members.slice(0, -1)));
   }
 
+  #nothing() {
+    const sums = { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0 };
+    for (const [sum] of this.own) sums[sum] = 0;
+    return sums;
+  }
+
   #insideOut() {
     const { boxes, bodies } = this.trace.layout;
     const order = [...bodies];
@@ -104,10 +141,6 @@ export class Totals {
 /** Bytes of an element. @param {string} dtype */
 function width(dtype) {
   return Number(/\d+$/.exec(dtype)?.[0] ?? 8) / 8;
-}
-
-function nothing() {
-  return { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0 };
 }
 
 function add(sum, cost) {

@@ -1,36 +1,35 @@
 // The costs of a box or of the whole graph, and of what is inside it, as tables.
 
 import { html, visible } from "../dom.js";
-import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
+import { bytesText, countText, grouped } from "../data/reasons.js";
+import { metricText, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
-/** The sums of a box beside those of the graph. @param {import("./totals.js").Cost} cost @param {import("./totals.js").Cost} whole @param {string} clock @param {string[]} known rows that stand elsewhere */
-export function costTable(cost, whole, clock, known = []) {
+/** The sums of a box beside those of the graph. @param {import("../data/totals.js").Totals} totals @param {import("./totals.js").Cost} cost @param {import("./totals.js").Cost} whole @param {string[]} known rows that stand elsewhere */
+export function costTable(totals, cost, whole, known = []) {
   const share = (name) => (whole !== cost && whole[name] ? ` · ${percent(cost[name] / whole[name])}` : "");
   const rows = [
     ["nodes", grouped(cost.nodes)],
     ["operations", grouped(cost.operations)],
     ["parameters", cost.parameters && `${grouped(cost.parameters)} · ${bytesText(cost.weights)}${share("parameters")}`],
     ["other leaves", cost.others && `${grouped(cost.others)} elements`],
-    ["flops", `${countText(cost.flops)}${share("flops")}`],
-    ["written", `${bytesText(cost.bytes)}${share("bytes")}`],
-    [`${clock} time`, clock && `${microsText(cost.time)}${share("time")}`],
   ];
+  for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), `${amount(metric, cost[sumName(metric)])}${share(sumName(metric))}`]);
   const table = html("dl", { class: "ex-facts ex-costs" });
   for (const [name, value] of rows) if (value && !known.includes(name)) table.append(html("dt", {}, name), html("dd", {}, value));
   return table;
 }
 
-/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("./trace.js").Trace} trace @param {import("./totals.js").Cost[]} costs @param {number} box @param {string} clock @param {(box: number) => void} select @param {(box: number) => string} result the shape of what a box gives */
-export function insideTable(trace, costs, box, clock, select, result) {
+/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("./trace.js").Trace} trace @param {import("./totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of what a box gives */
+export function insideTable(trace, costs, box, totals, select, result) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;
-  const measure = clock && costs[box].time ? "time" : costs[box].flops ? "flops" : "bytes";
-  const text = { time: microsText, flops: countText, bytes: bytesText }[measure];
+  const metric = totals.metrics.find((each) => !each.values && costs[box][sumName(each)]) ?? totals.metrics.findLast(({ values }) => !values);
+  const measure = sumName(metric);
   const place = new Map(inner.map((index, at) => [index, at]));
   inner.sort((one, other) => costs[other][measure] - costs[one][measure] || one - other);
-  const head = html("tr", {}, ...["inside", "parameters", measure === "time" ? `${clock} time` : measure, ""].map((name) => html("th", { scope: "col" }, name)));
+  const head = html("tr", {}, ...["inside", "parameters", totals.heading(metric), ""].map((name) => html("th", { scope: "col" }, name)));
   const most = costs[inner[0]][measure];
   const shown = inner.slice(0, LISTED).sort((one, other) => place.get(one) - place.get(other));
   const rows = shown.map((index) => {
@@ -38,11 +37,16 @@ export function insideTable(trace, costs, box, clock, select, result) {
     const share = (whole) => (whole ? costs[index][measure] / whole : 0);
     const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 44)}px`, title: percent(share(costs[box][measure])) });
     const shape = result(index);
-    const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", text(costs[index][measure])];
+    const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", amount(metric, costs[index][measure])];
     return html("tr", {}, html("th", { scope: "row" }, link, shape && html("div", { class: "ex-soft" }, `→ ${shape}`)), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
   });
   const rest = inner.length > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(inner.length)} shown`);
   return html("div", {}, html("table", { class: "ex-inside" }, html("thead", {}, head), html("tbody", {}, ...rows)), rest);
+}
+
+/** A metric's number under its name, which the unit does not say again. */
+function amount(metric, value) {
+  return metricText(metric.unit === metric.name ? { ...metric, unit: "" } : metric, value);
 }
 
 function percent(share) {

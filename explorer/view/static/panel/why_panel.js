@@ -112,7 +112,7 @@ export class Panel {
     parts.push(...box.batches.flatMap((made) => [this.decisionCard.card(made), this.decisionCard.facts(made)]), this.decisionCard.note(...box.batches));
     parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
-    parts.push(heading("costs"), costTable(costs[index], costs[outer], totals.clock), insideTable(trace, costs, index, totals.clock, actions.box, (inner) => this.summary.result(inner)));
+    parts.push(heading("costs"), costTable(totals, costs[index], costs[outer]), insideTable(trace, costs, index, totals, actions.box, (inner) => this.summary.result(inner)));
     if (standing.length) parts.push(heading("holds"), this.#list(standing));
     return parts;
   }
@@ -177,8 +177,8 @@ export class Panel {
     if (recorded) parts.push(this.summary.table((node) => this.link(node)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.totals.at(moment.position);
-    const inside = insideTable(trace, costs, 0, this.totals.clock, this.actions.box, (inner) => this.summary.result(inner));
-    const whole = [heading("the whole graph"), costTable(costs[0], costs[0], this.totals.clock, ["nodes", "operations", "flops", "written"]), inside];
+    const inside = insideTable(trace, costs, 0, this.totals, this.actions.box, (inner) => this.summary.result(inner));
+    const whole = [heading("the whole graph"), costTable(this.totals, costs[0], costs[0], ["nodes", "operations", "flops", "written"]), inside];
     const numbers = [heading("in numbers"), this.#counts(stage), this.#plan()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.#bad());
     if (moment.phase === "memory") parts.push(...this.#memory(-1));

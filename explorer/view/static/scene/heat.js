@@ -1,15 +1,7 @@
-// Time, flops or bytes as heat: every node and closed box coloured by its share of the greatest.
+// A metric as heat: every node and closed box coloured by its share of the greatest.
 
 import { html, say } from "../dom.js";
-import { bytesText, countText, microsText } from "../data/reasons.js";
-import { MEASURES } from "../data/totals.js";
-
-const TEXTS = { time: microsText, flops: (value) => `${countText(value)} flops`, bytes: bytesText };
-
-/** A measure's value with its unit. @param {string} measure @param {number} value */
-export function measureText(measure, value) {
-  return TEXTS[measure](value);
-}
+import { metricText, sumName } from "../data/totals.js";
 
 /** Chooses a measure, and says what each colour means. */
 export class Heat {
@@ -18,7 +10,7 @@ export class Heat {
     this.totals = totals;
     this.changed = changed;
     this.measure = "";
-    this.known = MEASURES.filter((measure) => measure !== "time" || totals.clock);
+    this.known = totals.metrics.map(({ name }) => name);
     const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "no heat"));
     this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by what it costs (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
@@ -27,7 +19,7 @@ export class Heat {
     this.legend = html("div", { class: "ex-legend", hidden: true }, this.name, this.least, html("span", { class: "ex-ramp", "aria-hidden": "true" }), this.most);
   }
 
-  /** Colour by "time", "flops", "bytes" or, with "", not at all. @param {string} measure */
+  /** Colour by the metric of a name or, with "", not at all. @param {string} measure */
   choose(measure) {
     this.measure = measure;
     this.select.value = measure;
@@ -42,9 +34,11 @@ export class Heat {
 
   /** The share of everything shown, 0 … 1. @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement */
   shares(scene, placement) {
-    const { measure, totals } = this;
+    const { totals } = this;
     const [slots, boxes] = [new Map(), new Map()];
-    if (!measure) return { slots, boxes };
+    const metric = totals.metrics.find(({ name }) => name === this.measure);
+    if (!metric) return { slots, boxes };
+    const measure = sumName(metric);
     const held = totals.at(scene.moment.position);
     for (const [slot, mark] of scene.slots) {
       const stands = mark.state !== "gone" && mark.state !== "was";
@@ -54,8 +48,9 @@ export class Heat {
     let most = 0;
     for (const value of [...slots.values(), ...boxes.values()]) most = Math.max(most, value);
     for (const values of [slots, boxes]) for (const [key, value] of values) values.set(key, most ? Math.round((100 * value) / most) / 100 : 0);
-    say(this.name, measure === "time" ? `${totals.clock} time` : measure);
-    say(this.most, measureText(measure, most));
+    say(this.name, totals.heading(metric));
+    this.legend.title = metric.text;
+    say(this.most, metricText(metric, most));
     return { slots, boxes };
   }
 }

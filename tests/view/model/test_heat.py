@@ -1,0 +1,64 @@
+"""The table of heat metrics: every payload has it; a metric of one's own is checked when it is added and computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+import explorer as ex
+from explorer.view.model.heat import METRICS, heat_json
+from explorer.view.payload.payload import payload
+from tests.support.refusals import refused
+from tests.view.sample import mlp
+
+
+@pytest.fixture(autouse=True)
+def table() -> Iterator[None]:
+    held = dict(METRICS)
+    yield
+    METRICS.clear()
+    METRICS.update(held)
+
+
+@pytest.mark.spec("V-13")
+def test_the_table_stands_in_the_payload_with_the_values_of_ones_own_metric() -> None:
+    recording = mlp()
+    ex.register_heat("intensity", lambda rec, node: rec.nodes.flops[node] / 8, unit="flops/B", text="reuse")
+    rows = payload(recording)["heat"]
+    assert [(row["name"], row["values"] is None) for row in rows[:3]] == [
+        ("time", True),
+        ("flops", True),
+        ("bytes", True),
+    ]
+    assert rows[3] == {
+        "name": "intensity",
+        "unit": "flops/B",
+        "row": "",
+        "text": "reuse",
+        "values": [count / 8 for count in recording.nodes.flops],
+    }
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1, None, "3"])
+def test_a_value_that_is_no_amount_is_named_with_its_node(value: object) -> None:
+    ex.register_heat("odd", lambda rec, node: value, unit="")  # type: ignore[arg-type, return-value]
+    with pytest.raises(ValueError, match=r"'odd' gives .* for node 0 \(.*must return a finite number"):
+        heat_json(mlp())
+
+
+def test_a_name_that_is_taken_is_replaced_on_purpose_alone_and_those_of_explorer_never() -> None:
+    ex.register_heat("mine", lambda rec, node: 1, unit="")
+    with refused(ex.DeclarationError, "mine", "replace=True"):
+        ex.register_heat("mine", lambda rec, node: 2, unit="")
+    ex.register_heat("mine", lambda rec, node: 2, unit="", replace=True)
+    (row,) = [row for row in heat_json(mlp()) if row["name"] == "mine"]
+    assert set(row["values"]) == {2}
+    with refused(ex.DeclarationError, "time, flops, bytes"):
+        ex.register_heat("time", lambda rec, node: 2, unit="", replace=True)
+    for wrong in ({"name": ""}, {"of": None}):
+        with refused(ex.DeclarationError, "a name, and a function"):
+            ex.register_heat(**{"name": "n", "of": len, "unit": "", **wrong})  # type: ignore[arg-type]
+    with refused(ex.OperandError, "unit"):
+        ex.register_heat("n", lambda rec, node: 1, unit=3)  # type: ignore[arg-type]
