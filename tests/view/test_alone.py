@@ -10,8 +10,11 @@ import pytest
 import explorer.view
 
 ROOT = pathlib.Path(explorer.view.__file__).parent
-MODULES = sorted(path.stem for path in ROOT.glob("*.py") if path.stem not in ("__init__", "widget"))
-ALONE = [module for module in MODULES if module not in ("bar", "side_by_side")]  # made of ipywidgets, as the widget is
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts) for path in ROOT.rglob("*.py") if path.stem != "__init__"
+)
+WIDGETS = ("compare.side_by_side", "widget.widget", "widget.progress_bar")  # made of ipywidgets
+ALONE = [module for module in MODULES if module not in WIDGETS]
 
 # Registers a bare package, so that explorer/__init__ does not bring the engine.
 LOAD = """
@@ -33,7 +36,7 @@ def test_a_module_loads_neither_numpy_nor_the_engine(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_records_and_views_only(module):
-    for node in ast.walk(ast.parse((ROOT / f"{module}.py").read_text())):
+    for node in ast.walk(ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) else []
         for name in names:
