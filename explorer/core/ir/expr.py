@@ -25,6 +25,7 @@ from explorer.core.errors import OperandError, StateError
 from explorer.core.hooks import hooks
 from explorer.core.ir.operation_checks import find_extension
 from explorer.core.ir.source_location import INTERNAL, Place, place_of
+from explorer.core.registry import functions
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted, numbers_of
 from explorer.core.types.device import Device
@@ -68,6 +69,8 @@ class _State(threading.local):
     """first uid of each function that is being traced"""
     policies: Mapping[Minor, Policy] = MappingProxyType({})
     """policies that apply to operations recorded now"""
+    by_identity: bool = False
+    """whether == of two expressions asks if they are one object, as it does while captured lists are compared"""
 
 
 state = _State()
@@ -85,6 +88,10 @@ class Expr(NumpyProtocol, Operators):
     scope: Scope | None
     code: CodeType | Place | None
     instruction: int
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
+        equal: Any = self is other if state.by_identity else functions["equal"](self, other)
+        return cast("Expr", equal)
 
     __hash__ = object.__hash__
 

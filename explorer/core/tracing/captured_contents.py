@@ -15,6 +15,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from explorer.core.ir.expr import Expr, state
 from explorer.core.ir.tensor import Storage, Tensor
 
 ARRAY_BYTES = 1 << 16
@@ -25,6 +26,7 @@ ITEMS = 10_000
 Read = Callable[[], Any]
 _BUFFERS = (bytearray, memoryview, packed)
 _SEQUENCES = (list, set, deque)
+_EXPRESSIONS = {Expr, Tensor}
 _MAPPINGS = (dict, MappingProxyType)
 
 
@@ -40,6 +42,8 @@ def reader(value: Any) -> Read | None:
         return functools.partial(_storage, value, storage, storage.version) if _is_open(storage) else None
     if isinstance(value, _MAPPINGS):
         return functools.partial(_mapping, value, [*value], [*value.values()])
+    if type(value) is list and value and {*map(type, value)} <= _EXPRESSIONS:
+        return functools.partial(_expressions, value, [*value])
     if isinstance(value, _SEQUENCES):
         return functools.partial(_sequence, value, [*value])
     if isinstance(value, _BUFFERS):
@@ -130,6 +134,15 @@ def _sequence(value: Any, held: list[Any]) -> Any:
         return value if len(value) == len(held) and all(map(is_, value, held)) else None
     except RuntimeError:  # another thread changes it just now
         return None
+
+
+def _expressions(value: list[Any], captured: list[Expr]) -> Any:
+    """Compare lists of expressions as Python compares lists, which passes over items that are one object."""
+    state.by_identity = True
+    try:
+        return value if captured == value else None
+    finally:
+        state.by_identity = False
 
 
 def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:

@@ -59,13 +59,18 @@ class Function(Generic[_Parameters, _Result]):
 
     def __call__(self, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         """Record a call: one node. Raises DeclarationError for arguments or results that cannot be traced."""
-        kinds: list[Any] = [argument.type for argument in args if isinstance(argument, Expr)]
+        kinds: list[Any] = []
         operands: list[Expr] = []
+        for argument in args:
+            if not isinstance(argument, Expr):
+                break
+            operands.append(argument)
+            kinds.append(argument.type)
         if not kwargs and len(kinds) == len(args):
-            structure, operands = _positional(len(args)), [*args]  # type: ignore[list-item]  # they are expressions
+            structure = _positional(len(args))
         else:
             leaves, structure = flatten((args, kwargs))
-            kinds = []
+            kinds, operands = [], []
             for leaf in leaves:
                 if isinstance(leaf, Expr):
                     operands.append(leaf)

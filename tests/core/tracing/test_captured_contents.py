@@ -857,3 +857,34 @@ def test_a_comparison_refuses_no_array_that_the_body_does_not_read(kind: Any) ->
 
     with pytest.raises(DeclarationError, match=r"options\.table from outside"):
         summed(ex.tensor(GIVEN))
+
+
+@pytest.mark.parametrize("size", [1, 100])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda items: items.__setitem__(-1, ex.tensor(1.0)),
+        lambda items: items.__setitem__(0, items[0] + 0.0),
+        lambda items: items.__setitem__(0, 1.0),
+        lambda items: items.append(items[0]),
+        lambda items: items.pop(),
+    ],
+    ids=["an equal tensor", "an expression", "an equal number", "one more", "one less"],
+)
+def test_a_list_of_expressions_is_compared_by_identity_and_nothing_is_recorded_for_it(size: int, change: Any) -> None:
+    items = [ex.tensor(1.0) for _ in range(size)]
+
+    @ex.function
+    def total(a: Any) -> Any:
+        for item in items:
+            a = a + item
+        return a
+
+    a = ex.tensor(2.0)
+    first, second = total(a), total(a)
+    assert second.uid == first.uid + 1
+    assert total.traces == 1
+    change(items)
+    assert ex.evaluate(total(a)) == 2.0 + len(items)
+    assert total.traces == 2
+    assert isinstance(a == items[0] if items else a == a, ex.Expr)
