@@ -18,6 +18,7 @@ X = ex.tensor(np.array([[-7.5, 8.0, -0.0], [math.inf, math.nan, 2.5]]))
 """what rounding, a sign or an order would change"""
 WHOLE = ex.tensor(np.array([[-3, 8, 0], [5, -9, 2]]))
 TRUTH = ex.tensor(np.array([[True, False, True], [False, False, True]]))
+IMAGES = ex.tensor(np.array([[[[-7.5, -0.0], [math.inf, 2.5], [math.nan, 1.0]]]]))
 VECTOR = ex.tensor(np.array([3.0, -1.0, 2.0]))
 
 NEUTRAL: dict[str, list[tuple[ex.Expr, Callable[[ex.Expr], ex.Expr]]]] = {
@@ -69,6 +70,7 @@ NEUTRAL: dict[str, list[tuple[ex.Expr, Callable[[ex.Expr], ex.Expr]]]] = {
     "multiply": [(X, lambda x: x * 1), (X, lambda x: 1.0 * x), (WHOLE, lambda x: x * 1)],
     "divide": [(X, lambda x: x / 1)],
     "power": [(X, lambda x: x**1)],
+    "adaptive_avg_pool2d": [(IMAGES, lambda x: ex.adaptive_avg_pool2d(x, (3, 2)))],
     "add_n": [(X, lambda x: ex.add_n(x))],
     "einsum": [(X, lambda x: ex.einsum("ij->ij", x))],
 }

@@ -50,7 +50,10 @@ def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
             return array, ""
         if (values <= 0).all() and _sums_to_one(np.exp(values)):
             return np.exp(values), "exponentials: the net gives log probabilities"
-    raised = np.exp(values - values.max(axis=1, keepdims=True))
+    largest = values.max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        return array, "no softmax: scores with inf or NaN, or of −inf alone, have no probabilities"
+    raised = np.exp(values - largest)
     return raised / raised.sum(axis=1, keepdims=True), "softmax applied: the net gives scores"
 
 

@@ -99,6 +99,19 @@ def test_large_scores_do_not_overflow_and_each_row_is_by_itself() -> None:
     np.testing.assert_allclose(found, [[1, 0]], atol=1e-6)
 
 
+@pytest.mark.spec("I-11")
+@pytest.mark.parametrize("softmax", ["auto", "yes"])
+@pytest.mark.parametrize("row", [[np.inf, 1.0, 2.0], [np.nan, 1.0, 2.0], [-np.inf] * 3])
+def test_scores_that_have_no_probabilities_are_ranked_as_they_are(row: list[float], softmax: str) -> None:
+    scores = np.array([row, [1.0, 2.0, 3.0]])
+    shown, said = probabilities(scores, softmax)
+    assert shown is scores
+    assert said.startswith("no softmax")
+    shown, said = probabilities(np.array([[-np.inf, 0.0, 3.0]]), softmax)
+    assert said.startswith("softmax")
+    np.testing.assert_allclose(shown.sum(axis=1), 1)
+
+
 @pytest.mark.parametrize("array", [np.full((2, 1), 5.0), np.ones(3), np.ones((1, 2, 2)), np.ones((1, 2), bool)])
 def test_what_is_no_row_of_scores_stays(array: Array) -> None:
     found, said = probabilities(array, "auto")

@@ -16,6 +16,7 @@ from explorer.ops.manipulation.padding import Pad
 from explorer.ops.manipulation.reshape import BroadcastTo, Cast, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.nn.activation import Clip
+from explorer.ops.nn.pooling import AdaptiveAvgPool2d
 from explorer.ops.reduction.reduce import All, AnyOf, Max, Mean, Min, Prod, Reduction, Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import (
@@ -91,7 +92,8 @@ class NeutralNumber(Rule):
 class NoOp(Rule):
     """A permutation in order, a part that is all, a reshape to its shape, a reduction over no axis: the operand.
 
-    So are padding of no width, a concatenation of one tensor, limits of −∞ and ∞, a copy to the device where it is.
+    So are padding of no width, a concatenation of one tensor, limits of −∞ and ∞, a copy to the device where it is,
+    adaptive pooling to the images' own size.
     A reduction over axes of size 1 is its operand, too; but a floating sum starts from 0.0, so that −0.0 becomes 0.0.
     """
 
@@ -106,6 +108,7 @@ class NoOp(Rule):
         Clip,
         ToDevice,
         Positive,
+        AdaptiveAvgPool2d,
         Sum,
         Mean,
         Max,

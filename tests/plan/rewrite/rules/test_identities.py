@@ -49,6 +49,20 @@ def test_an_operation_with_nothing_to_do_is_its_operand(root: ex.Expr, code: str
     assert close(root)
 
 
+@pytest.mark.spec("P-1", "M-O5")
+def test_adaptive_pooling_to_the_images_own_size_is_its_operand_to_the_last_bit() -> None:
+    """With the rule and without it: an infinite pixel, NaN and −0.0 stay where they are."""
+    pixels = np.array([[[[-0.0, np.inf], [np.nan, 2.5], [-np.inf, 5e-324]]]])
+    root = ex.adaptive_avg_pool2d(ex.tensor(pixels), (3, 2))
+    assert applied(simplified(root)) == ["nothing_to_do"]
+    for result in (ex.evaluate(root), ex.evaluate(root, without="simplify")):
+        np.testing.assert_array_equal(result, pixels)
+        assert np.signbit(result)[0, 0, 0, 0]
+    whole_numbers = ex.adaptive_avg_pool2d(ex.tensor(np.arange(6).reshape(1, 1, 3, 2)), (3, 2))
+    assert applied(simplified(whole_numbers)) == []
+    assert applied(simplified(ex.adaptive_avg_pool2d(ex.tensor(pixels), (2, 2)))) == []
+
+
 @pytest.mark.spec("P-1")
 @pytest.mark.parametrize(
     ("root", "expected"),
