@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.errors import OperandError, StateError
+from explorer.core.errors import ExplorerError, OperandError, StateError
 from explorer.core.hooks import hooks
 from explorer.core.ir.examples import Example
 from explorer.core.ir.expr import Expr, assign_identity
@@ -183,14 +183,20 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
             rule="a tensor of any rank must be made by its value; its second argument is a dtype",
             fix=f"ex.Tensor({value!r}, {dtype!r}), with a capital T, is made by its sizes",
         )
-    if type(value) is not np.ndarray:
-        value = _plain(value)
     try:
-        array = _array(value, dtype, copy)
+        array = _array(value if type(value) is np.ndarray else _plain(value), dtype, copy)
+    except (ExplorerError, MemoryError):
+        raise
     except (ValueError, TypeError, OverflowError) as error:
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor is a regular array of numbers"
         ) from None
+    except Exception as error:
+        raise OperandError(
+            f"ex.tensor of a {type(value).__name__}, whose class raised {type(error).__name__}: {error}",
+            rule="a lookup of a missing attribute must raise AttributeError, and a conversion to an array must succeed",
+            fix="correct the methods of the class, or pass an array of its numbers",
+        ) from error
     if not is_element(array.dtype):
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}",

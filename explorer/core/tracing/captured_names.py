@@ -6,6 +6,7 @@ containers, and to the attributes of objects. Contents that are too many to be c
 
 from __future__ import annotations
 
+import builtins
 import functools
 import os
 import sys
@@ -28,9 +29,9 @@ from weakref import ReferenceType
 
 import numpy as np
 
-from explorer.core.errors import DeclarationError
 from explorer.core.ir.expr import Expr
 from explorer.core.tracing.bytecode_names import Comparison, is_fixed, reads
+from explorer.core.tracing.capture_errors import stream, too_large_to_compare, too_many_readers, unseen_variables
 from explorer.core.tracing.captured_contents import Read, environment, excess, parts, reader, referred
 from explorer.core.tracing.static_attributes import (
     attribute_of,
@@ -53,6 +54,7 @@ _COMPARING = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__has
 """methods that count where values are compared or hashed"""
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 """names of the ``os`` module's that read environment variables"""
+_SOURCES_OF_ENVIRONMENT = (os, os.environ, os.getenv, getattr(os, "environb", os), getattr(os, "getenvb", os))
 _UNSEEN = frozenset({"globals", "eval", "exec"})
 """builtins that read variables whose names do not stand in the code"""
 _MOST = 20_000
@@ -74,6 +76,7 @@ class Survey:
         self._classes: dict[type, str] = {}
         self._compared: set[str] = set()
         self._environment = False
+        self._builtins = False
 
     def visit(self, start: Any, path: str) -> None:
         """Note what a function reads, and what that reads in turn; keep other objects for their attributes."""
@@ -83,7 +86,7 @@ class Survey:
             if type(current) in _PLAIN or id(current) in self._seen:
                 continue
             self._seen[id(current)] = current
-            if current is os or current is os.environ or current is os.getenv:
+            if any(current is source for source in _SOURCES_OF_ENVIRONMENT):
                 self._environment = True
                 if current is not os:
                     self._names.add("environ")
@@ -91,7 +94,11 @@ class Survey:
                 self._enter(current, pending)
             elif isinstance(current, MethodType):
                 pending += [(current.__func__, path), (current.__self__, path)]
+            elif current is builtins:
+                self._builtins = True
             elif isinstance(current, BuiltinFunctionType):
+                if current.__self__ is builtins and current.__name__ in _UNSEEN:
+                    raise unseen_variables(self._name, current.__name__)
                 pending.append((current.__self__, path))
             elif isinstance(current, type):
                 self._class(current, path, pending, _CONSTRUCTING)
@@ -118,6 +125,8 @@ class Survey:
             for held, name, path in fresh:
                 noted.add((id(held), name))
                 self._attribute(held, name, f"{path}.{name}" if path else name)
+        for name in sorted(self._names & _UNSEEN) if self._builtins else ():
+            raise unseen_variables(self._name, name)
         if self._environment and not self._names.isdisjoint(_ENVIRONMENT):
             self._add(functools.partial(environment, dict(os.environ)), os.environ, "os.environ")
 
@@ -173,7 +182,7 @@ class Survey:
             self._note(functools.partial(_contents, cell), name, pending)
         for name in read.variables:
             if name in _UNSEEN and name not in function.__globals__:
-                self._refuse_unseen(function, name)
+                raise unseen_variables(self._name, name, function.__name__)
             if name in function.__globals__:
                 self._note(functools.partial(function.__globals__.get, name), name, pending)
         pending += [(sys.modules.get(name), name) for name in read.modules]
@@ -191,7 +200,7 @@ class Survey:
             for name in vars(base)
             if name[:2] == name[-2:] == "__" and name not in _CONSTRUCTING
         )
-        if hasattr(cls, "__expr__"):
+        if class_attribute(cls, "__expr__") is not None:
             names["type"] = None
         if not is_fixed_class(cls):
             self._objects.append((cls, path))
@@ -224,10 +233,10 @@ class Survey:
     def _value(self, value: Any, path: str, pending: list[tuple[Any, str]]) -> None:
         is_stream = isinstance(value, Iterator) and is_fixed_class(type(value)) and not isinstance(value, IOBase)
         if is_stream or isinstance(value, _STREAMS):
-            self._refuse_stream(value, path)
+            raise stream(self._name, value, path)
         size = excess(value)
         if size:
-            self._refuse(value, path, size)
+            raise too_large_to_compare(self._name, value, path, size)
         read = reader(value)
         if read is not None:
             self._add(read, value, path)
@@ -239,11 +248,13 @@ class Survey:
         if isinstance(value, (ReferenceType, ContextVar)):
             self._add(functools.partial(referred, value), referred(value), path)
         pending += [(part, f"{path}[…]") for part in parts(value)]
-        if hasattr(type(value), "__expr__"):
+        if class_attribute(type(value), "__expr__") is not None:
             if is_fixed_class(type(value)):
                 self._add(value.__expr__, value.__expr__(), path)
                 return
-        elif hasattr(type(value), "__array__") and not is_known(type(value)):  # another library's array
+        elif class_attribute(type(value), "__array__") is not None and not is_known(
+            type(value)
+        ):  # another library's array
             pending.append((np.asarray(value), path))
         wrapped = attribute_of(getattr(value, "__dict__", {}), type(value), "__wrapped__")
         if wrapped is not None and not is_traced(value):
@@ -294,46 +305,7 @@ class Survey:
     def _add(self, read: Read, value: Any, path: str) -> None:
         self.found.append((read, value))
         if len(self.found) > _MOST:
-            raise DeclarationError(
-                f"{self._name} reads more than {_MOST:,} variables and attributes from outside, {path} among them",
-                rule="what a function reads from outside must be so little that it can be compared at each call",
-                fix="pass what it needs as arguments",
-            )
-
-    def _refuse(self, value: Any, path: str, size: str) -> None:
-        name = path or "a value"
-        if isinstance(value, np.ndarray):
-            rule = "a large array that a function reads from outside must not change afterwards"
-            fix = (
-                f"make it a tensor before the function, {name} = ex.tensor({name}), or pass it as an argument; or "
-                f"freeze it: {name}.flags.writeable = False"
-            )
-        else:
-            rule = (
-                "a container that a function reads from outside must be so small that it can be compared at each call"
-            )
-            fix = "pass the items that it needs as arguments, or make it a tuple"
-        raise DeclarationError(
-            f"{self._name} reads {name} from outside, a {type(value).__name__} of {size} that can be changed in place",
-            rule=rule,
-            fix=fix,
-        )
-
-    def _refuse_unseen(self, function: FunctionType, name: str) -> None:
-        raise DeclarationError(
-            f"{self._name} calls {name}(…)" + (f", in {function.__name__}" if function.__name__ != self._name else ""),
-            rule="the variables that a function reads must stand in its code by name: it runs once for many calls, "
-            "and once more when one of them has changed",
-            fix="name the variable itself, or pass its value as an argument",
-        )
-
-    def _refuse_stream(self, value: Any, path: str) -> None:
-        raise DeclarationError(
-            f"{self._name} reads {path or 'a value'} from outside, a {type(value).__name__}",
-            rule="a function's body runs once for many calls, so it must not draw from anything that gives another "
-            "value each time",
-            fix="draw the value outside and pass it as an argument",
-        )
+            raise too_many_readers(self._name, path, _MOST)
 
 
 def _is_generated(function: FunctionType) -> bool:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
+import os
+from builtins import eval as evaluated
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import pytest
 
 import explorer as ex
 from explorer.core.tracing.captures import note
@@ -52,3 +59,61 @@ def test_what_a_body_notes_is_watched_through_functions_that_were_traced_before(
     assert ex.evaluate(outer(np.ones(1))) == 3
     held["factor"] = ex.tensor(5.0)
     assert ex.evaluate(outer(np.ones(1))) == 6
+
+
+class Stubborn(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Odd(metaclass=Stubborn):
+    pass
+
+
+def test_a_class_that_answers_no_question_can_be_captured() -> None:
+    """A metaclass whose ``__getattr__`` raises something else than AttributeError is not asked."""
+    held = Odd()
+
+    @ex.function
+    def f(x: ex.Expr) -> ex.Expr:
+        return x if held is None or Odd is None else x * 2
+
+    assert ex.evaluate(f(np.ones(1))) == 2
+    for value in (Odd, held):
+        with pytest.raises(ex.OperandError, match="raised KeyError: "):
+            ex.tensor(value)
+
+
+number = 2.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: x * builtins.eval("number"),
+        lambda x: x * evaluated("number"),
+        lambda x: x * builtins.globals()["number"],
+    ],
+)
+def test_variables_that_do_not_stand_in_the_code_are_refused_however_they_are_read(body: Callable[..., Any]) -> None:
+    with pytest.raises(ex.DeclarationError, match=r"calls (eval|globals)"):
+        ex.function(body)(np.ones(1))
+
+
+@pytest.mark.skipif(not os.supports_bytes_environ, reason="needs an environment of bytes")
+def test_the_environment_is_watched_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables, read = os.environb, os.getenvb
+    for factor in (
+        lambda: float(variables[b"EXPLORER_TEST_FACTOR"]),
+        lambda: float(read(b"EXPLORER_TEST_FACTOR") or b"0"),
+        lambda: float(os.environb[b"EXPLORER_TEST_FACTOR"]),
+    ):
+        monkeypatch.setenv("EXPLORER_TEST_FACTOR", "2")
+
+        @ex.function
+        def f(x: ex.Expr, factor: Callable[[], float] = factor) -> ex.Expr:
+            return x * factor()
+
+        assert ex.evaluate(f(np.ones(1))) == 2
+        monkeypatch.setenv("EXPLORER_TEST_FACTOR", "3")
+        assert ex.evaluate(f(np.ones(1))) == 3
