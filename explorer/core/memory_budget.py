@@ -34,9 +34,9 @@ class Budget:
 
     ``memory``: bytes that a run holds at one time, weights included; the machine's memory where nobody set it.
     ``constants``: bytes of ranges, masks and the like that building one net makes of a few words of its file.
-    ``operators``: operators that the functions of a file expand to. ``steps``: steps of sequences, windows and parts
-    that single operators of one net claim. ``text``: bytes of a graph's file, and by how much the entries of a zip
-    unpack to more than the zip itself holds.
+    ``operators``: operators that a file's calls of functions, its own and ONNX's standard ones, expand to in all.
+    ``steps``: steps of sequences, windows and parts that single operators of one net claim. ``text``: bytes of a
+    graph's file, and by how much the entries of a zip unpack to more than the zip itself holds.
     """
 
     __slots__ = ("_memory", "constants", "operators", "steps", "text")

@@ -149,7 +149,8 @@ def _too_many(path: Path, operators: int) -> FileError:
     return FileError(
         f"the functions expand to {min(operators, 10**30):,} operators or more",
         path=str(path),
-        rule=f"the functions of a file must expand to at most {budget.operators:,} operators: budget.operators",
+        rule=f"calls of functions, a file's own and ONNX's standard ones, must expand to at most {budget.operators:,} "
+        "operators in all: budget.operators",
         fix=f"export the model without local functions, or ex.budget.operators = {min(operators, 10**30)}",
     )
 

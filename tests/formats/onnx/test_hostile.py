@@ -168,6 +168,17 @@ def test_functions_that_explode_are_refused(tmp_path: Path, monkeypatch: pytest.
     assert len(flat.definition.operators) == 1500  # operators that the file writes out are no expansion
 
 
+def test_standard_functions_count_as_expanded_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One limit counts what all calls expand to, those of ONNX's standard functions too; the error says so."""
+    whole = model([node("MeanVarianceNormalization", ["x"], ["y"])], {"x": (FLOAT, [1, 2, 3, 3])}, ["y"])
+    assert opened(whole, tmp_path).definition.operators
+    monkeypatch.setattr(ex.budget, "operators", 3)
+    with pytest.raises(ex.FileError, match="4 operators or more") as raised:
+        opened(whole, tmp_path)
+    assert "standard" in raised.value.rule
+    assert "budget.operators" in raised.value.rule
+
+
 def calling(*called: str) -> ModelProto:
     """A model of functions F0, F1, …, each of which calls the one that is named."""
     opsets = [helper.make_opsetid("own", 1), helper.make_opsetid("", 20)]
