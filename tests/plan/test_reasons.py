@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,26 @@ from explorer.record import from_json, to_json
 from tests.golden.programs import PROGRAMS, recorded
 
 ROOT = Path(__file__).parents[2]
+PLAN = ROOT / "explorer" / "plan"
 OWN = [reason for (owner, _), reason in CATALOGUE.items() if owner.startswith("explorer.")]
+
+
+def _undeclared(path: Path) -> Iterator[str]:
+    """Calls that give a reason as a text, where it should be declared."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            texts = [part for part in node.args if isinstance(part, (ast.Constant, ast.JoinedStr, ast.BinOp))]
+            if name in ("Applied", "Declined") or (name in ("decide", "decline") and texts):
+                yield f"{path.name}:{node.lineno} {name}"
+
+
+@pytest.mark.spec("P-2")
+def test_no_reason_is_given_as_a_text() -> None:
+    """Rules and passes give declared reasons alone; the two classes of answers are made in one place."""
+    made = [found for path in PLAN.rglob("*.py") if path.name != "reasons.py" for found in _undeclared(path)]
+    assert not made
+    assert [*_undeclared(PLAN / "graph" / "reasons.py")]
 
 
 @pytest.mark.spec("P-2", "V-2")
@@ -48,7 +69,7 @@ def test_a_recording_explains_its_decisions_once(name: str) -> None:
     recording = recorded(name)
     explained = [(each.code, each.reason) for each in recording.explanations]
     assert len({*explained}) == len(explained)
-    assert {(decision.code, decision.reason) for decision in recording.decisions} >= {*explained}
+    assert {(decision.code, decision.reason) for decision in recording.decisions} == {*explained}
     assert from_json(to_json(recording)).explanations == recording.explanations
 
 

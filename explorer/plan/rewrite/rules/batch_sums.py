@@ -14,7 +14,7 @@ from explorer.ops.manipulation.reshape import Transpose
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import MEMBERS, member, producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 _OTHERS = 64
 """so many other terms may stand beside the members of a sum; a chain of additions is walked no further"""
@@ -25,6 +25,35 @@ class SumOfMembers(Rule):
 
     roots = (Add, AddN)
     producers = MEMBERS
+
+    one_value = Reason(
+        "sum_of_members",
+        "Adding the {members} rows of `{whole}` one by one is computed as one sum over its first axis, because that "
+        "gives the same terms in one operation.",
+        meaning="x[0] + x[1] + x[2] is x.sum(axis=0) where x has three rows.",
+        change="Nothing has to change.",
+    )
+    several_values = Reason(
+        "sum_of_members",
+        "Adding the {members} rows of {wholes:array} one by one is computed as one sum over the first axis of each, "
+        "because that gives the same terms in few operations.",
+        meaning="x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0) where x and y have two rows.",
+        change="Nothing has to change.",
+    )
+    not_all_members = Reason(
+        "not_all_members",
+        "The rows of `{whole}` are added one by one, not as a sum over its first axis, because only {found} of its "
+        "{members} rows are among the terms.",
+        meaning="x[0] + x[1] + x[2] is x.sum(axis=0) only where x has three rows.",
+        change="Add all of the rows, or slice the array before.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The rows are added one by one, not as a sum over an axis, because they are {given}, and np.sum of these gives "
+        "{wanted}.",
+        meaning="NumPy sums small integers in a wider dtype; adding two of them keeps theirs.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         terms = graph.operands(node)
@@ -50,22 +79,18 @@ class SumOfMembers(Rule):
         if not sums or kept != {node.dtype}:
             most = max(sums or wholes, key=lambda held: len(held.found))
             facts = {"found": len(most.found), "members": most.whole.shape[0], "whole": most.whole}
-            return Declined("not_all_members", "only {found} of {members:member} of {whole} in the sum", facts)
+            return self.not_all_members.declined(**facts)
         totals = [Sum((0,))(held.whole) for held in sums]
         if totals[0].dtype != node.dtype:
-            return Declined(
-                "dtype",
-                "members of {given} added one by one give {given}, their sum over an axis is {wanted}",
-                {"given": str(node.dtype), "wanted": str(totals[0].dtype)},
-            )
+            return self.dtype.declined(given=str(node.dtype), wanted=str(totals[0].dtype))
         count = sum([len(held.found) for held in sums])
         parts = [*reversed(rest), *totals]
         facts = {"found": count, "members": count, "whole": sums[0].whole}
-        reason = "the sum of all {members:member} of {whole} is one reduction over its first axis"
+        reason = self.one_value
         if len(sums) > 1:
             facts["wholes"] = len(sums)
-            reason = "the sum of all {members:member} of {wholes:value} is one reduction of each over its first axis"
-        return Applied(add_n(*parts) if len(parts) > 1 else parts[0], reason, facts, "sum_of_members")
+            reason = self.several_values
+        return reason.applied(add_n(*parts) if len(parts) > 1 else parts[0], **facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +131,35 @@ class SumOfProducts(Rule):
     roots = (Sum,)
     producers = (Matmul,)
 
+    longer_axis = Reason(
+        "sum_of_products",
+        "Adding {members:matrix product|matrix products} is computed as one product of the matrices joined end to end, "
+        "because that gives the same sum without storing the single results ({saved_bytes}).",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
+        change="A product that is asked for, or read by another operation too, must be stored.",
+    )
+    rank = Reason(
+        "rank",
+        "The sum of the products in `{product}` is computed after them, because they share one of their matrices, so "
+        "that they are not joined end to end.",
+        meaning="A0 @ B0 + A1 @ B1 is one product of longer matrices where both factors differ from term to term.",
+        change="Add the matrices that differ first: (A0 + A1) @ B.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The sum of the products in `{product}` is computed after them, because they are {given}, and their sum is "
+        "{wanted}.",
+        meaning="A rule never changes the dtype of a result.",
+        change="Convert the matrices first: x.astype(...).",
+    )
+    other_consumers = Reason(
+        "other_consumers",
+        "The sum of the products in `{product}` is computed after them, because the single products are read by "
+        "another operation, too, so they must be stored anyway.",
+        meaning="A sum of products is one product of longer matrices, in which the single products do not appear.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         reduction = node.operation
         (product,) = graph.operands(node)
@@ -113,22 +167,12 @@ class SumOfProducts(Rule):
             return None
         a, b = graph.operands(product)
         if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0]:
-            return Declined("rank", "{product} shares an operand between its members", {"product": product})
+            return self.rank.declined(product=product)
         if product.dtype != node.dtype:
-            return Declined(
-                "dtype",
-                "{product} is {given}, its sum {wanted}",
-                {"product": product, "given": str(product.dtype), "wanted": str(node.dtype)},
-            )
+            return self.dtype.declined(product=product, given=str(product.dtype), wanted=str(node.dtype))
         if graph.consumers(product) > 1:
-            return Declined("other_consumers", "the single products of {product} are read too", {"product": product})
+            return self.other_consumers.declined(product=product)
         members, rows, inner = a.shape
         left = reshape(Transpose((1, 0, 2))(a), (rows, members * inner))
         right = reshape(b, (members * inner, b.shape[2]))
-        return Applied(
-            left @ right,
-            "the sum of {members:product} is one product over a longer axis:"
-            " {saved_bytes} of single products are never written",
-            {"members": members, "saved_bytes": product.type.nbytes},
-            "sum_of_products",
-        )
+        return self.longer_axis.applied(left @ right, members=members, saved_bytes=product.type.nbytes)

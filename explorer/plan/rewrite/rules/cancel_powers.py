@@ -17,7 +17,7 @@ from explorer.ops.manipulation.reshape import Reshape
 from explorer.ops.nn.softmax_and_loss import SoftmaxGradient
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 from explorer.plan.rewrite.rules.algebra.axis_places import at_places, below_views
 from explorer.plan.rewrite.rules.algebra.overflow_risks import SOURCES
 from explorer.plan.rewrite.rules.algebra.power_propagation import CARRIERS, moved_term
@@ -31,6 +31,14 @@ class PowersThatCancel(Rule):
     roots = (Multiply, Divide, Reciprocal, Add, AddN, Subtract, SoftmaxGradient, SigmoidGradient)
     producers = CARRIERS
     among = SOURCES
+
+    cancelled = Reason(
+        "powers_cancelled",
+        "`{node}` is computed from the exponents of the powers in it, because the powers may overflow or be rounded "
+        "to 0, and they divide each other, so that the result itself is an ordinary number.",
+        meaning="exp(800) / exp(799) is exp(1), but exp(800) is ∞ in float64, and ∞ / ∞ is NaN.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         values = Scaled.of_graph(graph)
@@ -50,13 +58,7 @@ class PowersThatCancel(Rule):
             if found is None:
                 return None
             value = found
-        return Applied(
-            value,
-            "powers in {node} may overflow or be rounded to 0 and divide each other: what is left of their exponents"
-            " is computed first",
-            {"node": node, "terms": len(terms)},
-            "powers_cancelled",
-        )
+        return self.cancelled.applied(value, node=node, terms=len(terms))
 
     @staticmethod
     def _is_mended(node: Expr, terms: Terms, values: Scaled, graph: PlanGraph) -> bool:
@@ -154,6 +156,35 @@ class LogOfPowers(Rule):
     producers = CARRIERS
     among = SOURCES
 
+    from_exponents = Reason(
+        "log_of_powers",
+        "The log of `{y}` is computed from the exponents of the powers in `{y}`, because the powers may overflow or be "
+        "rounded to 0, and their log is an ordinary number.",
+        meaning="log(2 · exp(800)) is log(2) + 800, but exp(800) is ∞ in float64.",
+        change="Nothing has to change.",
+    )
+    difference = Reason(
+        "difference",
+        "The log of `{y}` is computed as written, because `{y}` subtracts numbers up to 1 that may be nearly equal, "
+        "which loses their digits in any form.",
+        meaning="0.12345678 − 0.12345677 keeps one digit of eight.",
+        change="Write the difference in a form without subtraction, where there is one.",
+    )
+    weights = Reason(
+        "weights",
+        "The log of `{y}` is computed as written, because `{y}` adds powers times numbers that may be negative or 0, "
+        "for which there is no form by the exponents alone.",
+        meaning="log(a · exp(x) + b · exp(y)) is one logaddexp only where a and b are positive.",
+        change="Use weights that are known to be positive, such as ex.exp(…).",
+    )
+    tensor_weights = Reason(
+        "weights",
+        "The log of `{y}` is computed as written, because `{y}` multiplies `{powers}` with `{weights}`, in which any "
+        "number may be negative or 0, so there is no form by the exponents alone.",
+        meaning="The log of Σ w · exp(x) is one logsumexp only where all of the w are positive.",
+        change="Use weights that are known to be positive, such as ex.exp(…).",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         values = Scaled.of_graph(graph)
         (y,) = graph.operands(node)
@@ -170,10 +201,8 @@ class LogOfPowers(Rule):
             if all(values.shares(term) is not None for term in terms):
                 if all(term.number > 0 for term in terms):
                     return None
-                reason = "{y} is a difference of numbers up to 1, whose digits are lost where they are nearly equal"
-                return Declined("difference", reason, {"y": y})
-            reason = "{y} adds or subtracts powers with weights that are not known to be positive"
-            return Declined("weights", reason, {"y": y})
+                return self.difference.declined(y=y)
+            return self.weights.declined(y=y)
         (term,) = terms
         if not term.exponent:
             return None
@@ -186,19 +215,12 @@ class LogOfPowers(Rule):
             value = value * (1 / math.log(10))
         for zero in values.zeros(term.gone, {leaf for atom in term.exponent for leaf in values.exponents.leaves(atom)}):
             value = value + zero
-        return Applied(
-            as_node(value, node),
-            "powers in {y} may overflow or be rounded to 0: their log is computed from their exponents",
-            {"y": y},
-            "log_of_powers",
-        )
+        return self.from_exponents.applied(as_node(value, node), y=y)
 
-    @staticmethod
-    def _of_product(y: Expr, values: Scaled, graph: PlanGraph) -> Answer:
+    def _of_product(self, y: Expr, values: Scaled, graph: PlanGraph) -> Answer:
         """The answer for powers that a tensor weighs, which no plan reads."""
         for powers, weights in (graph.operands(y), graph.operands(y)[::-1]):
             terms = values.terms(powers)
             if terms is not None and any(values.shares(term) is None for term in terms):
-                reason = "{y} weighs {powers} by {weights}, of which any number may be 0 or negative"
-                return Declined("weights", reason, {"y": y, "powers": powers, "weights": weights})
+                return self.tensor_weights.declined(y=y, powers=powers, weights=weights)
         return None

@@ -10,13 +10,20 @@ from explorer.ops.elementwise.unary import Absolute, Negative, Reciprocal
 from explorer.ops.nn.pooling import MaxPool2d
 from explorer.ops.reduction.reduce import Max, Min
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class Idempotent(Rule):
     """f(f(x)) is f(x), and f(x, x) is x, where f is declared idempotent."""
 
     roots = (Operation,)
+
+    again = Reason(
+        "idempotent",
+        "`{operation}` is computed once, not twice, because applying it to `{x}` again changes nothing.",
+        meaning="abs, relu, floor and maximum(x, x) are such operations; the property is declared as idempotent.",
+        change="Nothing has to change.",
+    )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
         return operation_class.idempotent and operation_class.elementwise
@@ -28,13 +35,22 @@ class Idempotent(Rule):
         if not again or x.type is not node.type:
             return None
         facts = {"operation": operation.name, "x": x}
-        return Applied(x, "{operation} is idempotent: taken once more of {x} it changes nothing", facts, "idempotent")
+        return self.again.applied(x, **facts)
 
 
 class AbsorbedOperand(Rule):
     """f(f(a, b), b) is f(a, b), where f is declared idempotent, associative and commutative."""
 
     roots = (Operation,)
+
+    taken_in = Reason(
+        "absorbed",
+        "`{operation}` with `{other}` is left out, because `{y}` is already computed with `{other}`, and a second time "
+        "changes nothing.",
+        meaning="maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, associative and "
+        "commutative.",
+        change="Nothing has to change.",
+    )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
         return (
@@ -53,8 +69,7 @@ class AbsorbedOperand(Rule):
                 continue
             if any(taken is other for taken in graph.operands(y)):
                 facts = {"operation": node.operation.name, "y": y, "other": other}
-                reason = "{y} has taken {other} in, and {operation} is idempotent, associative and commutative"
-                return Applied(y, reason, facts, "absorbed")
+                return self.taken_in.applied(y, **facts)
         return None
 
 
@@ -62,6 +77,27 @@ class Involution(Rule):
     """f(f(x)) is x where f is declared an involution, as −(−x) is x; 1 / (1 / x) is x but for rounding."""
 
     roots = (Operation,)
+
+    undone = Reason(
+        "involution",
+        "`{inner}` and `{outer}` after it are both left out, because this operation undoes itself.",
+        meaning="−(−x) is x; 1 / (1 / x) is x but for rounding. The property is declared as involution.",
+        change="Nothing has to change.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The operation is applied twice as written, although it undoes itself, because without it the result would be "
+        "{given} instead of {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result.",
+        change="Convert the operand first: x.astype(...).",
+    )
+    integers = Reason(
+        "dtype",
+        "The reciprocal of the reciprocal of `{x}` is computed as written, because `{x}` is {given}, and the "
+        "reciprocal of a whole number is rounded to a whole number.",
+        meaning="Of integers, 1 / 5 is 0 in whole numbers, from which 5 does not come back.",
+        change="Convert the operand to floating point first: x.astype(...).",
+    )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
         return operation_class.involution and operation_class.elementwise
@@ -74,16 +110,31 @@ class Involution(Rule):
         (x,) = graph.operands(y)
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return Declined("dtype", "{x} is {given}, the result is {wanted}", facts)
+            return self.dtype.declined(**facts)
         if x.dtype.kind in "iu" and isinstance(node.operation, Reciprocal):
-            return Declined("dtype", "{x} is {given}: integer reciprocals lose x", {"x": x, "given": str(x.dtype)})
-        return Applied(x, "{outer} undoes {inner}", {"outer": node, "inner": y}, "involution")
+            return self.integers.declined(x=x, given=str(x.dtype))
+        return self.undone.applied(x, outer=node, inner=y)
 
 
 class EvenOfNegative(Rule):
     """f(−x) and f(|x|) are f(x) where f is declared even: the sign makes no difference."""
 
     roots = (Operation,)
+
+    even = Reason(
+        "even",
+        "`{operation}` is computed of `{x}` directly, without `{y}`, because the sign of its operand makes no "
+        "difference to it.",
+        meaning="cos(−x) is cos(x), and |−x| is |x|. The property is declared as even.",
+        change="Nothing has to change.",
+    )
+    dtype = Reason(
+        "dtype",
+        "`{operation}` is computed of `{y}` as written, because `{x}` is {given}, in which a number and its negative "
+        "do not differ in the sign alone.",
+        meaning="Of unsigned integers −1 is the largest number.",
+        change="Convert the operand to a signed dtype first: x.astype(...).",
+    )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
         return operation_class.is_even and operation_class.elementwise
@@ -96,15 +147,51 @@ class EvenOfNegative(Rule):
         (x,) = graph.operands(y)
         facts = {"operation": node.operation.name, "x": x, "y": y}
         if x.type is not y.type or x.dtype.kind not in "fi":
-            reason = "{x} is {given}, whose negative is no number of another sign"
-            return Declined("dtype", reason, {**facts, "given": str(x.dtype)})
-        return Applied(node.operation(x), "{operation} is even: of {y} it is what it is of {x}", facts, "even")
+            return self.dtype.declined(**facts, given=str(x.dtype))
+        return self.even.applied(node.operation(x), **facts)
 
 
 class ExtremeBeforeMonotone(Rule):
     """The largest f(x) is f of the largest x, where f never decreases: f is then taken of fewer elements."""
 
     roots = (MaxPool2d, Max, Min)
+
+    later = Reason(
+        "extreme_before_monotone",
+        "The largest (or smallest) elements are picked before `{f}`, not after it, because `{f}` never decreases, so "
+        "the result is the same and `{f}` runs on {kept:element} instead of {all}.",
+        meaning="max(relu(x)) is relu(max(x)). The property of the function is declared as monotone.",
+        change="Nothing has to change.",
+    )
+    complex = Reason(
+        "dtype",
+        "`{f}` is computed before the largest elements are picked, as written, because `{x}` is complex, and complex "
+        "numbers have no order that `{f}` would keep.",
+        meaning="max(f(x)) is f(max(x)) only where f keeps the order of numbers.",
+        change="Nothing has to change.",
+    )
+    domain = Reason(
+        "domain",
+        "`{f}` is computed before the largest elements are picked, as written, because of some numbers `{f}` is NaN, "
+        "and picking first could leave these out.",
+        meaning="max([√−1, √4]) is NaN, and √(max([−1, 4])) is 2.",
+        change="Pick the largest elements first in the program, where no NaN can occur.",
+    )
+    other_consumers = Reason(
+        "other_consumers",
+        "`{y}` is computed for all elements before the largest are picked, because {consumers} operations read it, so "
+        "all of it is needed anyway.",
+        meaning="max(f(x)) is f(max(x)) for a function that never decreases, which saves work only where nothing else "
+        "needs f(x).",
+        change="Nothing has to change.",
+    )
+    result_type = Reason(
+        "dtype",
+        "`{f}` is computed before the largest elements are picked, as written, because the other way round the result "
+        "would be {found} instead of {wanted}: `{x}` is {given}.",
+        meaning="A rule never changes the shape or dtype of a result.",
+        change="Convert the operand first: x.astype(...).",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -114,31 +201,13 @@ class ExtremeBeforeMonotone(Rule):
         (x,) = graph.operands(y)
         facts = {"f": operation.name, "x": x, "y": y}
         if "c" in (x.dtype.kind, y.dtype.kind):
-            return Declined("dtype", "{x} is complex: the order of complex numbers is no {f}'s", facts)
+            return self.complex.declined(**facts)
         if not operation.defined_everywhere:
-            return Declined(
-                "domain",
-                "{f} is not defined for every number: a NaN among the elements would be lost with the smaller ones",
-                facts,
-            )
+            return self.domain.declined(**facts)
         consumers = graph.consumers(y)
         if consumers > 1:
-            return Declined(
-                "other_consumers",
-                "{y} has {consumers:consumer}, so all its elements are computed anyway",
-                {**facts, "consumers": consumers},
-            )
+            return self.other_consumers.declined(**facts, consumers=consumers)
         made = operation(node.operation(x))
         if made.type is not node.type:
-            return Declined(
-                "dtype",
-                "of {x}, {given}, the result would be {found}, not {wanted}",
-                {**facts, "given": repr(x.type), "found": repr(made.type), "wanted": repr(node.type)},
-            )
-        return Applied(
-            made,
-            "{f} never decreases, so it is taken of the {kept:element that is left|elements that are left},"
-            " not of all {all:element}",
-            {**facts, "kept": node.size, "all": y.size, "saved_flops": y.size - node.size},
-            "extreme_before_monotone",
-        )
+            return self.result_type.declined(**facts, given=repr(x.type), found=repr(made.type), wanted=repr(node.type))
+        return self.later.applied(made, **facts, kept=node.size, all=y.size, saved_flops=y.size - node.size)

@@ -9,7 +9,7 @@ from explorer.ops.creation.constants import Full, OneHot, Zero
 from explorer.ops.manipulation.device_copy import ToDevice
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import producer
-from explorer.plan.rewrite.rule import Answer, Applied, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class RoundTripCopy(Rule):
@@ -17,19 +17,34 @@ class RoundTripCopy(Rule):
 
     roots = (ToDevice,)
 
+    direct = Reason(
+        "applied",
+        "`{x}` is taken from where it is, without the way over {there}, because copying changes no number.",
+        meaning="Copying an array to another device and back gives the same array.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (copy,) = graph.operands(node)
         if producer(copy, ToDevice) is None:
             return None
         (x,) = graph.operands(copy)
         facts = {"x": x, "there": copy.device.name}
-        return Applied(x if x.device is node.device else node.operation(x), "{x} need not go by {there}", facts)
+        return self.direct.applied(x if x.device is node.device else node.operation(x), **facts)
 
 
 class RecreateConstantOnDevice(Rule):
     """What is described, and not stored, is described on the other device: nothing is copied."""
 
     roots = (ToDevice,)
+
+    recreated = Reason(
+        "applied",
+        "`{x}` is created on {there}, not copied there, because it is a constant whose elements are described in a few "
+        "numbers.",
+        meaning="ex.zeros and ex.full store one number and a shape; only arrays of other numbers have to be copied.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (x,) = graph.operands(node)
@@ -42,4 +57,4 @@ class RecreateConstantOnDevice(Rule):
             made = OneHot(operation.length, operation.position, operation.value, operation.dtype, device)()
         else:
             return None
-        return Applied(made, "{x} is described, not stored: it is described on {there}", {"x": x, "there": device.name})
+        return self.recreated.applied(made, x=x, there=device.name)

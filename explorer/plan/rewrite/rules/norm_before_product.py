@@ -18,16 +18,46 @@ from explorer.ops.nn.conv import Conv2d, Conv2dImageGradient
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
-from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, named, other_type, varying
+from explorer.plan.rewrite.rule import Answer, Declined, Reason
+from explorer.plan.rewrite.rules.scale_into_weights import DIGITS, IntoWeights, named, other_type, varying
 
 _ARITHMETIC = (Add, Subtract, Multiply, Divide, Negative)
 _STEPS = 16
 """factors and terms that are looked at, one around the other"""
 
 
-class NormIntoWeights(Rule):
+class NormIntoWeights(IntoWeights):
     """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W, where s and t are made of weights and go by the channels that W takes."""
+
+    moved = Reason(
+        "norm_into_weights",
+        "`{norm}` is left out, because it multiplies and adds only weights, one number for each channel, which go into "
+        "`{weights}`, the weights of `{product}` after it, once.",
+        meaning="(x · s + t) @ W is x @ (s · W) + t @ W, with s as a column. A norm vanishes into the product after "
+        "it.",
+        change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
+    )
+    padding = Reason(
+        "padding",
+        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` pads its "
+        "images with zeros after `{norm}`; from the weights it would shift the padding, too.",
+        meaning="A term that is added before padding is not added to the zeros at the borders.",
+        change="A convolution without padding, or a norm after it.",
+    )
+    norm_consumers = Reason(
+        "other_consumers",
+        "`{norm}` is computed as written, not moved into weights, because {consumers} operations read it, so it is "
+        "needed anyway.",
+        meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
+        change="Nothing, where all of its readers are needed.",
+    )
+    dear = Reason(
+        "price",
+        "The norm is computed as written, because the weights would have to be changed in every run, which takes an "
+        "estimated {after_us} and saves only {before_us}.",
+        meaning="Where the program gets its inputs at each run, weights are changed once, before the first run.",
+        change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
+    )
 
     roots = (Conv2d, Conv2dImageGradient, Matmul)
     producers = _ARITHMETIC
@@ -66,12 +96,7 @@ class NormIntoWeights(Rule):
         made = product.over(around.value, weights)
         for term, negative in terms:
             made = made - term if negative else made + term
-        return Applied(
-            made,
-            "{norm} scales and shifts channels by weights alone: it moves into {weights}, the weights of {product}",
-            {"norm": x, "weights": named(product.weights, graph), "product": node, "saved_flops": saved},
-            "norm_into_weights",
-        )
+        return self.moved.applied(made, norm=x, weights=named(product.weights, graph), product=node, saved_flops=saved)
 
 
 @dataclass(frozen=True)
@@ -178,19 +203,16 @@ class _Around:
                 inverted = place == 1 and isinstance(node.operation, Divide)
                 return None if inverted else self._below(_Step(node, other, place == 1), inner)
             if 1 < other.size < node.size:
-                reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
-                self.declined = Declined("not_constant", reason, {"part": named(other, graph), "norm": node})
+                self.declined = NormIntoWeights.not_constant.declined(part=named(other, graph), norm=node)
         return None
 
     def _below(self, step: _Step, inner: Expr) -> _Step | None:
         if step.adds and self.product.borders:
-            reason = "{product} pads with zeros, which {norm} would have shifted: near the borders the sum is another"
-            self.declined = Declined("padding", reason, {"product": self.product.node, "norm": step.node})
+            self.declined = NormIntoWeights.padding.declined(product=self.product.node, norm=step.node)
             return None
         consumers = self.graph.consumers(step.node)
         if consumers > 1:
-            reason = "{norm} has {consumers:consumer}: it is computed anyway"
-            self.declined = Declined("other_consumers", reason, {"norm": step.node, "consumers": consumers})
+            self.declined = NormIntoWeights.norm_consumers.declined(norm=step.node, consumers=consumers)
             return None
         self.value = inner
         return step
@@ -216,5 +238,4 @@ def _too_dear(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -
     )
     if after < before:
         return None
-    reason = "no input is given at the run, so the weights would be changed in it: {after_us} instead of {before_us}"
-    return Declined("price", reason, {"before_us": before, "after_us": after})
+    return NormIntoWeights.dear.declined(before_us=before, after_us=after)

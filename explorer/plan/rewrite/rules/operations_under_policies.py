@@ -7,13 +7,22 @@ from __future__ import annotations
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.policy_operations import Adjusted
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.rule import Answer, Applied, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class UnderPolicies(Rule):
     """An operation under policies is what computes them: a sum accumulated by product is a product."""
 
     roots = (Adjusted,)
+
+    policies = Reason(
+        "policies",
+        "`{operation}` with the options {policies} is computed by `{computed_by}`, because that does what these "
+        "options ask for.",
+        meaning="ex.policies(...) gives options to the operations recorded inside it, such as the dtype in which a "
+        "sum is accumulated.",
+        change="Record the operation outside of ex.policies(...).",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operation = node.operation
@@ -24,4 +33,4 @@ class UnderPolicies(Rule):
             "computed_by": operation.standing.label,
         }
         made = operation.standing(*graph.operands(node))
-        return Applied(made, "{operation} under {policies} is computed by {computed_by}", facts, "policies")
+        return self.policies.applied(made, **facts)

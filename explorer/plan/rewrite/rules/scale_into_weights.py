@@ -18,7 +18,7 @@ from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Declined, Reason, Rule
 
 _SUMS = (Add, Subtract)
 
@@ -40,8 +40,57 @@ class Affine(NamedTuple):
         return product - term if isinstance(self.value.operation, Subtract) else product + term
 
 
-class FactorIntoWeights(Rule):
+class IntoWeights(Rule, abstract=True):
+    """What is multiplied or added by channel moves into the weights of a matrix product or convolution."""
+
+    other_consumers = Reason(
+        "other_consumers",
+        "The weights are left as they are, because {consumers} operations read `{product}`: with changed weights it "
+        "would have to be computed a second time for the others.",
+        meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
+        change="Nothing, where all of its readers are needed.",
+    )
+    price = Reason(
+        "price",
+        "The weights are left as they are, because they would have to be changed in every run, which takes an "
+        "estimated {after_us} and saves only {before_us}.",
+        meaning="Where the program gets its inputs at each run, weights are changed once, before the first run.",
+        change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The weights are left as they are, because `{product}` is {given}, `{other}` is {beside}, and the result is "
+        "{wanted}: only one and the same floating-point dtype of 32 bits or more can be moved into weights.",
+        meaning="Weights times factors are rounded to the dtype of the weights, so it must have room for them.",
+        change="Convert the operands to one dtype: x.astype(...).",
+    )
+    not_constant = Reason(
+        "not_constant",
+        "The weights are left as they are, because `{part}` depends on an input, not on weights alone, so it may be "
+        "another in each run.",
+        meaning="A batch norm that computes statistics of the batch itself, for one, depends on the input.",
+        change="Use stored statistics (inference mode) in place of a batch's own.",
+    )
+
+
+class FactorIntoWeights(IntoWeights):
     """(x ∗ W + b) · s is x ∗ (W · s) + b · s, where s is made of weights and goes by the result's channels."""
+
+    moved = Reason(
+        "factor_into_weights",
+        "Multiplying or dividing by `{factor}` is left out, because `{factor}` is made of weights alone, one number "
+        "for each channel, and is multiplied into `{weights}`, the weights of `{product}`, once.",
+        meaning="(x @ W) · s is x @ (W · s). A batch norm with stored statistics vanishes into the convolution before "
+        "it.",
+        change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
+    )
+    shape = Reason(
+        "shape",
+        "`{factor}` ({shape}) is not multiplied into the weights of `{product}`, because it varies along an axis that "
+        "the weights do not have.",
+        meaning="(x @ W) · s is x @ (W · s) only where s has one number for each column of W.",
+        change="Nothing has to change.",
+    )
 
     roots = (Multiply, Divide)
 
@@ -66,14 +115,12 @@ class FactorIntoWeights(Rule):
         facts: Facts = {"product": product, "factor": named(factor, graph)}
         for part in (found.term, factor):
             if part is not None and not is_constant(part, graph):
-                reason = "{part} is not made of weights alone: it depends on an input, as a batch's own statistics do"
-                return Declined("not_constant", reason, {**facts, "part": named(part, graph)})
+                return self.not_constant.declined(**facts, part=named(part, graph))
         if node.type is not product.type or factor.dtype != node.dtype:
             return other_type(product, node, factor)
         placed = _placed(product, axes, graph)
         if placed is None:
-            reason = "{factor} ({shape}) does not go along an axis that the weights of {product} keep"
-            return Declined("shape", reason, {**facts, "shape": "×".join(map(str, factor.shape))})
+            return self.shape.declined(**facts, shape="×".join(map(str, factor.shape)))
         place, shape_in_weights = placed
         scaled = graph.operands(product)[place]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
@@ -84,16 +131,24 @@ class FactorIntoWeights(Rule):
         operands = list(graph.operands(product))
         operands[place] = node.operation(scaled, reshape(factor, shape_in_weights))
         term = None if found.term is None else node.operation(found.term, factor)
-        return Applied(
+        return self.moved.applied(
             found.with_product(product.operation(*operands), term),
-            "{factor} is made of weights alone and goes by channel: it moves into {weights}, the weights of {product}",
-            {**facts, "weights": named(scaled, graph), "saved_flops": node.size},
-            "factor_into_weights",
+            **facts,
+            weights=named(scaled, graph),
+            saved_flops=node.size,
         )
 
 
-class TermsOfWeights(Rule):
+class TermsOfWeights(IntoWeights):
     """(x ∗ W + b) + c is x ∗ W + (b + c), where b and c are made of weights."""
+
+    merged = Reason(
+        "terms_of_weights",
+        "`{first}` and `{second}` are added to `{product}` as one term, not one after the other, because both are "
+        "made of weights alone, so their sum is computed once.",
+        meaning="(x @ W + b) + c is x @ W + (b + c).",
+        change='Nothing has to change; EvalPlan(without=["simplify"]) computes it as written.',
+    )
 
     roots = (Add, Subtract)
 
@@ -120,12 +175,7 @@ class TermsOfWeights(Rule):
         facts["saved_flops"] = node.size
         inner, outer = isinstance(first.operation, Subtract), isinstance(node.operation, Subtract)
         merged = (held - term if outer and not inner else term - held) if inner != outer else held + term
-        return Applied(
-            product - merged if inner and outer else product + merged,
-            "{first} and {second} are made of weights alone: one term is added to {product}, not two",
-            facts,
-            "terms_of_weights",
-        )
+        return self.merged.applied(product - merged if inner and outer else product + merged, **facts)
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
@@ -174,11 +224,7 @@ def _read_elsewhere(found: Affine, graph: PlanGraph) -> Declined | None:
     for read in (found.value, found.product):
         consumers = graph.consumers(read)
         if consumers > 1:
-            return Declined(
-                "other_consumers",
-                "{product} has {consumers:consumer}: with other weights it would be computed a second time",
-                {"product": read, "consumers": consumers},
-            )
+            return IntoWeights.other_consumers.declined(product=read, consumers=consumers)
     return None
 
 
@@ -202,25 +248,13 @@ def _too_dear(made: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined
     )
     if after < before:
         return None
-    return Declined(
-        "price",
-        "no input is given at the run, so the weights would be changed in it: {after_us} instead of {before_us}",
-        {"before_us": before, "after_us": after},
-    )
+    return IntoWeights.price.declined(before_us=before, after_us=after)
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
     """The answer where the weights, and what would move into them, are not of one dtype with room for it."""
-    return Declined(
-        "dtype",
-        "{product} is {given}, {other} is {beside}, the result {wanted}: weights of one dtype cannot stand for them",
-        {
-            "product": product,
-            "given": repr(product.type),
-            "other": other,
-            "beside": repr(other.type),
-            "wanted": repr(node.type),
-        },
+    return IntoWeights.dtype.declined(
+        product=product, given=repr(product.type), other=other, beside=repr(other.type), wanted=repr(node.type)
     )
 
 

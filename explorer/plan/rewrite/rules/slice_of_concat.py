@@ -13,7 +13,7 @@ from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.slicing import Slice
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import member, producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class SliceOfSlice(Rule):
@@ -21,6 +21,13 @@ class SliceOfSlice(Rule):
 
     roots = (Slice,)
     concrete = True
+
+    joined = Reason(
+        "parts",
+        "`{inner}` and `{outer}` after it become a single slice of `{x}`, because a slice of a slice is a slice.",
+        meaning="x[2:9][1:3] is x[3:5].",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -30,9 +37,7 @@ class SliceOfSlice(Rule):
         (x,) = graph.operands(y)
         waiting = iter(outer.spans)
         spans = tuple([span if isinstance(span, int) else _within(span, next(waiting)) for span in inner.spans])
-        return Applied(
-            _part(x, spans), "{outer} of {inner} is one part of {x}", {"outer": node, "inner": y, "x": x}, "parts"
-        )
+        return self.joined.applied(_part(x, spans), outer=node, inner=y, x=x)
 
 
 class SliceOfConcatenation(Rule):
@@ -42,6 +47,28 @@ class SliceOfConcatenation(Rule):
     concrete = True
     _last: tuple[int, list[int]] = (-1, [])
     """the concatenation asked about last, and where its operands begin"""
+
+    one_source = Reason(
+        "part_of_concatenation",
+        "The slice is taken directly from `{source}`, not from `{joined}`, because all of its elements come from "
+        "`{source}`.",
+        meaning="np.concatenate([a, b])[:len(a)] is a.",
+        change="Nothing has to change.",
+    )
+    several_parts = Reason(
+        "several_parts",
+        "The slice is taken from `{joined}`, not from one of the {count} arrays that it joins, because it has "
+        "elements of several of them.",
+        meaning="A slice of joined arrays needs no joining where it lies within one of them.",
+        change="Slice where the arrays meet.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The slice is taken from the joined arrays, not from `{source}` alone, because `{source}` is {given}, and "
+        "joining makes it {wanted}.",
+        meaning="np.concatenate converts all arrays to one dtype. A rule never changes the dtype of a result.",
+        change="Join arrays of one dtype.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (joined,) = graph.operands(node)
@@ -57,20 +84,14 @@ class SliceOfConcatenation(Rule):
         places = (span,) if isinstance(span, int) else range(*span)
         index = bisect.bisect_right(starts, min(places[0], places[-1])) - 1
         if max(places[0], places[-1]) >= starts[index + 1]:
-            reason = "the part reaches over several of the {count} tensors joined in {joined}"
-            return Declined("several_parts", reason, {"count": len(joined.operands), "joined": joined})
+            return self.several_parts.declined(count=len(joined.operands), joined=joined)
         source, start = graph.operand(joined, index), starts[index]
         if source.dtype != node.dtype:
             facts = {"source": source, "given": str(source.dtype), "wanted": str(node.dtype)}
-            return Declined("dtype", "{source} is {given}, and {wanted} where it is joined", facts)
+            return self.dtype.declined(**facts)
         own = span - start if isinstance(span, int) else (span[0] - start, span[1] - start, span[2])
         spans = (*part.spans[:axis], own, *part.spans[axis + 1 :])
-        return Applied(
-            _part(source, spans),
-            "what is taken of {joined} is a part of {source} alone",
-            {"joined": joined, "source": source},
-            "part_of_concatenation",
-        )
+        return self.one_source.applied(_part(source, spans), joined=joined, source=source)
 
 
 class ConcatenationOfSlices(Rule):
@@ -78,6 +99,14 @@ class ConcatenationOfSlices(Rule):
 
     roots = (Concatenate,)
     concrete = True
+
+    whole = Reason(
+        "concatenation_of_parts",
+        "The joined array is replaced by `{whole}`, because it joins {count:slice} that are all of `{whole}`, in their "
+        "order.",
+        meaning="np.concatenate([x[:3], x[3:]]) is x.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         concatenate = producer(node, Concatenate)
@@ -97,12 +126,7 @@ class ConcatenationOfSlices(Rule):
             if part is None or graph.operands(piece)[0] is not whole or part.spans != tuple(spans):
                 return None
             start = stop
-        return Applied(
-            whole,
-            "all {count:piece} of {whole}, joined in order, are {whole} itself",
-            {"count": len(pieces), "whole": whole},
-            "concatenation_of_parts",
-        )
+        return self.whole.applied(whole, count=len(pieces), whole=whole)
 
 
 def _within(inner: tuple[int, int, int], outer: Any) -> Any:

@@ -13,7 +13,7 @@ from explorer.ops.nn.softmax_and_loss import LogSoftmax, LogSumExp, NllLoss, Sof
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import constant, is_real, producer, same
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def as_node(value: Expr, node: Expr) -> Expr:
@@ -41,6 +41,35 @@ class QuotientOfExponentials(Rule):
     producers = (Exp,)
     concrete = True
 
+    softmax = Reason(
+        "softmax",
+        "`{powers}` divided by its own sum is computed as one softmax, because that subtracts the largest element "
+        "first, so nothing overflows.",
+        meaning="exp overflows beyond 709 (88 in float32); exp(x − m) / Σ exp(x − m) is the same number for every m.",
+        change="Nothing has to change.",
+    )
+    difference = Reason(
+        "exponentials",
+        "`{powers}` / `{divisor}` is computed as the power of the difference of the exponents, because that is the "
+        "same number and does not overflow where one of the two would.",
+        meaning="exp(x) / exp(y) is exp(x − y); exp overflows beyond 709 (88 in float32).",
+        change="Nothing has to change.",
+    )
+    other_sum = Reason(
+        "other_sum",
+        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is not the sum of the "
+        "same powers.",
+        meaning="Softmax is exp(x) divided by the sum of the same exp(x), over some of its axes.",
+        change="Divide by the sum of the powers themselves, with keepdims=True.",
+    )
+    dtype = Reason(
+        "dtype",
+        "`{powers}` / `{divisor}` is computed as written, because the exponents are not both {wanted}, as the result "
+        "is.",
+        meaning="A rule never changes the dtype of a result.",
+        change="Convert the exponents first: x.astype(...).",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         powers, divisor = graph.operands(node)
         if producer(powers, Exp) is None or not is_real(node):
@@ -54,27 +83,18 @@ class QuotientOfExponentials(Rule):
         if reduction is None or not reduction.axes or powers.shape != node.shape:
             return None
         if not _is_own_sum(divisor, powers, reduction, graph):
-            return Declined(
-                "other_sum", "{divisor} is not the sum of {powers} beside it", {"divisor": divisor, "powers": powers}
-            )
+            return self.other_sum.declined(divisor=divisor, powers=powers)
         (x,) = graph.operands(powers)
-        return Applied(
-            as_node(Softmax(reduction.axes)(x), node),
-            "{powers} over its own sum is one softmax, which takes the largest element out before it overflows",
-            {"powers": powers, "axes": list(reduction.axes)},
-            "softmax",
-        )
+        return self.softmax.applied(as_node(Softmax(reduction.axes)(x), node), powers=powers, axes=list(reduction.axes))
 
-    @staticmethod
-    def _of_two(node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
+    def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
         if same(x, y, graph):  # 1, and no difference of what may be infinite
             return None
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
-            return Declined("dtype", "the exponents of {powers} and {divisor} are not both {wanted}", facts)
-        reason = "{powers} / {divisor} is the power of a difference: neither of them overflows"
-        return Applied(exp(x - y), reason, {"powers": powers, "divisor": divisor}, "exponentials")
+            return self.dtype.declined(**facts)
+        return self.difference.applied(exp(x - y), powers=powers, divisor=divisor)
 
 
 class QuotientOfOnePlusExp(Rule):
@@ -83,6 +103,22 @@ class QuotientOfOnePlusExp(Rule):
     roots = (Divide, Reciprocal)
     producers = (Add,)
     concrete = True
+
+    negative = Reason(
+        "sigmoid",
+        "1 / (1 + `{powers}`) is computed as a sigmoid of the negative exponent, because that is the same number and "
+        "does not overflow.",
+        meaning="The sigmoid of x is 1 / (1 + exp(−x)); exp overflows beyond 709 (88 in float32).",
+        change="Nothing has to change.",
+    )
+    positive = Reason(
+        "sigmoid",
+        "`{powers}` / (1 + `{powers}`) is computed as a sigmoid of the exponent, because that is the same number and "
+        "does not overflow.",
+        meaning="exp(x) / (1 + exp(x)) is 1 / (1 + exp(−x)), the sigmoid of x; exp overflows beyond 709 (88 in "
+        "float32).",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         operands = graph.operands(node)
@@ -95,11 +131,9 @@ class QuotientOfOnePlusExp(Rule):
             return None
         x = cast(graph.operands(powers)[0], node.dtype)
         if len(operands) == 1 or constant(operands[0], graph) == 1:
-            reason = "1 / (1 + {powers}) is a sigmoid of the negative exponent: no power overflows"
-            return Applied(Sigmoid()(-x), reason, {"powers": powers}, "sigmoid")
+            return self.negative.applied(Sigmoid()(-x), powers=powers)
         if same(operands[0], powers, graph):
-            reason = "{powers} / (1 + {powers}) is a sigmoid: no power overflows"
-            return Applied(Sigmoid()(x), reason, {"powers": powers}, "sigmoid")
+            return self.positive.applied(Sigmoid()(x), powers=powers)
         return None
 
 
@@ -110,17 +144,22 @@ class LogOfSoftmax(Rule):
     producers = (Softmax,)
     concrete = True
 
+    log_softmax = Reason(
+        "log_softmax",
+        "`{outer}` of `{inner}` is computed in one step, as a log-softmax, because small probabilities in `{inner}` "
+        "are rounded to 0, and log(0) would be −∞.",
+        meaning="The log of softmax(x) is x − log Σ exp(x), which is a finite number.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
         softmax = producer(y, Softmax)
         if softmax is None or not is_real(node):
             return None
         (x,) = graph.operands(y)
-        return Applied(
-            as_node(LogSoftmax(softmax.axes)(x), node),
-            "{outer} of {inner} is one log-softmax, finite where {inner} underflows to 0",
-            {"outer": node, "inner": y, "axes": list(softmax.axes)},
-            "log_softmax",
+        return self.log_softmax.applied(
+            as_node(LogSoftmax(softmax.axes)(x), node), outer=node, inner=y, axes=list(softmax.axes)
         )
 
 
@@ -130,6 +169,21 @@ class LogOfSigmoid(Rule):
     roots = (Log,)
     producers = (Sigmoid, Subtract)
     concrete = True
+
+    log_sigmoid = Reason(
+        "log_sigmoid",
+        "The log of `{inner}` is computed as −softplus(−x), because that is the same number and finite also where "
+        "`{inner}` is rounded to 0.",
+        meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(0) would be −∞.",
+        change="Nothing has to change.",
+    )
+    complement = Reason(
+        "log_one_minus_sigmoid",
+        "The log of 1 − `{inner}` is computed as −softplus(x), because that is the same number and finite also where "
+        "`{inner}` is rounded to 1.",
+        meaning="softplus(x) is log(1 + exp(x)), computed so that nothing overflows; log(1 − 1) would be −∞.",
+        change="Nothing has to change.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
@@ -143,10 +197,8 @@ class LogOfSigmoid(Rule):
         (x,) = graph.operands(y)
         x = cast(x, node.dtype)
         if complement:
-            reason = "log of 1 − {inner} is −softplus(x), finite where {inner} rounds to 1"
-            return Applied(-softplus(x), reason, {"inner": y}, "log_one_minus_sigmoid")
-        reason = "log of {inner} is −softplus(−x), finite where {inner} underflows to 0"
-        return Applied(-softplus(-x), reason, {"inner": y}, "log_sigmoid")
+            return self.complement.applied(-softplus(x), inner=y)
+        return self.log_sigmoid.applied(-softplus(-x), inner=y)
 
 
 class LogSumExponentials(Rule):
@@ -155,6 +207,20 @@ class LogSumExponentials(Rule):
     roots = (Log,)
     producers = (Sum,)
     concrete = True
+
+    logsumexp = Reason(
+        "logsumexp",
+        "The log of the sum of `{powers}` is computed in one step (logsumexp), because that subtracts the largest "
+        "exponent first, so nothing overflows.",
+        meaning="log Σ exp(x) is m + log Σ exp(x − m) for every m; exp overflows beyond 709 (88 in float32).",
+        change="Nothing has to change.",
+    )
+    no_axis = Reason(
+        "no_axis",
+        "The log of `{total}` is computed as written, because that is a sum over no axis, which adds nothing up.",
+        meaning="x.sum(axis=()) is x.",
+        change="Leave the sum out.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (total,) = graph.operands(node)
@@ -166,13 +232,8 @@ class LogSumExponentials(Rule):
             return None
         (x,) = graph.operands(powers)
         if not reduction.axes:
-            return Declined("no_axis", "{total} sums over no axis", {"total": total})
-        return Applied(
-            as_node(LogSumExp(reduction.axes, reduction.keepdims)(x), node),
-            "log of the sum of {powers} is one logsumexp, which takes the largest element out before it overflows",
-            {"powers": powers},
-            "logsumexp",
-        )
+            return self.no_axis.declined(total=total)
+        return self.logsumexp.applied(as_node(LogSumExp(reduction.axes, reduction.keepdims)(x), node), powers=powers)
 
 
 class LogOfOnePlusExp(Rule):
@@ -181,6 +242,20 @@ class LogOfOnePlusExp(Rule):
     roots = (Log, Log1p)
     producers = (Add, Exp)
     concrete = True
+
+    softplus = Reason(
+        "softplus",
+        "log(1 + `{powers}`) is computed in one step (softplus), because that is the same number and does not overflow "
+        "where `{powers}` does.",
+        meaning="softplus(x) is log(1 + exp(x)), which is close to x for large x.",
+        change="Nothing has to change.",
+    )
+    broadcast = Reason(
+        "broadcast",
+        "The log of 1 + `{powers}` is computed as written, because `{powers}` has another shape than the result.",
+        meaning="A rule never changes the shape of a result.",
+        change="Broadcast the exponent, or the log.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (inner,) = graph.operands(node)
@@ -195,13 +270,8 @@ class LogOfOnePlusExp(Rule):
             return None
         (x,) = graph.operands(powers)
         if powers.shape != node.shape:
-            return Declined("broadcast", "{powers} is broadcast before the logarithm", {"powers": powers})
-        return Applied(
-            softplus(cast(x, node.dtype)),
-            "log(1 + {powers}) is softplus, x itself where {powers} overflows",
-            {"powers": powers},
-            "softplus",
-        )
+            return self.broadcast.declined(powers=powers)
+        return self.softplus.applied(softplus(cast(x, node.dtype)), powers=powers)
 
 
 class NllOfSoftmax(Rule):
@@ -211,6 +281,14 @@ class NllOfSoftmax(Rule):
     producers = (Softmax,)
     concrete = True
 
+    nll = Reason(
+        "nll_log_softmax",
+        "The negative log likelihood of `{inner}` is computed from the numbers before the softmax, because small "
+        "probabilities in `{inner}` are rounded to 0, and log(0) would be −∞.",
+        meaning="The log of softmax(x) is x − log Σ exp(x), which is a finite number.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         truth, prediction = graph.operands(node)
         softmax = producer(prediction, Softmax)
@@ -218,10 +296,8 @@ class NllOfSoftmax(Rule):
             return None
         (x,) = graph.operands(prediction)
         truth = cast(truth, node.dtype)
-        return Applied(
+        return self.nll.applied(
             as_node(-((truth * LogSoftmax(softmax.axes)(x)).sum() / truth.sum()), node),
-            "the negative log likelihood of {inner} is taken from its logits by log-softmax:"
-            " finite where {inner} underflows to 0",
-            {"inner": prediction, "axes": list(softmax.axes)},
-            "nll_log_softmax",
+            inner=prediction,
+            axes=list(softmax.axes),
         )

@@ -13,7 +13,7 @@ from explorer.ops.elementwise.arithmetic import Divide, Power
 from explorer.ops.elementwise.unary import Sqrt, reciprocal, sqrt, square
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import CONSTANTS, constant, is_known_nonnegative, never_minus_zero
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 class PowerByProducts(Rule):
@@ -22,6 +22,35 @@ class PowerByProducts(Rule):
     roots = (Power,)
     producers = CONSTANTS
 
+    power = Reason(
+        "power",
+        "x to the power {exponent}, for `{x}`, is computed by a few multiplications, a root or a reciprocal, because "
+        "the general power function takes many times longer.",
+        meaning="x² is x · x, x³ is x² · x, x⁻¹ is 1 / x, and x to the power ½ is √x.",
+        change="Nothing has to change.",
+    )
+    type = Reason(
+        "type",
+        "The power of `{x}` is computed as written, because with multiplications the result would be {given} instead "
+        "of {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result.",
+        change="Convert the operand first: x.astype(...).",
+    )
+    domain = Reason(
+        "domain",
+        "The power ½ of `{x}` is not computed as a root, because `{x}` may hold −∞, of which the power ½ is ∞ and the "
+        "root NaN.",
+        meaning="The range of a value is known from the operation that makes it; square and abs give none below 0.",
+        change="Write ex.sqrt(x) where a root is meant.",
+    )
+    minus_zero = Reason(
+        "minus_zero",
+        "The power ½ of `{x}` is not computed as a root, because `{x}` may hold −0.0, of which the power ½ is 0.0 and "
+        "the root −0.0.",
+        meaning="−0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Write ex.sqrt(x) where a root is meant.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         x, power = graph.operands(node)
         exponent = constant(power, graph)
@@ -29,13 +58,11 @@ class PowerByProducts(Rule):
             return None
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return Declined("type", "{x} is {given}, the result is {wanted}", facts)
+            return self.type.declined(**facts)
         if exponent == 0.5 and not is_known_nonnegative(x):
-            reason = "{x} is not known to be ≥ 0: the power ½ of −∞ is ∞, its root NaN"
-            return Declined("domain", reason, {"x": x, "known": x.operation.range})
+            return self.domain.declined(x=x, known=x.operation.range)
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
-            reason = "{x} may hold −0.0, whose power ½ is 0.0 and whose root is −0.0"
-            return Declined("minus_zero", reason, {"x": x})
+            return self.minus_zero.declined(x=x)
         if exponent == 2:
             made = square(x)
         elif exponent == 3:
@@ -44,9 +71,7 @@ class PowerByProducts(Rule):
             made = square(square(x))
         else:
             made = sqrt(x) if exponent == 0.5 else reciprocal(x)
-        return Applied(
-            made, "the power {exponent} of {x} without a general power", {"exponent": exponent, "x": x}, "power"
-        )
+        return self.power.applied(made, exponent=exponent, x=x)
 
 
 class DivisionByPowerOfTwo(Rule):
@@ -55,6 +80,21 @@ class DivisionByPowerOfTwo(Rule):
     roots = (Divide,)
     producers = CONSTANTS
 
+    halving = Reason(
+        "halving",
+        "Dividing by {divisor} is computed as multiplying by {factor}, because {divisor} is a power of two, so that "
+        "both give the same number to the last bit, and multiplying is faster.",
+        meaning="x / 4 is x · 0.25 exactly; x / 3 and x · 0.333… differ in the last digit, so that stays a division.",
+        change="Nothing has to change.",
+    )
+    type = Reason(
+        "type",
+        "The division of `{x}` is computed as written, because as a multiplication the result would be {given} "
+        "instead of {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result.",
+        change="Convert the operand first: x.astype(...).",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         x, divisor = graph.operands(node)
         number = constant(divisor, graph)
@@ -62,10 +102,10 @@ class DivisionByPowerOfTwo(Rule):
             return None
         if x.type is not node.type:
             facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return Declined("type", "{x} is {given}, the result is {wanted}", facts)
+            return self.type.declined(**facts)
         factor = 1.0 / number
         facts = {"divisor": number, "factor": factor}
-        return Applied(x * factor, "{divisor} is a power of two: times {factor} is the same number", facts, "halving")
+        return self.halving.applied(x * factor, **facts)
 
 
 def _inverts_exactly(number: float, node: Expr) -> bool:

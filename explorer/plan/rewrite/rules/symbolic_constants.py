@@ -15,7 +15,7 @@ from explorer.ops.manipulation.slicing import Slice
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import producer
-from explorer.plan.rewrite.rule import Answer, Applied, Declined, Rule
+from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def _zero(node: Expr) -> Expr:
@@ -29,14 +29,19 @@ class ProductWithZero(Rule):
     producers = (Zero,)
     concrete = True
 
+    zero = Reason(
+        "zero_product",
+        "The product is a ZeroTensor, and nothing is multiplied, because one factor is a ZeroTensor: its product with "
+        "anything is zero, even with ∞ or NaN, where 0.0 would give {instead}.",
+        meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers. ex.tensor(0.0) is a "
+        "number and is multiplied as such.",
+        change="Use ex.zeros(…), which holds numbers, where 0 · ∞ must be NaN.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         for factor in graph.operands(node):
             if producer(factor, Zero) is not None:
-                reason = (
-                    "a factor is ZeroTensor, the algebraic zero: the product is zero whatever the other factor holds,"
-                    " also where that is infinite or NaN and 0.0 would give {instead}"
-                )
-                return Applied(_zero(node), reason, {"instead": "NaN"}, "zero_product")
+                return self.zero.applied(_zero(node), instead="NaN")
         return None
 
 
@@ -47,6 +52,21 @@ class ProductWithOneHot(Rule):
     producers = (OneHot,)
     concrete = True
 
+    row = Reason(
+        "one_hot_product",
+        "The row or column {position} of `{other}` is taken, and nothing is multiplied, because the other factor has a "
+        "single element that is not 0, at that place.",
+        meaning="np.eye(3)[1] @ x is x[1].",
+        change="Nothing has to change.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The product with a one-hot vector is multiplied out, because a row of `{other}` would be {given}, and the "
+        "product is {wanted}.",
+        meaning="A rule never changes the dtype of a result.",
+        change="Make the one-hot vector with the dtype of the other factor.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
         left, right = producer(a, OneHot), producer(b, OneHot)
@@ -55,15 +75,10 @@ class ProductWithOneHot(Rule):
             return None
         if other.dtype != node.dtype:
             facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
-            return Declined("dtype", "{other} is {given}, the product {wanted}", facts)
+            return self.dtype.declined(**facts)
         spans = tuple([hot.position if i == axis else (0, size, 1) for i, size in enumerate(other.shape)])
         row = Slice(spans)(other)
-        return Applied(
-            row if hot.value == 1 else row * hot.value,
-            "a one-hot vector takes what {other} has at {position}: nothing is multiplied out",
-            {"other": other, "position": hot.position},
-            "one_hot_product",
-        )
+        return self.row.applied(row if hot.value == 1 else row * hot.value, other=other, position=hot.position)
 
 
 class ProductWithOneHotRows(Rule):
@@ -72,6 +87,35 @@ class ProductWithOneHotRows(Rule):
     roots = (Matmul,)
     producers = (OneHotEncoding, Transpose)
     concrete = True
+
+    picked = Reason(
+        "one_hot_rows",
+        "Rows or columns of `{other}` are picked by the numbers in `{labels}`, and nothing is multiplied, because the "
+        "other factor has a single 1 in each row, at the place that `{labels}` gives.",
+        meaning="np.eye(3)[labels] @ x is x[labels].",
+        change="Nothing has to change.",
+    )
+    added = Reason(
+        "one_hot_rows",
+        "The rows or columns of `{other}` are added to the places that `{labels}` gives, and nothing is multiplied, "
+        "because the other factor has a single 1 in each row, at that place.",
+        meaning="np.eye(3)[labels].T @ x is np.add.at(zeros, labels, x).",
+        change="Nothing has to change.",
+    )
+    dtype = Reason(
+        "dtype",
+        "The product with one-hot rows is multiplied out, because rows of `{other}` would be {given}, and the product "
+        "is {wanted}.",
+        meaning="A rule never changes the dtype of a result.",
+        change="Make the one-hot rows with the dtype of the other factor.",
+    )
+    batched = Reason(
+        "batched",
+        "The product with one-hot rows is multiplied out, because rows can be picked only from one matrix by one "
+        "vector, and `{other}` is {type}, the class numbers {labels}.",
+        meaning="np.eye(3)[labels] @ x is x[labels] for a vector of labels and a matrix x.",
+        change="Reshape the labels to a vector, and the other factor to a matrix.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         a, b = graph.operands(node)
@@ -84,22 +128,16 @@ class ProductWithOneHotRows(Rule):
             labels = graph.operands(source)[0]
             facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
             if other.dtype != node.dtype:
-                return Declined("dtype", "{other} is {given}, the product {wanted}", facts)
+                return self.dtype.declined(**facts)
             picks = turned == (place == 1)
             if (place == 0 and other.ndim > 2) or labels.ndim != 1:
-                reason = "rows of one matrix are picked by a vector: {other} is {type}, class numbers are {labels}"
                 facts = {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
-                return Declined("batched", reason, facts)
+                return self.batched.declined(**facts)
             axis = 0 if place == 0 else other.ndim - 1
             checked = Labels(rows.classes)(labels)
             shape = (*other.shape[:axis], rows.classes, *other.shape[axis + 1 :])
             new = Take(axis)(other, checked) if picks else TakeGradient(axis, shape)(other, checked)
-            reason = (
-                "one-hot rows take what {other} has at {labels}: nothing is multiplied out"
-                if picks
-                else "one-hot rows add what {other} holds to the places {labels}: nothing is multiplied out"
-            )
-            return Applied(new, reason, {"other": other, "labels": labels}, "one_hot_rows")
+            return (self.picked if picks else self.added).applied(new, other=other, labels=labels)
         return None
 
 
@@ -110,11 +148,19 @@ class ZeroThroughView(Rule):
     producers = (Zero,)
     concrete = True
 
+    moved = Reason(
+        "zero_moved",
+        "The result is a ZeroTensor of its own shape, and nothing is computed, because `{x}` is a ZeroTensor, and "
+        "zeros in another shape, or added up, are zeros.",
+        meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers.",
+        change="Nothing has to change.",
+    )
+
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (x,) = graph.operands(node)
         if producer(x, Zero) is None:
             return None
-        return Applied(_zero(node), "{x} is the structured zero, and stays it in another shape", {"x": x}, "zero_moved")
+        return self.moved.applied(_zero(node), x=x)
 
 
 class SumWithZero(Rule):
@@ -123,6 +169,22 @@ class SumWithZero(Rule):
     roots = (Add, Subtract, AddN)
     producers = (Zero,)
     concrete = True
+
+    dropped = Reason(
+        "zero_term",
+        "{count:term is|terms are} left out of a sum of {terms}, because a ZeroTensor, the zero of algebra, changes no "
+        "number; adding the number 0.0 would turn −0.0 into {instead}.",
+        meaning="A ZeroTensor is only described and stores no numbers. −0.0 and 0.0 are equal in comparisons, but 1 / "
+        "0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Nothing has to change.",
+    )
+    type = Reason(
+        "type",
+        "The sum with the ZeroTensor is computed, because without it the result would be {type}, and it must be "
+        "{wanted}.",
+        meaning="A rule never changes the shape or dtype of a result.",
+        change="Use a ZeroTensor of the shape and dtype of the other terms.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         terms = graph.operands(node)
@@ -139,11 +201,5 @@ class SumWithZero(Rule):
         else:
             new = kept[0]
         if new.type is not node.type:
-            return Declined("type", "without the zero the result would be {type}", {"type": repr(new.type)})
-        return Applied(
-            new,
-            "left out {count} of {terms:term}: ZeroTensor, the algebraic zero, which changes no number; 0.0 would make"
-            " {instead} of −0.0",
-            {"count": len(zeros), "terms": len(terms), "instead": "0.0"},
-            "zero_term",
-        )
+            return self.type.declined(type=repr(new.type), wanted=repr(node.type))
+        return self.dropped.applied(new, count=len(zeros), terms=len(terms), instead="0.0")
