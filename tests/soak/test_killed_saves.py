@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.soak
 KILLS = int(os.environ.get("EXPLORER_SOAK_KILLS", "60"))
-FORMATS = Path(__file__).parents[1] / "formats"
+FORMATS = Path(__file__).parents[1] / "formats" / "common"
 _SAVER = """
 import sys
 sys.path.insert(0, sys.argv[1])
