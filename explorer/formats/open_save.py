@@ -14,6 +14,7 @@ from explorer.formats.registry import FORMATS, Format, endings, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
 from explorer.net.definition.definition import WeightReference
+from explorer.record.gc_pause import gc_paused
 
 
 @long_running()
@@ -53,9 +54,11 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
                 rule="such a file must be opened by itself: it holds its weights, or names the files that do",
                 fix=f"ex.open({str(given)!r})",
             )
-        definition = entry.read(given)
+        with gc_paused():
+            definition = entry.read(given)
     else:
-        definition = entry.read(given, None if weights is None else Path(weights))
+        with gc_paused():
+            definition = entry.read(given, None if weights is None else Path(weights))
     if not isinstance(definition, NetDefinition):
         raise FileError(
             f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",

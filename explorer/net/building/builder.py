@@ -21,6 +21,7 @@ from explorer.net.definition.scope_inference import box_paths
 from explorer.net.definition.shape_notes import Lengths, bound_type
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.table import OperatorTable
+from explorer.record.gc_pause import gc_paused
 
 _SHOWN = 120
 """characters of an expression that its box shows; the whole text is in the line of its file"""
@@ -89,7 +90,7 @@ class NetBuilder:
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         lengths = Lengths.of(self.definition, {name: node.shape for name, node in inputs.items()})
-        with counted():
+        with counted(), gc_paused():
             self._build(build, lengths, opaque)
         return build
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -106,6 +107,7 @@ class BlobDefinition:
         return {f"__shape__{axis}": length for axis, length in lengths if isinstance(length, str)}
 
 
+@functools.lru_cache
 def memory_dtype(name: str) -> np.dtype[Any]:
     """The dtype in memory of one that a file names: bfloat16 is widened to float32, complex32 to complex64.
 
