@@ -1,0 +1,68 @@
+"""Draw the rooms of the package from its imports into CONTRIBUTING.md: ``python assets/rooms.py``.
+
+A package stands one line above the highest of those that it imports; behind it are its rooms and what it imports.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "explorer"
+GUIDE = ROOT / "CONTRIBUTING.md"
+BEGIN, END = "<!-- rooms: made by assets/rooms.py -->\n", "<!-- end of rooms -->\n"
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The packages of explorer that a file imports, those met when types are checked among them."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "explorer":
+            names = [f"explorer.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            if name.startswith("explorer."):
+                yield name.split(".")[1]
+
+
+def packages() -> dict[str, set[str]]:
+    """Package → the packages that it imports."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if not name.startswith("__"):
+            found.setdefault(name, set()).update(imported(path))
+    return {name: {other for other in others if other in found} - {name} for name, others in found.items()}
+
+
+def drawing() -> str:
+    """The packages by height, the highest first, each with its rooms and with what it imports."""
+    imports = packages()
+    height: dict[str, int] = {}
+    while len(height) < len(imports):
+        ready = {name for name in imports if name not in height and imports[name] <= height.keys()}
+        if not ready:
+            raise ValueError(f"packages import each other: {sorted(imports.keys() - height.keys())}")
+        height.update({name: 1 + max([height[other] for other in imports[name]], default=-1) for name in ready})
+    lines = []
+    for name in sorted(imports, key=lambda name: (-height[name], name)):
+        folder = SOURCE / name
+        rooms = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+        below = ", ".join(sorted(imports[name], key=lambda other: (-height[other], other)))
+        lines.append(f"{height[name]:2}  {name:8} {' · '.join(rooms)}".rstrip())
+        lines += [f"             ↓ {below}"] if below else []
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def drawn(text: str) -> str:
+    """The guide with the drawing as it is now."""
+    before, _, rest = text.partition(BEGIN)
+    return before + BEGIN + drawing() + END + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    GUIDE.write_text(drawn(GUIDE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,69 @@
+"""CONTRIBUTING.md is true: its drawing is that of the imports, its files, names and commands exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import explorer as ex
+from assets import rooms
+from explorer.formats.registry import FORMATS
+from explorer.run.execution.executors import EXECUTORS
+from explorer.view.model.heat import METRICS
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+SECTIONS = {part.split("\n")[0]: part for part in TEXT.split("\n## ")[1:]}
+
+
+def test_the_drawing_is_that_of_the_imports() -> None:
+    """``python assets/rooms.py`` would change nothing, and its heights are an order of the packages."""
+    assert rooms.drawn(TEXT) == TEXT
+    heights = {name: int(height) for height, name in re.findall(r"^ ?(\d+)  (\w+)", rooms.drawing(), re.MULTILINE)}
+    assert heights["record"] == heights["names"] == 0
+    assert all(heights[other] < heights[name] for name, others in rooms.packages().items() for other in others)
+
+
+def test_every_path_and_every_public_name_exists() -> None:
+    paths = re.findall(r"`((?:explorer|tests|assets|notebooks)/[\w/.]+)`", TEXT)
+    assert len(paths) > 20
+    assert not [path for path in paths if not (ROOT / path).exists()]
+    assert not [name for name in re.findall(r"`ex\.(\w+)`", TEXT) if name != "name" and not hasattr(ex, name)]
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make (\w+)", TEXT)) <= targets
+
+
+@pytest.mark.parametrize(
+    ("section", "file", "name"),
+    [
+        ("Add an operation", "explorer/formats/onnx/operators/elementwise.py", "_UNARY"),
+        ("Add an operation", "explorer/formats/pnnx/operators/activation.py", "_enter"),
+        ("Add a rule", "explorer/plan/rewrite/rules/identities.py", "(Rule"),
+        ("Add a pass", "explorer/plan/pipeline.py", "PIPELINE"),
+        ("Add a pass", "explorer/plan/passes/dedup.py", "(Pass"),
+        ("Add a file format", "explorer/formats/registry.py", "FORMATS"),
+        ("Add an executor", "explorer/run/execution/executors/registry.py", "EXECUTORS"),
+        ("Add a heat metric", "explorer/view/model/heat.py", "METRICS"),
+        ("Add a view", "explorer/cli/commands/show.py", "WRITERS"),
+    ],
+)
+def test_a_place_that_is_named_is_there(section: str, file: str, name: str) -> None:
+    """The walk-through names the file, and the file holds the table or the class to go by."""
+    assert f"`{file}`" in SECTIONS[section]
+    assert name in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_the_tables_are_what_the_walk_throughs_say() -> None:
+    assert {"pnnx", "onnx", "explorer"} <= FORMATS.keys()
+    assert {"simple", "dag"} <= EXECUTORS.keys()
+    assert {"time", "flops", "bytes"} <= METRICS.keys()
+
+
+def test_every_cell_of_your_own_has_twenty_lines_at_most() -> None:
+    cells = json.loads((ROOT / "notebooks/11_your_own.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = [[line for line in cell["source"] if line.strip()] for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) == 7
+    assert max(map(len, code)) <= 20
