@@ -1,4 +1,4 @@
-"""Trials of OpenBLAS's cores, each in a process of its own, and the memory of their answers."""
+"""Benchmark runs of OpenBLAS's cores, each in its own process, and their stored results."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ CORETYPE = "OPENBLAS_CORETYPE"
 X86 = ("Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids")
 ARM = ("ARMV8", "NEOVERSEN1", "NEOVERSEN2", "NEOVERSEV1", "A64FX")
 CORES = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}
-"""machine → the cores that are worth a trial"""
+"""machine → cores worth benchmarking"""
 PROGRAM = Path(__file__).with_name("core_benchmark.py")
 _GAIN = 1.1
-"""a core is chosen over OpenBLAS's own choice from this much of its speed on: less is noise"""
+"""minimum speedup over OpenBLAS's default core: less is noise"""
 _ROUNDS = 2
-"""trials of each core, of which the fastest counts: other work on the machine slows some of them"""
+"""runs per core, of which the fastest counts: other work on the machine slows some of them"""
 _SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Trial:
-    """How NumPy multiplied when a core was asked for, or with OpenBLAS's own choice where ``asked`` is empty."""
+    """Result of a run with a requested core, or with OpenBLAS's default if ``asked`` is empty."""
 
     asked: str
     core: str = ""
-    """the core that OpenBLAS used: another one where it has none of that name"""
+    """core that OpenBLAS used; another one if it lacks the requested core"""
     gflops: float = 0.0
-    """10⁹ float32 operations a second"""
+    """10⁹ float32 operations per second"""
     wrong: str = ""
-    """what was wrong: a result, a crash; empty if nothing"""
+    """description of a wrong result or a crash; empty if there was none"""
     library: str = ""
-    """which BLAS it was, with its version"""
+    """name and version of the BLAS"""
 
     @property
     def usable(self) -> bool:
-        """Whether the core that was asked for is there and multiplies rightly."""
+        """Whether the requested core exists and computes correct products."""
         return not self.wrong and self.asked in ("", self.core)
 
     @property
     def offers_cores(self) -> bool:
-        """Whether the BLAS is one that can be asked for a core: OpenBLAS."""
+        """Whether the BLAS has selectable cores, as OpenBLAS does."""
         return self.library.startswith("openblas")
 
 
 def cores() -> tuple[str, ...]:
-    """The cores that can be asked for on this machine."""
+    """Return the cores that can be requested on this machine."""
     return CORES.get(platform.machine(), ())
 
 
 def run_trial(asked: str) -> Trial:
-    """Try a core in a process of its own; its crash is an answer too."""
+    """Benchmark a core in its own process; a crash is a result, too."""
     environment = {name: value for name, value in os.environ.items() if name not in (CORETYPE, VARIABLE)}
     if asked:
         environment[CORETYPE] = asked
@@ -87,7 +87,7 @@ def _ended(status: int, errors: str) -> str:
 
 
 def run_trials(names: Sequence[str]) -> list[Trial]:
-    """OpenBLAS's own choice, then the cores named; the first alone where NumPy's BLAS offers no choice."""
+    """Benchmark OpenBLAS's default, then the named cores; only the default if NumPy's BLAS has no selectable cores."""
     own = run_trial("")
     if not own.offers_cores:
         return [own]
@@ -101,23 +101,23 @@ def run_trials(names: Sequence[str]) -> list[Trial]:
 
 
 def fastest(trials: Sequence[Trial]) -> Trial:
-    """OpenBLAS's own choice, or the fastest usable core where that gains a tenth."""
+    """Return the fastest usable core if it is 10 % faster than OpenBLAS's default, else the default."""
     own = trials[0]
     best = max([trial for trial in trials if trial.usable], key=lambda trial: trial.gflops, default=own)
     return best if own.wrong or best.gflops >= _GAIN * own.gflops else own
 
 
 def remembered() -> list[Trial]:
-    """The trials of this processor with this NumPy, as they were kept; none where they were not made yet."""
+    """Return the stored results for this processor and NumPy; none if there are none yet."""
     try:
-        held = json.loads(_file().read_text(encoding="utf-8"))[_key()]
-        return [Trial(**each) for each in held]
+        rows = json.loads(_file().read_text(encoding="utf-8"))[_key()]
+        return [Trial(**row) for row in rows]
     except (OSError, ValueError, KeyError, TypeError):
-        return []  # there is none, or it is another version's: trials are made anew
+        return []  # missing, or written by another version: the benchmark runs again
 
 
 def remember(trials: Sequence[Trial]) -> None:
-    """Keep trials for the next time; where that cannot be written they are made again."""
+    """Store results for the next time; if that fails, the benchmark runs again."""
     path = _file()
     with contextlib.suppress(OSError, FileError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,18 +125,18 @@ def remember(trials: Sequence[Trial]) -> None:
 
 
 def _file() -> Path:
-    """The file of answers, in the user's cache folder."""
+    """Return the file of results in the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(home) if home else Path.home() / ".cache") / "explorer" / "blas.json"
 
 
 def _key() -> str:
-    """What the answers hold for: processor, cores, NumPy."""
+    """Return the key of the results: processor, cores, NumPy."""
     return f"{processor()} × {os.cpu_count()}, NumPy {version('numpy')} in {sys.prefix}"
 
 
 def processor() -> str:
-    """The processor's name."""
+    """Return the processor's name."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as lines:
         for line in lines:
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""A trial of NumPy's matrix products, run as a program of its own: it may crash without harm, and prints JSON."""
+"""Benchmark of NumPy's matrix products, run as a separate program: it may crash without harm, and prints JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE, _TIMES = 1024, 9
 
 
 def wrong() -> str:
-    """What is wrong with products of both dtypes and all orders, by the bound of rounding errors; empty if nothing."""
+    """Return a description of wrong products, for both dtypes and all orders, by the rounding bound; empty if none."""
     random = np.random.default_rng(0)
     for dtype in ("float32", "float64"):
         for rows, inner, columns in _SHAPES:
@@ -29,7 +29,7 @@ def wrong() -> str:
 
 
 def gflops() -> float:
-    """10⁹ float32 operations per second in the fastest of a few large products."""
+    """Return the speed of the fastest of a few large products, in 10⁹ float32 operations per second."""
     a = np.random.default_rng(0).normal(size=(_SIZE, _SIZE)).astype(np.float32)
     out, spent = np.empty_like(a), []
     for _ in range(_TIMES):

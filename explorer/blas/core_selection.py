@@ -1,4 +1,4 @@
-"""The choice of a core: made from the environment before NumPy is loaded, and told."""
+"""Core selection: made from the environment before NumPy is loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from explorer.core.errors import UnknownNameError
 
 @dataclass(frozen=True)
 class Choice:
-    """What was asked for, the core that OpenBLAS was told to use (empty: its own choice), and why."""
+    """Requested core, the core that OpenBLAS was told to use (empty: its default), and the reason."""
 
     asked: str
     core: str
@@ -24,9 +24,9 @@ class Choice:
 
 
 def choose(asked: str) -> Choice | None:
-    """Have OpenBLAS use a core: ``auto`` for the fastest that multiplies rightly; None where nothing is asked.
+    """Make OpenBLAS use a core, with ``auto`` the fastest one with correct results; None if none is requested.
 
-    What cannot be done is warned of, and changes nothing. Raises UnknownNameError for a core nobody knows.
+    A request that cannot be met causes a warning and changes nothing. Raises UnknownNameError for an unknown core.
     """
     if not asked:
         return None

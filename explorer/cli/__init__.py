@@ -1,4 +1,4 @@
-"""The command line: explorer show | run | check | why | lab."""
+"""Command line: explorer show | run | check | why | diff | lab | blas."""
 
 from explorer.cli.main import main
 

@@ -1,4 +1,4 @@
-"""What all commands share: their arguments, their errors, their exit status."""
+"""Entry point of the command line: arguments, errors and exit status of all commands."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ No command needs a network, or Graphviz to be installed.
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose messages have no colours, which would be shown as the escapes that they are."""
+    """Argument parser without coloured messages, whose colour codes would be shown as escapes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.color = False  # from Python 3.14 on it is true
+        self.color = False  # the default is True from Python 3.14 on
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     top = _Parser(
         prog="explorer",
         description="See what a model's file holds, what a planner does to it, and why.",
@@ -59,13 +59,16 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    given, handed = list(sys.argv[1:] if arguments is None else arguments), []
-    if given[:1] == ["lab"] and "--" in given:
-        given, handed = given[: given.index("--")], given[given.index("--") + 1 :]
+    own_arguments, handed = list(sys.argv[1:] if arguments is None else arguments), []
+    if own_arguments[:1] == ["lab"] and "--" in own_arguments:
+        own_arguments, handed = (
+            own_arguments[: own_arguments.index("--")],
+            own_arguments[own_arguments.index("--") + 1 :],
+        )
     try:
         with terminal() as errors, raised() as interrupts:
-            return _run(given, handed, errors, interrupts)
-    except KeyboardInterrupt:  # in the moment in which interrupts come to be handled, or no longer are
+            return _run(own_arguments, handed, errors, interrupts)
+    except KeyboardInterrupt:  # just before interrupts are handled, or just after
         print(LINE, end="", file=sys.stderr)
         return STATUS
 
@@ -77,7 +80,7 @@ def _run(given: Sequence[str], handed: Sequence[str], errors: Outlet, interrupts
             status: int = options.command(options)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
-        # What an interrupt makes of the code that it hits is no fault of its own.
+        # An exception caused by an interrupt is not an error of its own.
         if not interrupts.came and not isinstance(error, KeyboardInterrupt):
             complain(error, debug=options.debug)
             return 2

@@ -1,4 +1,4 @@
-"""Programs by names: definitions as files hold them, and nets that are built, run and explored."""
+"""Nets: programs by names, as definitions read from files, and as nets that are built, run and explored."""
 
 from explorer.net.buildable import NetState
 from explorer.net.building.diagnostics import UnknownType

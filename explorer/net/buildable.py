@@ -1,4 +1,8 @@
-"""A net that is checked and built: its expressions, kept for as long as nothing they rest on changes."""
+"""Nets with checked and built expressions, which are kept until a change of the net makes them invalid.
+
+The middle layer of ``ex.Net``: editing is below it (editable.py), running and views above (net.py). Builds are cached
+by input types, since tracing a large file again for every run would take longer than the run.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,11 @@ from explorer.net.operators.table import OperatorTable
 
 _logger = logging.getLogger("explorer.net")
 KEPT = 4
-"""builds, plans and programs that are kept for inputs of other types"""
+"""maximum number of builds, plans and programs kept for different input types"""
 
 
 class NetState(enum.Enum):
-    """How far a net is: init checks types and weights, build records expressions."""
+    """State of a net: init checks types and weights, build records expressions."""
 
     NEED_INIT = "NeedInit"
     NEED_BUILD = "NeedBuild"
@@ -41,7 +45,7 @@ class NetState(enum.Enum):
 
 
 class BuildableNet(EditableNet):
-    """An editable net with its state, and the expressions that were built of it."""
+    """Editable net with its state and the expressions built from it."""
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
         super().__init__(definition, table)
@@ -81,7 +85,7 @@ class BuildableNet(EditableNet):
         self._open(self.source, path)
 
     def _open(self, path: str | os.PathLike[str], weights: str | os.PathLike[str] | None) -> None:
-        """Take graph and weights from other files; nothing changes where they cannot be opened."""
+        """Load graph and weights from other files; nothing changes if they cannot be opened."""
         if not self.definition.source or self._edits or self.weights.version or self._initialized >= 0:
             was = (
                 "written, not opened"
@@ -92,7 +96,7 @@ class BuildableNet(EditableNet):
             )
             raise StateError(
                 f"another file for net {self.name!r}, which was {was}",
-                rule="a net's files can be changed between opening and init, before any edit",
+                rule="a net's files must be changed between opening and init, before any edit",
                 fix="net = ex.open(path, weights=path)",
             )
         opened = hooks.open(path, weights=weights)
@@ -101,20 +105,20 @@ class BuildableNet(EditableNet):
         self._forget()
 
     def unknown(self) -> list[UnknownType]:
-        """All operator types of the net that explorer does not know, each with its operators and near known types."""
+        """Return all unknown operator types of the net, with their operators and similar known types."""
         return unknown_types(self.definition, self.table)
 
     @property
     def state(self) -> NetState:
-        """How far the net is; editing it, replacing a weight or registering an operator type takes it back."""
+        """State of the net; editing it, replacing a weight or registering an operator type resets it."""
         if self._initialized != self.table.version:
             return NetState.NEED_INIT
         return NetState.COMPLETE if self._builds and self._version == self._now() else NetState.NEED_BUILD
 
     def init(self) -> Self:
-        """Check, before anything is computed, that every operator type is known and every weight there.
+        """Check, before anything is computed, that every operator type is known and every weight exists.
 
-        Raises one error that lists all that are not.
+        Raises one error that lists all problems.
         """
         if self._initialized == self.table.version:
             return self
@@ -124,7 +128,7 @@ class BuildableNet(EditableNet):
                 self.definition.source,
                 None,
                 f"{len(unknown)} unknown operator types\n    " + "\n    ".join(map(str, unknown)),
-                rule="a net runs when all its operator types are known; net.types() lists those that are",
+                rule="all operator types must be known; net.types() lists the known ones",
                 fix=f"register each: {self.table.registration(unknown[0].type)}; "
                 "net.explore() shows the net all the same",
             )
@@ -135,19 +139,18 @@ class BuildableNet(EditableNet):
         return self
 
     def build(self, *inputs: Any, **named: Any) -> Any:
-        """The expressions of the outputs: one alone, else a dict by name.
+        """Return the expressions of the outputs: a single one, or a dict by name.
 
-        ``inputs``, in order or by name (as keywords or one dict), are expressions, arrays, or shapes: a shape makes a
-        parameter of the file's dtype, whose value is given when the expressions are evaluated. Without any, the
-        file's own shapes are used. Inits when that was not done. Built again for the same inputs it says so and
-        returns what there is.
+        ``inputs``, in order or by name (as keywords or one dict), are expressions, arrays, or shapes; a shape becomes a
+        parameter of the file's dtype, whose value is given at evaluation. Without inputs the file's shapes are used.
+        Calls init if necessary. A second call for the same inputs logs this and returns the same expressions.
         """
         build = self._build(self._expressions(inputs, named))
         found = build.outputs
         return next(iter(found.values())) if len(found) == 1 else found
 
     def operand(self, name: str, *inputs: Any, **named: Any) -> Expr:
-        """The expression of any operand by name, built for these inputs as ``build`` does."""
+        """Return the expression of any operand by name, built for these inputs as ``build`` does."""
         self.definition.blob(name)
         return self._build(self._expressions(inputs, named)).output(name)
 
@@ -163,7 +166,7 @@ class BuildableNet(EditableNet):
             )
         if not self.definition.outputs:
             raise OperandError(
-                f"net {self.name!r} has no outputs", rule="a net is built for its outputs", fix='net.output("y")'
+                f"net {self.name!r} has no outputs", rule="a net must have an output to be built", fix='net.output("y")'
             )
         self.init()
         self._refresh()
@@ -185,15 +188,15 @@ class BuildableNet(EditableNet):
             self._version = self._now()
 
     def _forget(self) -> None:
-        """Drop what rests on the operators and weights that were there before."""
+        """Drop everything derived from the previous operators and weights."""
         self._builds.clear()
         self._fitting = None
 
     def _expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Expr]:
         if not inputs and not named:
             return self._shaped(whole_shapes(self.definition))
-        given = named_inputs(self.definition, inputs, named)
-        return {name: self._expression(name, value) for name, value in given.items()}
+        values = named_inputs(self.definition, inputs, named)
+        return {name: self._expression(name, value) for name, value in values.items()}
 
     def _expression(self, name: str, value: Any) -> Expr:
         if isinstance(value, Expr):
@@ -209,7 +212,7 @@ class BuildableNet(EditableNet):
         return TensorType(shape, np.dtype(np.float32) if dtype is None else dtype)
 
     def _parameter(self, name: str, type_: TensorType) -> Expr:
-        """The parameter of an input and type: one node, however often it is asked for."""
+        """Return the parameter of an input and type, the same node at every call."""
         key = name, type_
         if key not in self._parameters:
             with recording_at(None, None):
@@ -222,10 +225,10 @@ class BuildableNet(EditableNet):
     # -- looking ---------------------------------------------------------------------------------------------------
 
     def example_shapes(self) -> dict[str, Shape]:
-        """The inputs' shapes as the file notes them, with lengths that the operators accept where it leaves them open.
+        """Return the inputs' shapes noted in the file, with lengths that the operators accept for unknown ones.
 
-        These are one picture of a usual size where an input may be a picture, else a batch of one; tried, not
-        computed. ``preview_plan()`` draws the net for them.
+        An input that may be a picture gets one picture of a usual size, others a batch of one. Shapes are tried out by
+        building, without computing. ``preview_plan()`` draws the net for them.
         """
         self._refresh()
         if self._fitting is None:
@@ -247,7 +250,7 @@ class BuildableNet(EditableNet):
 
 
 def keep(table: dict[Any, Any], key: Any, value: Any) -> None:
-    """Enter a value; the oldest goes when there are too many."""
+    """Add a value to a table; the oldest is removed if there are too many."""
     table[key] = value
     if len(table) > KEPT:
         del table[next(iter(table))]

@@ -1,4 +1,4 @@
-"""A program by names that is written and edited: every edit makes a new, whole, checked definition.
+"""Editable nets: programs by names; every edit makes a new, complete, checked definition.
 
 Write one from nothing, in explorer's own operator types, or edit what a file gave::
 
@@ -36,13 +36,14 @@ from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
 
 _FILES = (".param", ".bin", ".onnx", ".json")
-"""endings of names that are files of models"""
+"""endings of model files"""
 
 
 class EditableNet:
-    """A definition with the table of its operator types and its weights, and what edits them.
+    """Net that can be edited: a definition with the table of its operator types and its weights.
 
-    ``net.Relu("x", "y")``, for each operator type that is a word, adds an operator; ``net.add`` does for all types.
+    ``net.Relu("x", "y")``, for each operator type that is an identifier, adds an operator; ``net.add`` accepts all
+    types.
     """
 
     table: OperatorTable
@@ -54,7 +55,7 @@ class EditableNet:
             weights = f", weights={os.fspath(table)!r}" if isinstance(table, (str, os.PathLike)) else ""
             raise OperandError(
                 f"a net of the file {str(definition)!r}",
-                rule="Net takes the name of a net that is written; a model's file is opened",
+                rule="the argument must be the name of a new net; files are opened with ex.open",
                 fix=f"ex.open({str(definition)!r}{weights})",
             )
         if isinstance(definition, str):
@@ -66,8 +67,8 @@ class EditableNet:
             raise OperandError(
                 f"net {definition.name!r} of the dialect {definition.dialect!r} with "
                 f"{f'the table of {table.format!r}' if table else 'no table'}",
-                rule="a net's operator types are those of its table",
-                fix="give the table of its format: Net(definition, table)",
+                rule="the table must be that of the definition's dialect",
+                fix="pass the table of its format: Net(definition, table)",
             )
         self.table = table
         self._edits = 0
@@ -78,7 +79,7 @@ class EditableNet:
 
     @property
     def definition(self) -> NetDefinition:
-        """The program as it is now; edits make new definitions and leave this one as it is."""
+        """The current program; edits make new definitions and do not change this one."""
         if self._draft is not None:
             draft, self._draft = self._draft, None
             self._adopt(draft.definition(), {})
@@ -106,7 +107,7 @@ class EditableNet:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def types(self) -> list[str]:
-        """The operator types that this net may have, sorted; ``help(net.FC)`` says what one asks for."""
+        """Return the known operator types, sorted; ``help(net.FC)`` shows the arguments of one."""
         return self.table.types()
 
     def __getattr__(self, name: str) -> OperatorCall:
@@ -121,19 +122,19 @@ class EditableNet:
         return [*super().__dir__(), *(name for name in self.table.types() if name.isidentifier())]
 
     def input(self, name: str, shape: Sequence[Dimension] | None = None, dtype: Any = "float32") -> str:
-        """Add an input; ``shape`` has None or a name for an unknown length. Gives its name."""
+        """Add an input; in ``shape`` None or a name is an unknown length. Returns its name."""
         definition = self.definition
         kind = BlobType(None if shape is None else tuple(shape), memory_dtype(np.dtype(dtype).name).name)
         self._adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: kind}), {})
         return name
 
     def output(self, *names: str) -> None:
-        """Hand out these blobs too, as they are when the program ends."""
+        """Make these blobs outputs, too, in their final versions."""
         definition = self.definition
         self._adopt(edits.changed(definition, outputs=[*definition.outputs, *names]), {})
 
     def set_inputs(self, names: Sequence[str]) -> None:
-        """Take these blobs from outside, in this order, and no others; they are inputs already."""
+        """Select these inputs, in this order, and remove the others."""
         for name in names:
             if name not in self.definition.inputs:
                 raise UnknownNameError(
@@ -142,7 +143,7 @@ class EditableNet:
         self._adopt(edits.changed(self.definition, inputs=names), {})
 
     def set_outputs(self, names: Sequence[str]) -> None:
-        """Hand out these blobs, in this order, and no others."""
+        """Make these blobs the outputs, in this order, and no others."""
         self._adopt(edits.changed(self.definition, outputs=names_of(names, "outputs")), {})
 
     def add(
@@ -158,10 +159,10 @@ class EditableNet:
         doc: str = "",
         **arguments: Any,
     ) -> Any:
-        """Add an operator, at the end or beside another one; gives the name of its output, or those of its outputs.
+        """Add an operator, at the end or beside another one; return the name of its output, or names of its outputs.
 
-        Outputs that are not named get names; ``weights`` are arrays. Raises an error, and adds nothing, for an unknown
-        type, for what its schema refuses, and for blobs that are not there.
+        Unnamed outputs get names; ``weights`` are arrays. Raises an error, and adds nothing, for an unknown type, for
+        arguments that its schema rejects, and for missing blobs.
         """
         draft = self._draft or Draft(self.definition)
         written = self._write(draft, type, names_of(inputs, "inputs"), outputs, name, weights, doc, arguments)
@@ -214,9 +215,9 @@ class EditableNet:
         doc: str = "",
         **arguments: Any,
     ) -> str:
-        """Put an operator between a blob and its readers (None: all, and the net's outputs); gives its output.
+        """Put an operator between a blob and its readers (None: all, and the net's outputs); return its output.
 
-        It reads the blob, then the ``others``, and stands right after what makes the blob.
+        It reads the blob, then the ``others``, and follows the blob's producer directly.
         """
         definition = self.definition
         reads = (definition.blob(blob).blob, *names_of(others, "others"))
@@ -225,13 +226,13 @@ class EditableNet:
         return written.operator.outputs[0]
 
     def remove(self, operator: str, *, instead: Mapping[str, str] | None = None) -> None:
-        """Take an operator out; ``instead`` says what is read in place of its outputs, where they are read."""
+        """Remove an operator; ``instead`` maps its outputs to their substitutes, if they are read."""
         self._adopt(edits.remove(self.definition, operator, instead), {})
 
     def replace(
         self, operator: str, type: str, *, weights: Mapping[str, Any] | None = None, doc: str = "", **arguments: Any
     ) -> None:
-        """Put another type in an operator's place: name, inputs and outputs stay, arguments and weights do not."""
+        """Replace an operator's type: name, inputs and outputs are kept, arguments and weights are not."""
         definition = self.definition
         old = definition.operator(operator)
         written = write(
@@ -249,19 +250,19 @@ class EditableNet:
         self._adopt(edits.put(definition, made, self._with(written)), {})
 
     def rewire(self, blob: str, to: str, *, readers: Sequence[str] | None = None) -> None:
-        """Let the readers of a blob (None: all, and the net's outputs) read another one."""
+        """Make the readers of a blob (None: all, and the net's outputs) read another one."""
         self._adopt(edits.rewire(self.definition, blob, to, readers), {})
 
     def rename(self, operator: str, name: str) -> None:
-        """Give an operator another name."""
+        """Rename an operator."""
         self._adopt(edits.rename_operator(self.definition, operator, name), {name: operator})
 
     def rename_blob(self, blob: str, name: str) -> None:
-        """Give a blob another name."""
+        """Rename a blob."""
         self._adopt(edits.rename_blob(self.definition, blob, name), {})
 
     def prune(self) -> list[str]:
-        """Take all operators out whose values no output needs; gives their names."""
+        """Remove all operators that no output needs; return their names."""
         before = self.definition
         after = edits.prune(before)
         kept = {operator.name for operator in after.operators}

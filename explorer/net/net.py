@@ -1,4 +1,8 @@
-"""Net: a program that a file holds, to look at, build, run, cut and plan."""
+"""Net: a model file's program, to inspect, build, run, cut and plan.
+
+The class that ``ex.open`` returns, on top of editing (editable.py) and building (buildable.py). Plans and programs are
+kept per input types, so that repeated runs cost only their kernels.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ from explorer.run.execution.program import Program
 
 
 class Net(BuildableNet):
-    """Operators over named operands, made of a definition and the table of its format's operator types.
+    """Net of operators over named operands, from a definition and the table of its operator types.
 
     Everything is found by name: operators ``net["conv1"]``, inputs, outputs and operands. Looking at a net computes
     nothing and needs no known operator types. ``Net("mlp")`` is an empty one, to be written by operators' names::
@@ -70,12 +74,12 @@ class Net(BuildableNet):
 
     @property
     def inputs(self) -> dict[str, BlobDefinition]:
-        """The operands given from outside, by name in the file's order, with what the file notes of their types."""
+        """The operands given from outside, by name in the file's order, with their noted types."""
         return {name: self.definition.input(name) for name in self.definition.inputs}
 
     @property
     def outputs(self) -> dict[str, BlobDefinition]:
-        """The operands that the net hands out, by name in the file's order."""
+        """The operands that the net returns, by name in the file's order."""
         return {name: self.definition.blob(name) for name in self.definition.outputs}
 
     @property
@@ -96,27 +100,26 @@ class Net(BuildableNet):
         return any(operator.name == name for operator in self.definition.operators)
 
     def problems(self) -> dict[str, ExplorerError]:
-        """Why operators cannot run, by name: unknown types, operands or arguments that do not fit; reads no weight."""
+        """Return the reasons why operators cannot run, by name: unknown types, misfit operands or arguments."""
         return self._preview_build().problems
 
     def check(self) -> list[str]:
-        """Everything that keeps the net from running, and types that the file notes otherwise; verifies all weights."""
+        """Return all problems that keep the net from running, and contradictions to the file; verifies all weights."""
         return find_problems(self._preview_build(), self.table)
 
     def nodes(self, name: str) -> list[Expr]:
-        """The expressions in ``preview_plan()`` of an operator, operand or weight; UnknownNameError lists near
-        names."""
+        """Return the expressions in ``preview_plan()`` of an operator, operand or weight, by name."""
         return nodes_of(name, self._preview_build(), self._builder)
 
     # -- running ---------------------------------------------------------------------------------------------------
 
     @long_running()
     def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
-        """The outputs for arrays given in order or by name (keywords, or one dict): one alone, else a dict by name.
+        """Return the outputs for arrays given in order or by name (keywords, or one dict): a single one, or a dict.
 
         A list of samples is stacked to one array. Number, names, shapes and dtypes are checked before anything is
-        computed. The plan is kept for the next run. ``executor`` is one of ``ex.executors()``; an input of this name is
-        given in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
+        computed. The plan is kept for the next run. ``executor`` is that of a plan; an input of this name must be given
+        in order, or in a dict. With the logger "explorer.net" at level DEBUG each operator is logged as it runs.
         """
         check_name(executor, "executor", EXECUTORS)
         arrays = {
@@ -163,14 +166,14 @@ class Net(BuildableNet):
 
     @long_running()
     def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
-        """A prepared plan of all outputs, the one that ``run`` takes; ``options`` are those of EvalPlan.
+        """Return a prepared plan of all outputs, the one that ``run`` uses; ``options`` are those of EvalPlan.
 
-        ``inputs`` are those of ``build``, in order. What is given as arrays has its value at each ``plan.eval()``.
+        ``inputs`` are those of ``build``, in order. Arrays become the values of parameters at each ``plan.eval()``.
         """
-        given = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
+        values = named_inputs(self.definition, inputs, {}) if inputs else whole_shapes(self.definition)
         arrays = {
             name: as_array(self.definition.input(name), value)
-            for name, value in given.items()
+            for name, value in values.items()
             if not (isinstance(value, Expr) or is_shape(value))
         }
         build = self._build(
@@ -178,46 +181,46 @@ class Net(BuildableNet):
                 name: self._parameter(name, TensorType(arrays[name].shape, arrays[name].dtype))
                 if name in arrays
                 else self._expression(name, value)
-                for name, value in given.items()
+                for name, value in values.items()
             }
         )
         if arrays:
             self._grant(build)
-        made = EvalPlan(**{"title": self.name, **options})
+        plan = EvalPlan(**{"title": self.name, **options})
         outputs = list(build.outputs.values())
         for node in outputs:
-            made.register(node)
-        made.prepare(self._plan(outputs, made.options))
-        made.bind({build.inputs[name]: array for name, array in arrays.items()})
-        return made
+            plan.register(node)
+        plan.prepare(self._plan(outputs, plan.options))
+        plan.bind({build.inputs[name]: array for name, array in arrays.items()})
+        return plan
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
     def preview_plan(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
-        """A prepared plan to be looked at, of every operator, those too that cannot run; nothing is read or computed.
+        """Return a prepared plan of every operator, for viewing, including those that cannot run; nothing is computed.
 
-        ``unknown`` stands for every length that the file leaves open; for None these are the lengths of
-        ``example_shapes()``. The title says which were taken.
+        ``unknown`` is used for every unknown length; None uses the lengths of ``example_shapes()``. The title names
+        them.
         """
         build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in build.inputs.items()})
         title = f"{self.name} ({assumed})" if assumed else self.name
-        made = EvalPlan(**{"title": title, "record": "off", **options})
+        plan = EvalPlan(**{"title": title, "record": "off", **options})
         roots = ends(build)
         if not roots:
             raise OperandError(
                 f"net {self.name!r} holds no tensor that could be drawn",
-                rule="an output, or what an operator makes, has a type",
+                rule="an output, or a result of an operator, must have a type",
             )
         for node in roots:
-            made.register(node)
-        return made.prepare()
+            plan.register(node)
+        return plan.prepare()
 
     @long_running()
     def explore(self, x: Any = None, **options: Any) -> Any:
-        """A view of the net's graph and its plan; with inputs (an array, a dict, or a tuple) also of all values.
+        """Return a view of the net's graph and plan; with inputs (an array, a dict, or a tuple) also of all values.
 
-        An input that is a shape, as ``plan`` takes it, has no values: nothing is run then.
+        A shape as input, as for ``plan``, has no values: nothing is run.
         """
         hooks.check_view(**options)
         if x is None:
@@ -230,7 +233,7 @@ class Net(BuildableNet):
 
     @long_running()
     def compare(self, other: Net | EvalPlan | Recording) -> Any:
-        """This net and another one, with their plans, side by side: text, pictures, and views; no weight is read."""
+        """Compare this net with another one, and their plans: text, pictures and views; no weight is read."""
         return hooks.compare(self.preview_plan(), other.preview_plan() if isinstance(other, Net) else other)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -238,7 +241,7 @@ class Net(BuildableNet):
         hooks.save(self, path)
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
-        """The net between operands: ``inputs`` are given from outside, ``outputs`` handed out; None keeps its own."""
+        """Return the net between operands: ``inputs`` are given, ``outputs`` returned; None keeps the net's own."""
         part = Net(cut(self.definition, inputs, outputs), self.table)
         part._weights = self.weights
         return part

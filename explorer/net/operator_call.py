@@ -1,4 +1,8 @@
-"""Operators as users write them: from the values of a call to a definition, checked by its type's schema."""
+"""Operator calls: ``net.FC(…)`` checked by the schema of its type and turned into a definition.
+
+Nets written by hand use it. The methods are made from the table of types, so that a registered type is a method at
+once, with its signature and help, and without code of its own.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +37,15 @@ class WrittenOperator:
 
 
 def names_of(names: Names, what: str) -> tuple[str, ...]:
-    """One name or several as a tuple of names."""
+    """Return one name or several as a tuple."""
     found = (names,) if isinstance(names, str) else tuple(names)
     if not all(isinstance(name, str) and name for name in found):
-        raise OperandError(f"{what} {found!r}", rule="blobs are given by their names", fix='net.Relu("x", "y")')
+        raise OperandError(f"{what} {found!r}", rule="blobs must be given by name", fix='net.Relu("x", "y")')
     return found
 
 
 def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int]) -> str:
-    """The name itself, or with a number behind it if it is taken; ``tried`` keeps the numbers that are gone."""
+    """Return the name, with a number appended if it is taken; ``tried`` remembers used numbers."""
     if not is_taken(wanted):
         return wanted
     index = next(index for index in count(tried.get(wanted, 1)) if not is_taken(f"{wanted}_{index}"))
@@ -50,7 +54,7 @@ def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int
 
 
 def own_name_of(type: str) -> str:
-    """The name that operators of a type get: mat_mul of ``MatMul``, relu of ``nn.ReLU``."""
+    """Return the default name of operators of a type: mat_mul for ``MatMul``, relu for ``nn.ReLU``."""
     family, _, word = type.replace("::", ".").rpartition(".")
     return (word if family else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word)).lower()
 
@@ -66,9 +70,9 @@ def write(
     is_key: Callable[[str], bool],
     doc: str = "",
 ) -> WrittenOperator:
-    """The operator of a call; ``is_key`` says which keys of weights are taken.
+    """Return the operator of a call; ``is_key`` tells which keys of weights are taken.
 
-    Raises UnknownNameError with the near types, or the error of the type's schema.
+    Raises UnknownNameError with similar types, or the error of the type's schema.
     """
     if type not in table:
         raise UnknownNameError(
@@ -125,13 +129,13 @@ def _plain(name: str, value: Any) -> Plain:
     kind = "a tensor" if isinstance(value, (Tensor, np.ndarray, Expr)) else f"a {type(value).__name__}"
     raise OperandError(
         f"{name} is {kind}",
-        rule="arguments are numbers, texts, None, and tuples of them",
-        fix="arrays are weights: weights={…}; or blobs: net.GivenTensorFill([], 'w', values=array)",
+        rule="arguments must be numbers, strings, None, or tuples of them",
+        fix="pass arrays as weights={…}, or as blobs: net.GivenTensorFill([], 'w', values=array)",
     )
 
 
 class OperatorCall:
-    """What ``net.Relu`` is: call it with the blobs that the operator reads and writes, and its arguments by name."""
+    """Callable ``net.Relu``: takes the blobs that the operator reads and writes, and its arguments by name."""
 
     def __init__(self, type: str, table: OperatorTable, add: Callable[..., Any]) -> None:
         self.type, self._add = type, add
@@ -144,7 +148,7 @@ class OperatorCall:
             self.__signature__ = inspect.signature(add)
 
     def __call__(self, inputs: Names = (), outputs: Names | None = None, **options: Any) -> Any:
-        """Add an operator of this type to the net; gives the name of its output, or those of its outputs."""
+        """Add an operator of this type to the net; return the name of its output, or names of its outputs."""
         return self._add(self.type, inputs, outputs, **options)
 
     def __repr__(self) -> str:
@@ -152,7 +156,7 @@ class OperatorCall:
 
 
 class Draft:
-    """A definition to which operators are added at the end, one by one, without making it anew each time."""
+    """Definition to which operators are appended one by one, without rebuilding it each time."""
 
     def __init__(self, definition: NetDefinition) -> None:
         self._base = definition
@@ -164,19 +168,19 @@ class Draft:
         self._keys = {weight.key for operator in definition.operators for weight in operator.weights.values()}
 
     def free_operator(self, wanted: str) -> str:
-        """A name that no operator has."""
+        """Return an unused operator name."""
         return free_name(wanted, self._names.__contains__, self._tried)
 
     def free_blob(self, wanted: str) -> str:
-        """A name that no blob has."""
+        """Return an unused blob name."""
         return free_name(wanted, self._blobs.__contains__, {})
 
     def has_key(self, key: str) -> bool:
-        """Whether a weight is kept under this key."""
+        """Whether a weight is stored under this key."""
         return key in self._keys or key in self.arrays
 
     def add(self, written: WrittenOperator) -> None:
-        """Add an operator; raises the error of the definition that it does not fit."""
+        """Append an operator; raise the definition's error if it does not fit."""
         operator = written.operator
         fits = (
             operator.name not in self._names
@@ -193,7 +197,7 @@ class Draft:
         self.arrays.update(written.arrays)
 
     def definition(self) -> NetDefinition:
-        """The whole."""
+        """Return the complete definition."""
         return self._with(self._operators)
 
     def _with(self, operators: list[OperatorDefinition]) -> NetDefinition:

@@ -1,4 +1,4 @@
-"""One operator of a net, as users hold it: its definition, and its weights to read, replace and release."""
+"""Handle of one operator of a net: its definition, and its weights to read, replace and release."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OperatorWeights(Mapping[str, Tensor]):
 
 
 class NetOperator:
-    """An operator of a net by its name; its weights are attributes too: ``net["conv1"].weight``."""
+    """Operator of a net by name; its weights are attributes, too: ``net["conv1"].weight``."""
 
     definition: OperatorDefinition
     weights: OperatorWeights
@@ -83,17 +83,17 @@ class NetOperator:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The operands that it reads, in order."""
+        """Operands that it reads, in order."""
         return self.definition.inputs
 
     @property
     def input_names(self) -> Mapping[str, str]:
-        """The operands that it reads by the names of its parameters, where the file tells."""
+        """Operands that it reads, by parameter name, if the file has these names."""
         return self.definition.input_names
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The operands that it produces, in order."""
+        """Operands that it produces, in order."""
         return self.definition.outputs
 
     @property
@@ -117,7 +117,7 @@ class NetOperator:
 
     @property
     def layer(self) -> Callable[..., Any] | None:
-        """The function registered for its type, which records what it computes; None for an unknown type."""
+        """The function registered for its type, which records it; None for an unknown type."""
         return self._table.get(self.type)
 
     def __getattr__(self, name: str) -> Tensor:

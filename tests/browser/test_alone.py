@@ -106,7 +106,7 @@ def test_outputs_are_marked_wherever_they_stand(show, theme):
 def test_a_merged_node_says_which_it_stands_for(show):
     view = show(sample.mlp(), position=4)
     view.locator(".ex-node", has=view.page.locator(".ex-badge")).click()
-    expect(view.locator(".ex-why")).to_contain_text("stands for 2 equal nodes")
+    expect(view.locator(".ex-why")).to_contain_text("represents 2 equal nodes")
     expect(view.locator(".ex-why")).to_contain_text("matmul In[3] line 2")
 
 
@@ -144,7 +144,7 @@ def test_the_run_shows_what_is_live_and_what_it_cost(show):
     expect(node(view, "multiply 2")).to_contain_text("runs")
     expect(node(view, "tanh")).to_contain_text("live")
     expect(view.locator(".ex-strip-run")).to_have_count(1)
-    expect(view.locator(".ex-strip-peak").last).to_have_text("18 KB alive at most")
+    expect(view.locator(".ex-strip-peak").last).to_have_text("18 KB live at peak")
     node(view, "tanh").click()
     expect(view.locator(".ex-histogram rect")).to_have_count(32)
     expect(view.locator(".ex-statistics")).to_contain_text("min-0.998max0.997mean0.01std0.62NaN, inf0, 0")

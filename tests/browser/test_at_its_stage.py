@@ -12,8 +12,8 @@ from tests.browser.player import heading, node, press
 
 pytestmark = pytest.mark.browser
 
-LATER = ("decided about it later", "its kernel in the end", "value in the run")
-"""headings under which the panel tells what comes later"""
+LATER = ("later decisions about it", "its kernel in the final plan", "value in the run")
+"""headings under which the panel shows later decisions and results"""
 
 SAID = """(view, later) => {
   const said = [];

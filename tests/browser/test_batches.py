@@ -67,7 +67,7 @@ def test_what_a_reader_opens_stays_open(show):
     view = show(recorded("few"))
     press(view, "End", "f")
     rows = closed(view, "matmul … tanh ×40")
-    expect(rows).to_contain_text("now 40 × member")
+    expect(rows).to_contain_text("now 40 × index0")
     rows.dblclick()
     expect(titles(view)).to_contain_text(["matmul … tanh ×40"])
     expect(closed(view, "39 more")).to_be_visible()
@@ -77,13 +77,13 @@ def test_what_a_reader_opens_stays_open(show):
 
 @pytest.mark.spec("P-8", "V-5")
 def test_memory_alive_and_memory_taken_have_two_names(show):
-    """The strip says what is alive at most, the footer what the plan takes: one is never called the other."""
+    """The strip shows the live bytes at their peak, the footer the peak of the plan: they are different numbers."""
     recording = recorded("trees of calls")
     view = show(recording)
     press(view, "End")
     live = max(kernel.live for kernel in recording.schedule.kernels)
-    expect(view.locator(".ex-strip-peak")).to_have_text(f"{bytes_text(live)} alive at most")
-    expect(view.locator(".ex-cost")).to_contain_text(f"takes {bytes_text(recording.schedule.peak)}")
+    expect(view.locator(".ex-strip-peak")).to_have_text(f"{bytes_text(live)} live at peak")
+    expect(view.locator(".ex-cost")).to_contain_text(f"peak {bytes_text(recording.schedule.peak)}")
 
 
 def test_a_kernel_that_closed_parts_hide_has_no_outline(show):

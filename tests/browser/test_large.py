@@ -64,7 +64,7 @@ def test_a_box_opens_when_its_answer_comes_and_the_reader_is_told_until_then(pag
     _mount(page, held)
     wanted = next(box for box in range(len(drawing.layouts)) if box not in drawing.layouts.at_once())
     page.evaluate("box => view.opening.toggle(box, true)", wanted)
-    expect(page.locator(".ex-waits")).to_have_text("laying out the inside of this box …")
+    expect(page.locator(".ex-waits")).to_have_text("laying out this box …")
     assert page.evaluate("asked.at(-1)") == [wanted]
     assert page.evaluate("box => view.open.has(box)", wanted) is False
     page.evaluate("boxes => view.opening.pending.take(boxes)", answer(drawing, [wanted])["boxes"])
@@ -80,7 +80,7 @@ def test_where_no_kernel_answers_the_reader_is_told_what_to_do(page):
     drawing = draw(recording)
     _mount(page, payload(recording, drawing=drawing, boxes=drawing.layouts.at_once()))
     page.evaluate("view.opening.all(true)")
-    expect(page.locator(".ex-waits")).to_contain_text("which does not answer: run the cell again")
+    expect(page.locator(".ex-waits")).to_contain_text("does not answer. Run the cell again.")
     page.keyboard.press("End")
     page.evaluate("view.opening.toggle(view.trace.layout.boxes.findIndex((box) => box.placed && !box.open), true)")
     expect(page.locator(".ex-waits")).to_be_hidden()

@@ -24,14 +24,14 @@ def test_the_alternatives_of_a_pick_never_hold_the_picked_kernel(show, executor)
     for number, kernel in enumerate(recording.schedule.kernels, 1):
         assert f"pick {number} of {len(recording.schedule.kernels)}" in view.inner_text()
         sentence = view.locator(".ex-say").inner_text()
-        assert ("nothing else was ready" in sentence) is (kernel.ready_count == 1 and kernel.waiting_count == 0)
+        assert ("no other kernel was ready" in sentence) is (kernel.ready_count == 1 and kernel.waiting_count == 0)
         others = heading(view, "could have been picked instead")
         assert others.count() == (kernel.ready_count > 1)
         if others.count():
             assert f"({kernel.ready_count - 1})" in others.inner_text()
             listed = others.locator("xpath=following-sibling::*[1]").locator("li")
             assert listed.count() == len(kernel.ready_candidates) - 1
-        waiting = heading(view, "waiting for kernels that still run")
+        waiting = heading(view, "waiting for running kernels")
         assert waiting.count() == (kernel.waiting_count > 0)
         waited += waiting.count()
         press(view, ".")

@@ -133,7 +133,7 @@ def test_decisions_are_filtered_by_verdict_and_by_words(show):
     field.fill("joins")
     expect(rows).to_have_count(1)
     field.fill("nothing of this")
-    expect(view.locator(".ex-why [role=status]")).to_have_text("none of them")
+    expect(view.locator(".ex-why [role=status]")).to_have_text("no decision matches")
     field.fill("joins")
     rows.get_by_role("button").click()
     expect(view.locator(".ex-say")).to_contain_text("decision 3 of 4")

@@ -60,7 +60,7 @@ def test_live_buffers_and_threads_are_stepped_through(notebook):
     expect(blocks.locator(".ex-say")).to_contain_text("step 24 of 24")
     expect(blocks.locator(".ex-life")).to_have_count(24)
     press(blocks, ",", ",")
-    expect(heading(blocks, "alive now")).to_be_visible()
+    expect(heading(blocks, "live now")).to_be_visible()
     expect(blocks.locator(".ex-living")).to_contain_text("in place")
     branches = opened.view(1)
     press(branches, "End")

@@ -308,7 +308,7 @@ OPERATOR = ("operators", 0)
         (_set("f4x", "types", "x", "dtype"), r"net\.types\['x'\]\.dtype"),
         (_set({}, "types", "q"), r"net\.types\['q'\]: expected the name of a blob"),
         (_set(["q"], *OPERATOR, "inputs"), r"operator 'o' reads 'q', which nobody produces"),
-        (_set(["x"], *OPERATOR, "outputs"), r"a blob has one producer"),
+        (_set(["x"], *OPERATOR, "outputs"), r"a blob must have only one producer"),
     ],
 )  # fmt: skip
 def test_what_is_no_net_is_refused_by_its_place(change: Callable[[dict[str, Any]], None], said: str) -> None:

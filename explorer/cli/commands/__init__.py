@@ -1,1 +1,1 @@
-"""The commands, one a file."""
+"""Commands of the command line, one per file."""

@@ -1,4 +1,4 @@
-"""``explorer blas``: try OpenBLAS's cores and say which is the fastest here."""
+"""``explorer blas``: benchmarks OpenBLAS's cores and names the fastest on this machine."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Try all cores and print what came of it."""
+    """Benchmark all cores and print the results."""
     from explorer.blas.benchmark_runs import cores, fastest, processor, remember, run_trials
 
     trials = run_trials(cores())
     remember(trials)
-    own = trials[0]
-    say(f"{processor()}; NumPy multiplies with {own.library or own.wrong}")
+    default = trials[0]
+    say(f"{processor()}; NumPy multiplies with {default.library or default.wrong}")
     for trial in trials:
-        name = trial.asked or "its own choice"
+        name = trial.asked or "default"
         if trial.wrong:
-            told = trial.wrong
+            result = trial.wrong
         elif not trial.usable:
-            told = f"not there: {trial.core} is used"
+            result = f"not available: {trial.core} is used"
         else:
-            told = f"{trial.gflops:7.1f} GFLOP/s" + f"  {trial.core}" * (not trial.asked)
-        say(f"  {name:<16}{told}")
-    if not own.offers_cores:
-        say("there is nothing to choose: only OpenBLAS has cores that can be asked for")
+            result = f"{trial.gflops:7.1f} GFLOP/s" + f"  {trial.core}" * (not trial.asked)
+        say(f"  {name:<16}{result}")
+    if not default.offers_cores:
+        say("nothing to choose: only OpenBLAS has selectable cores")
         return 0
     best = fastest(trials)
-    say(f"EXPLORER_BLAS=auto uses {best.asked or 'its own choice: no core is a tenth faster'}")
+    say(f"EXPLORER_BLAS=auto uses {best.asked or 'its default choice: no core is a tenth faster'}")
     return 0

@@ -1,4 +1,4 @@
-"""``explorer check``: everything that keeps a model from running, at once."""
+"""``explorer check``: lists everything that keeps a model from running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``explorer diff``: what differs between two models, or between two recordings of plans."""
+"""``explorer diff``: the differences between two models, or between two recordings of plans."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("before", metavar="A", type=Path, help="a model's file, or a recording: x.json")
     parser.add_argument("after", metavar="B", type=Path, help="another one")
-    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write there what is told: x.html or x.txt")
+    parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write the comparison to x.html or x.txt")
     parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of .html")
     parser.add_argument("--no-weights", action="store_true", help="compare graphs and plans only; no weight is read")
 
@@ -48,7 +48,7 @@ def execute(options: argparse.Namespace) -> int:
     if output is not None:
         if output.suffix.lower() not in (".html", ".txt"):
             raise FileError(
-                "nothing is known to write there", path=str(output), rule="a comparison is written as .html or .txt",
+                f"the ending {output.suffix!r}", path=str(output), rule="the output must end in .html or .txt",
                 fix=f"-o {output.with_suffix('.html').name}",
             )  # fmt: skip
         refuse_inputs(output, (options.before, options.after))
@@ -74,7 +74,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _read(path: Path) -> tuple[Recording, Sequence[Any]]:
-    """The plan of a model's file with the expressions of its nodes, or what a file records, which has none."""
+    """Return a model's plan with the expressions of its nodes, or the recording in a file, without expressions."""
     if path.suffix.lower() != ".json":
         from explorer.formats import open
         from explorer.run.recording.recorder import expressions

@@ -1,4 +1,4 @@
-"""``explorer lab``: JupyterLab on the notebooks, or on a notebook made for a model's file."""
+"""``explorer lab``: JupyterLab on the notebooks, or on a notebook for a model's file."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Hand over to JupyterLab."""
+    """Start JupyterLab in place of this process."""
     if importlib.util.find_spec("jupyterlab") is None:
         raise ExplorerError(
             "JupyterLab is not installed",
-            rule="explorer lab starts it",
+            rule="explorer lab needs JupyterLab",
             fix='install it: python -m pip install "explorer-graphs[lab]"',
         )
     command = [sys.executable, "-P", "-m", "jupyterlab", *["--no-browser"] * options.no_browser]
@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def notebook_for(file: Path) -> Path:
-    """The notebook for a model's file, in this folder; made where there is none yet."""
+    """Return the notebook for a model's file in this folder; create it if it does not exist."""
     from explorer.formats import open
 
     net = open(file)

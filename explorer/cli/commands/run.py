@@ -1,4 +1,4 @@
-"""``explorer run``: a model's outputs for arrays or pictures."""
+"""``explorer run``: the outputs of a model for arrays or pictures."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
     return int(text)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run and write."""
+    """Run the model, print the outputs, and write them."""
     memory_option.grant(options)
     from explorer.cli.support.array_files import file_of, inputs, npz
     from explorer.cli.support.top_k import check_labels, labels_of, probabilities, ranking
@@ -68,7 +68,10 @@ def execute(options: argparse.Namespace) -> int:
     if output is not None:
         if output.suffix != ".npz":
             raise FileError(
-                f"the ending {output.suffix!r}", path=str(output), rule="outputs are written to a .npz file"
+                f"the ending {output.suffix!r}",
+                path=str(output),
+                rule="the output must end in .npz",
+                fix=f"-o {output.with_suffix('.npz').name}",
             )
         refuse_inputs(output, [options.file, *map(file_of, options.input)])
     net = open(options.file)
@@ -78,16 +81,16 @@ def execute(options: argparse.Namespace) -> int:
             check_labels(labels, options.labels, name, blob.shape or ())
     if labels and not options.top:
         raise FileError(
-            "labels without --top", path=str(options.labels), rule="labels name the places that --top prints",
-            fix="say how many: --top 5",
+            "labels without --top", path=str(options.labels), rule="--labels needs --top",
+            fix="--top 5",
         )  # fmt: skip
-    given = inputs(net, options)
-    found = net.run(given)
-    results = found if isinstance(found, dict) else {next(iter(net.outputs)): found}
+    arrays = inputs(net, options)
+    outputs = net.run(arrays)
+    results = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
     if options.plan:
         from explorer.view.export.text import text
 
-        tell(text(net.plan({name: tuple(array.shape) for name, array in given.items()}).recording))
+        tell(text(net.plan({name: tuple(array.shape) for name, array in arrays.items()}).recording))
     rows = options.input if image_inputs.is_picture(options.input[0]) else []
     for name, array in results.items():
         say(f"{name}: {array.dtype.name} {array.shape}{_range(array)}")

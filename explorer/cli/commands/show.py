@@ -1,4 +1,4 @@
-"""``explorer show``: a model's graph and its plan as a page, a picture, text or data."""
+"""``explorer show``: a model's graph and plan as a page, a picture, text or data."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ WRITERS: Mapping[str, Callable[[Recording, str], str]] = {
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Write the view."""
+    """Write the view of a model."""
     memory_option.grant(options)
     from explorer.formats import open
 
@@ -93,8 +93,8 @@ def execute(options: argparse.Namespace) -> int:
             raise FileError(
                 f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
                 path=str(output),
-                rule=f"the ending of the output is one of {', '.join(WRITERS)}",
-                fix=f"write to {output.stem}.html",
+                rule=f"the output must end in one of {', '.join(WRITERS)}",
+                fix=f"-o {output.stem}.html",
             )
         from explorer.cli.support.array_files import file_of
 
@@ -117,7 +117,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _summary(output: Path, recording: Recording, operators: int) -> str:
-    """What was written, where, and how much of it there is."""
+    """Return a line with the output file and the size of the graph."""
     counts = [
         f"{count:,} {noun}{'s' * (count != 1)}"
         for noun, count in (

@@ -1,4 +1,4 @@
-"""``explorer why``: what was decided about a node of a model, and what was declined before."""
+"""``explorer why``: the decisions about a node of a model, with the rules declined before each."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the story."""
+    """Print the history of the nodes."""
     from explorer.formats import open
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.text import why
 
     net = open(options.file)
-    found = {node.uid for node in net.nodes(options.node)}
+    uids = {node.uid for node in net.nodes(options.node)}
     plan = net.preview_plan()
-    stories = [
-        why(plan.recording, number) for number, node in enumerate(expressions(plan.planned)) if node.uid in found
+    histories = [
+        why(plan.recording, number) for number, node in enumerate(expressions(plan.planned)) if node.uid in uids
     ]
-    if not stories:
+    if not histories:
         say(f"{options.node}: no node; its value is a plain number, or nothing reads it")
-    tell("\n".join(stories))
+    tell("\n".join(histories))
     return 0

@@ -1,1 +1,1 @@
-"""What several commands share: array files, image inputs, output, the terminal."""
+"""Parts shared by commands: array files, image inputs, output and the terminal."""

@@ -1,4 +1,4 @@
-"""Arrays that commands read and write: ``.npz`` and ``.npy``, and pictures."""
+"""Array files of commands: ``.npz``, ``.npy`` and pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[\w.\- ]*\w[\w.\- ]*")
 
 
 def file_of(text: str) -> Path:
-    """The file in ``FILE`` or ``FILE:KEY,KEY``."""
+    """Return the file in ``FILE`` or ``FILE:KEY,KEY``."""
     return _split(text)[0]
 
 
@@ -38,7 +38,7 @@ def _split(text: str) -> tuple[Path, list[str]]:
 
 
 def read(text: str) -> dict[str, Array]:
-    """The arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy``, by key. Raises FileError for others."""
+    """Return the arrays of ``FILE.npz``, ``FILE.npz:KEY,KEY`` or ``FILE.npy`` by key; raise FileError for others."""
     path, keys = _split(text)
     try:
         return read_arrays(path, keys)
@@ -47,13 +47,13 @@ def read(text: str) -> dict[str, Array]:
     except UNREADABLE as error:
         raise FileError(
             f"this cannot be read as arrays: {error}", path=str(path),
-            rule="inputs are .npz and .npy files, or pictures by their endings",
+            rule="inputs must be .npz or .npy files, or pictures",
             fix='write one with np.savez("in.npz", x=array)',
         ) from None  # fmt: skip
 
 
 def inputs(net: Net, options: argparse.Namespace) -> dict[str, Array]:
-    """The net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
+    """Return the net's inputs from the files of ``--input``: pictures, or arrays by name or in order."""
     texts: list[str] = options.input
     drawn = [text for text in texts if image_inputs.is_picture(text)]
     if not drawn:
@@ -61,31 +61,31 @@ def inputs(net: Net, options: argparse.Namespace) -> dict[str, Array]:
     if len(drawn) < len(texts):
         other = next(text for text in texts if text not in drawn)
         raise OperandError(
-            f"{drawn[0]} and {other}", rule="inputs are all pictures, or all arrays", fix="leave one of them out"
+            f"{drawn[0]} and {other}", rule="inputs must be all pictures or all arrays", fix=f"omit --input {other}"
         )
     return image_inputs.read(net, texts, options)
 
 
 def _arrays(net: Net, texts: Sequence[str]) -> dict[str, Array]:
-    """By name where the keys are the names of the net's inputs, else in order where there are as many."""
-    found = {key: array for text in texts for key, array in read(text).items()}
+    """Match arrays to the net's inputs: by name if all names are there, else in order if the numbers agree."""
+    arrays = {key: array for text in texts for key, array in read(text).items()}
     names = list(net.inputs)
-    if all(name in found for name in names):
-        return {name: found[name] for name in names}
-    if len(found) == len(names):
-        report(f"inputs in order: {', '.join(f'{key} as {name!r}' for key, name in zip(found, names, strict=True))}")
-        return dict(zip(names, found.values(), strict=True))
-    keys = [visible(key) for key in found]
+    if all(name in arrays for name in names):
+        return {name: arrays[name] for name in names}
+    if len(arrays) == len(names):
+        report(f"inputs in order: {', '.join(f'{key} as {name!r}' for key, name in zip(arrays, names, strict=True))}")
+        return dict(zip(names, arrays.values(), strict=True))
+    keys = [visible(key) for key in arrays]
     raise FileError(
-        f"{len(found)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(keys[:12])}",
+        f"{len(arrays)} arrays for the inputs {', '.join(map(repr, names))}: {', '.join(keys[:12])}",
         path=", ".join(texts),
-        rule="there is an array for each input, by its name or in order",
+        rule="each input needs an array, matched by name or in order",
         fix=f"choose arrays: --input {visible(texts[0])}:{','.join(keys[: len(names)]) or 'KEY'}",
     )
 
 
 def npz(arrays: Mapping[str, Any]) -> bytes:
-    """The bytes of a ``.npz`` file; a name that is no plain file name becomes ``output_n``."""
+    """Return the bytes of a ``.npz`` file; a name that is no plain file name becomes ``output_n``."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for number, (name, array) in enumerate(arrays.items()):

@@ -1,4 +1,4 @@
-"""Pictures as a net's input: what the net notes of its input says how they are made."""
+"""Pictures as a net's input, converted as the net's input type requires."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_picture(text: str) -> bool:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare how pictures are made into arrays."""
+    """Declare the options of the conversion from pictures to arrays."""
     group = parser.add_argument_group(
         "pictures",
         f"An input is a picture where it ends with {', '.join(ENDINGS[:5])}, …; "
@@ -55,31 +55,31 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[str, Array]:
-    """The net's one input made of pictures, one after the other; raises OperandError where it takes none."""
+    """Return the net's only input, made of pictures stacked in order; raise OperandError if it takes none."""
     (name, blob), *others = net.inputs.items()
     noted = blob.shape
     takes = f"{name!r} {shape_text(noted)}"
     if others or (noted is not None and len(noted) != 4):
         raise OperandError(
             f"pictures for net {net.name!r}",
-            rule=f"pictures are given to a net with one input of 4 axes; this one takes {takes}"
+            rule=f"a net for pictures must have one input with 4 axes; this one takes {takes}"
             + f" and {len(others)} more" * bool(others),
-            fix="give arrays: --input in.npz",
+            fix="pass arrays: --input in.npz",
         )
     layout = options.layout or ("NHWC" if noted and noted[1] not in (1, 3) and noted[3] in (1, 3) else "NCHW")
     axes: dict[str, Any] = dict(zip(layout, noted or (None,) * 4, strict=True))
     sides = axes["H"], axes["W"]
     size: tuple[int, int] | None = options.size or (sides if all(isinstance(side, int) for side in sides) else None)
-    if size is None or any(isinstance(side, int) and side != given for side, given in zip(sides, size, strict=True)):
+    if size is None or any(isinstance(side, int) and side != wanted for side, wanted in zip(sides, size, strict=True)):
         raise OperandError(
             f"pictures of {f'{size[0]} × {size[1]}' if size else 'no given size'} for the input {takes}",
-            rule=f"height and width are those of the net (its axes are {layout}), and given where it leaves them open",
-            fix="say the size that it was trained for: --size 224"
+            rule=f"height and width must be those of the net (axes {layout}), or --size if the net leaves them open",
+            fix="pass the size that it was trained for: --size 224"
             if size is None
-            else f"leave {'--size' if options.layout is None else f'--layout {layout} or --size'} out",
+            else f"omit {'--size' if options.layout is None else f'--layout {layout} or --size'}",
         )
     channels = axes["C"] if isinstance(axes["C"], int) else 3
-    made = load_image(
+    batch = load_image(
         [Path(text) for text in texts],
         size,
         channels=channels,
@@ -91,4 +91,4 @@ def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[st
         layout=layout,
         dtype=noted_dtype(blob) or "float32",
     )
-    return {name: made.array}
+    return {name: batch.array}

@@ -1,4 +1,4 @@
-"""How much memory a command may hold: the option that sets the budget."""
+"""Option that sets the memory budget of a command."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the option."""
     parser.add_argument(
         "--memory", metavar="SIZE", type=_size,
-        help="what a run may hold at one time, weights included: 8GB; the machine's memory where it is not given",
+        help="memory that a run may use at one time, weights included: 8GB; default: the machine's memory",
     )  # fmt: skip
 
 
 def grant(options: argparse.Namespace) -> None:
-    """Set the budget to what was given."""
+    """Set the memory budget from the option."""
     if options.memory is not None:
         budget.memory = options.memory
 

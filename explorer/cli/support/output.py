@@ -1,4 +1,4 @@
-"""What commands write: never over what they read."""
+"""Output files of commands, which never overwrite an input."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from explorer.core.errors import FileError
 
 
 def stem(path: Path) -> str:
-    """A model's name: the file's, without its endings."""
+    """Return a model's name: the file's name without endings."""
     return path.name.removesuffix(".param").removesuffix(".pnnx")
 
 
 def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
-    """Raise FileError where an output is one of the files that are read, or a model's weights beside it."""
+    """Raise FileError if the output is one of the input files, or the weights of an input model."""
     from explorer.formats.registry import format_of  # slow to import, and help needs none
 
     inputs = []
@@ -25,6 +25,6 @@ def refuse_inputs(output: Path, read: Iterable[Path]) -> None:
     for path in inputs:
         if output.exists() and path.exists() and os.path.samefile(output, path):
             raise FileError(
-                f"the output is {path.name}, which is read", path=str(output), rule="no input is overwritten",
+                f"the output is {path.name}, which is read", path=str(output), rule="the output must not be an input",
                 fix="name another file with -o",
             )  # fmt: skip

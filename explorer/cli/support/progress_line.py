@@ -1,4 +1,4 @@
-"""A line on a terminal that tells how far long work is, and is gone when the work is over."""
+"""Progress line on a terminal, erased when the work is done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH = 24
 
 @contextmanager
 def followed(stream: Outlet) -> Iterator[None]:
-    """Inside, each piece of work that takes longer than a second is told on ``stream``, where that is a terminal."""
+    """Show the progress of work that takes longer than a second on ``stream``, if that is a terminal."""
     before = hooks.progress_callback
     hooks.progress_callback = lambda: delayed(lambda: line(stream)) if stream.isatty() else None
     try:
@@ -27,7 +27,7 @@ def followed(stream: Outlet) -> Iterator[None]:
 
 @contextmanager
 def line(stream: Outlet) -> Iterator[ProgressCallback]:
-    """Draw on a terminal what is told, one over the other; nothing is left in the end."""
+    """Draw progress on one line of a terminal; erase it at the end."""
 
     def draw(progress: Progress) -> None:
         stream.draw_over(said(progress)[: shutil.get_terminal_size().columns - 1])
@@ -39,9 +39,9 @@ def line(stream: Outlet) -> Iterator[ProgressCallback]:
 
 
 def said(progress: Progress) -> str:
-    """Where work is, as text: with a bar where it is known how much there is."""
-    told = f"{progress.phase} {visible(progress.what)}"
+    """Return progress as text, with a bar if the total is known."""
+    text = f"{progress.phase} {visible(progress.what)}"
     if not progress.total:
-        return told
+        return text
     full = _WIDTH * progress.done // progress.total
-    return f"▕{'█' * full}{' ' * (_WIDTH - full)}▏ {progress.done}/{progress.total} {told}"
+    return f"▕{'█' * full}{' ' * (_WIDTH - full)}▏ {progress.done}/{progress.total} {text}"

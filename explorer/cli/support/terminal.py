@@ -1,7 +1,8 @@
-"""The one place where text leaves the command line: no character of a file or a name commands the terminal.
+"""Terminal output of the command line, with control characters from files and names made visible.
 
-Inside ``terminal()`` standard output and standard error show what a terminal would obey, or what would reorder its
-text, as escapes; so do the messages of argparse, warnings, logs and tracebacks, which write there by themselves.
+Inside ``terminal()``, standard output and standard error show characters that would control the terminal, or reorder
+its text, as escapes. Messages of argparse, warnings, logs and tracebacks go through them as well; escaping at each
+place that prints would miss those.
 """
 
 from __future__ import annotations
@@ -19,50 +20,50 @@ from explorer.core.errors import ExplorerError
 from explorer.record.escape import visible
 
 _OVER = "\r\x1b[K"
-"""back to the beginning of the line, and erase it"""
+"""moves to the start of the line and erases it"""
 
 
 class Outlet(io.TextIOBase):
-    """A standard stream that shows control characters instead of passing them on.
+    """Standard stream that shows control characters instead of passing them on.
 
-    What a reader who has left would have read is dropped, and so is all of a stream that was closed from the start.
+    Text is dropped once the reader has left, and always for a stream that was closed from the start.
     """
 
     def __init__(self, stream: TextIO | None, name: str = "") -> None:
-        """Wrap a stream; where it has a name, an OSError names it when it cannot be written to any longer."""
+        """Wrap a stream; if it has a name, OSErrors of failed writes contain it."""
         self._stream, self._name = stream, name
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute that can be written
-        """The encoding of the stream; what it lacks is written as escapes."""
+        """The encoding of the stream; characters that it lacks are written as escapes."""
         return getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str, /) -> int:
-        """Write a text, with all but the ends of its lines made visible."""
+        """Write a text with everything but line ends made visible."""
         self._pass_on("\n".join(map(visible, text.split("\n"))))
         return len(text)
 
     def draw_over(self, text: str) -> None:
-        """Draw a line over the one that was drawn last; an empty one takes it away."""
+        """Replace the line drawn last by another one; an empty text removes it."""
         self._pass_on(_OVER + visible(text))
         self.flush()
 
     def flush(self) -> None:
-        """Hand on what is held back; raises OSError where it cannot be written."""
+        """Flush the stream; raise OSError if it cannot be written."""
         with self._kept():
             if self._stream is not None:
                 self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether someone looks on."""
+        """Whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def writable(self) -> bool:
-        """Whether it can be written to: always."""
+        """Whether the stream can be written to: always."""
         return True
 
     def fileno(self) -> int:
-        """The number of the stream's file."""
+        """The file descriptor of the stream."""
         if self._stream is None:
             raise io.UnsupportedOperation("fileno")
         return self._stream.fileno()
@@ -74,7 +75,7 @@ class Outlet(io.TextIOBase):
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Inside, a reader who leaves ends the stream, not the command; other failures name it."""
+        """End the stream, not the command, when the reader leaves; other failures get the stream's name."""
         try:
             yield
         except BrokenPipeError:
@@ -86,7 +87,7 @@ class Outlet(io.TextIOBase):
 
     def _give_up(self) -> None:
         stream, self._stream = self._stream, None
-        with contextlib.suppress(OSError, ValueError):  # of a stream without a file nothing is held back
+        with contextlib.suppress(OSError, ValueError):  # a stream without a file has no buffer
             number = os.open(os.devnull, os.O_WRONLY)
             os.dup2(number, stream.fileno() if stream is not None else number)
             os.close(number)
@@ -94,7 +95,7 @@ class Outlet(io.TextIOBase):
 
 @contextmanager
 def terminal() -> Iterator[Outlet]:
-    """Inside, standard output and standard error are outlets; gives the latter."""
+    """Replace standard output and standard error by outlets inside ``with``; return the latter."""
     before = sys.stdout, sys.stderr
     if None in before:
         _fill_gaps()
@@ -104,18 +105,18 @@ def terminal() -> Iterator[Outlet]:
         yield errors
     finally:
         sys.stdout, sys.stderr = before
-        with contextlib.suppress(OSError):  # told already, where there is something to tell
+        with contextlib.suppress(OSError):  # reported already, if possible
             answers.flush()
         errors.flush()
 
 
 def _fill_gaps() -> None:
-    """Have nothing that is opened later take the number of a standard stream that was closed from the start."""
+    """Open the null device in place of closed standard streams, so that no file gets their descriptors."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free descriptor
 
 
 def say(line: str) -> None:
@@ -129,12 +130,12 @@ def tell(text: str) -> None:
 
 
 def report(line: str) -> None:
-    """Print a line about what was done, where it does not mix with what was asked for."""
+    """Print a line about the work done to standard error, where it does not mix with the answer."""
     print(visible(line), file=sys.stderr)
 
 
 def complain(error: BaseException, *, debug: bool = False) -> None:
-    """Print what is wrong, and where it happened for who mends explorer."""
+    """Print an error; with ``debug`` also its traceback."""
     if debug:
         traceback.print_exception(error, file=sys.stderr)
     print(f"explorer: {_message(error)}", file=sys.stderr)

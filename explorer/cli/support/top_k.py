@@ -1,4 +1,4 @@
-"""What a net takes a row for: its largest outputs, as probabilities, with their labels."""
+"""Top-k classes of a net's output rows, as probabilities with labels."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ from explorer.record.escape import visible
 
 SOFTMAX = ("auto", "yes", "no")
 _EXACT = 1e-3
-"""by how much probabilities may miss a sum of one"""
+"""tolerance of a sum of probabilities"""
 
 
 def labels_of(path: Path) -> list[str]:
-    """The labels of a file, one a line, in the order of the classes."""
+    """Return the labels in a file, one per line, in the order of the classes."""
     try:
         text = content(path, what="the labels").decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileError(f"labels cannot be read: {error}", path=str(path), rule="labels are UTF-8 text") from None
+        raise FileError(
+            f"labels cannot be read: {error}", path=str(path), rule="the labels must be UTF-8 text, one per line"
+        ) from None
     return [line.strip() for line in text.splitlines()]
 
 
 def check_labels(labels: Sequence[str], path: Path, name: str, shape: Sequence[Any]) -> None:
-    """Raise FileError unless an output's last axis, where it is known, has as many classes as there are labels."""
+    """Raise FileError unless there are as many labels as an output's last axis, if known, has classes."""
     if shape and isinstance(shape[-1], int) and shape[-1] != len(labels):
         raise FileError(
             f"{len(labels)} labels for the {shape[-1]} classes of output {name!r}", path=str(path),
-            rule="there is a label for each class, one a line", fix="complete the file, or leave --labels out",
+            rule="the file must have one label per class, one per line", fix="complete the file, or omit --labels",
         )  # fmt: skip
 
 
 def probabilities(array: Array, softmax: str) -> tuple[Array, str]:
-    """Each row of (rows, classes) as probabilities, and what was done for it, "" for nothing.
+    """Return each row of (rows, classes) as probabilities, and the conversion applied, "" for none.
 
-    With "auto" rows that are probabilities stay, their logarithms are undone, and all others are scores.
+    With "auto", probabilities are kept, log-probabilities are exponentiated, and all other rows are taken as scores.
     """
     values = array.astype(np.float64)
     if softmax == "no" or array.dtype.kind not in "fiu" or array.ndim != 2 or array.shape[1] < 2:
@@ -62,11 +64,11 @@ def _sums_to_one(values: Array) -> bool:
 
 
 def ranking(array: Array, count: int, labels: Sequence[str] = (), rows: Sequence[str] = ()) -> list[str]:
-    """A line a row: the ``count`` largest elements, the first of equals first; ``rows`` are the rows' names."""
+    """Return one line per row with its ``count`` largest elements, ties in order; ``rows`` are the rows' names."""
     flat = array.reshape(math.prod(array.shape[:-1]), array.shape[-1]) if array.ndim else array.reshape(1, 1)
     lines = []
     for number, row in enumerate(flat):
-        # ~x is -x - 1: it turns the order of whole numbers and truth values, and no dtype is too narrow for it
+        # ~x is -x - 1: it reverses the order of integers and booleans without overflow
         largest = (~row if row.dtype.kind in "iub" else -row).argsort(kind="stable")[:count]
         told = [f"{visible(labels[place]) if labels else place} {row[place]:.4g}" for place in largest]
         lines.append(f"  {visible(rows[number]) if len(rows) == len(flat) else number}: " + "  ".join(told))

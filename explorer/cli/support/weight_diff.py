@@ -1,4 +1,4 @@
-"""Which weights of two models have other values."""
+"""Weight differences: weights of two models with different values."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from explorer.record.compare.comparison import Comparison
 from explorer.record.escape import visible
 
 _LISTED = 40
-"""weights with other values that are listed at most"""
+"""maximum number of different weights that are listed"""
 
 
 class Weights(NamedTuple):
-    """The weights of two models that stand for each other: how many are equal, and lines about those that differ."""
+    """Matched weights of two models: number of equal ones, and lines about different ones."""
 
     equal: int
     transposed: int
-    """matrices that are equal once one is transposed: the graph tells where it is"""
+    """number of matrices that are equal after transposing one; the graph shows where it is transposed"""
     differ: list[str]
 
     @property
     def text(self) -> str:
-        """A line with the counts, and one for each weight that differs."""
+        """Counts in one line, and a line for each different weight."""
         turned = f", {self.transposed:,} with the same values transposed" if self.transposed else ""
         told = f"weights: {self.equal:,} with the same values{turned}, {len(self.differ):,} with others"
         lines = [told, *self.differ[:_LISTED]]
@@ -37,40 +37,44 @@ class Weights(NamedTuple):
 def compare_weights(comparison: Comparison, before: Sequence[Expr], after: Sequence[Expr]) -> Weights:
     """Compare the values of weights; ``before`` and ``after`` are the expressions of both recordings' nodes.
 
-    Raises what reading a weight raises: FileError where a file lacks it.
+    Raises the error of reading a weight, such as FileError for one that its file lacks.
     """
     equal, transposed, differ = 0, 0, []
     recording = comparison.before
     for node, other in comparison.nodes.pairs.items():
-        one, two = before[node], after[other]
-        if recording.nodes.kind[node] != "leaf" or not (isinstance(one, Tensor) and isinstance(two, Tensor)):
+        tensor_before, tensor_after = before[node], after[other]
+        if recording.nodes.kind[node] != "leaf" or not (
+            isinstance(tensor_before, Tensor) and isinstance(tensor_after, Tensor)
+        ):
             continue
-        if one.dtype != two.dtype or (one.shape != two.shape and one.shape != two.shape[::-1]):
-            continue  # told as a change of the graph
-        apart = _apart(one.array, two.array)
+        if tensor_before.dtype != tensor_after.dtype or (
+            tensor_before.shape != tensor_after.shape and tensor_before.shape != tensor_after.shape[::-1]
+        ):
+            continue  # listed as a change of the graph
+        apart = _apart(tensor_before.array, tensor_after.array)
         if not apart:
             equal += 1
-        elif len(one.shape) == 2 and not _apart(one.array.T, two.array):
+        elif len(tensor_before.shape) == 2 and not _apart(tensor_before.array.T, tensor_after.array):
             transposed += 1
         else:
             differ.append(visible(f"  Δ {recording.label(node)} {recording.type_text(node)}: {apart}"))
     return Weights(equal, transposed, differ)
 
 
-def _apart(one: Any, two: Any) -> str:
-    """Say how far two arrays of one dtype are apart; "" where they are equal, with NaN equal to NaN."""
-    if one.shape != two.shape:
+def _apart(before: Any, after: Any) -> str:
+    """Describe the difference of two arrays of one dtype; "" if they are equal, where NaN equals NaN."""
+    if before.shape != after.shape:
         return "transposed, with other values"
-    unequal = (one != two) & ~((one != one) & (two != two))
+    unequal = (before != after) & ~((before != before) & (after != after))
     count = int(np.count_nonzero(unequal))
     if not count:
         return ""
-    said = f"{count:,} of {one.size:,} elements differ"
-    if one.dtype.kind not in "fiuc":
-        return said
+    difference = f"{count:,} of {before.size:,} elements differ"
+    if before.dtype.kind not in "fiuc":
+        return difference
     with np.errstate(invalid="ignore", over="ignore"):
-        far = np.abs(np.subtract(one[unequal], two[unequal], dtype=np.result_type(one.dtype, np.float64)))
-    known = far[~np.isnan(far)]  # NaN, where one of two is NaN, or both are infinite complex numbers
+        far = np.abs(np.subtract(before[unequal], after[unequal], dtype=np.result_type(before.dtype, np.float64)))
+    known = far[~np.isnan(far)]  # NaN where one of both is NaN, or both are infinite complex numbers
     largest = f", by {np.max(known):.3g} at most" if known.size else ""
     unknown = far.size - known.size
-    return said + largest + (f", {unknown:,} of them by no number, for one is NaN" if unknown else "")
+    return difference + largest + (f", {unknown:,} of them by no number, for one is NaN" if unknown else "")

@@ -1,1 +1,1 @@
-"""From a definition to expressions: inputs, weights, example shapes, diagnostics."""
+"""Building of nets: from a definition to expressions, with inputs, weights, example shapes and diagnostics."""

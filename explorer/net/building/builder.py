@@ -1,4 +1,8 @@
-"""From a definition to expressions: each operator inside the boxes of its name, placed at the file's own line."""
+"""Net builder: records the expressions of a definition, each operator inside the boxes of its name.
+
+``ex.Net`` uses it for every build and for looking at nets that cannot run. Errors are located here, in one place: an
+operator's builder knows neither its name nor its line in the file.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,11 @@ from explorer.net.operators.table import OperatorTable
 from explorer.record.gc_pause import gc_paused
 
 _SHOWN = 120
-"""characters of an expression that its box shows; the whole text is in the line of its file"""
+"""maximum number of characters of an expression on its box; the whole text is in the file's line"""
 
 
 def _type(operator: OperatorDefinition) -> str:
-    """What an operator does: its type, or the text of an expression."""
+    """Return an operator's type, or the text of an expression."""
     text = operator.arguments.get("expr")
     if not isinstance(text, str):
         return operator.type
@@ -37,9 +41,9 @@ def _type(operator: OperatorDefinition) -> str:
 
 @dataclass(slots=True)
 class Build:
-    """A net's expressions: ``inputs`` by name, the ``values`` of all operands by their own names, plain ones too.
+    """Expressions of a net: ``inputs`` by name, and the ``values`` of all operands by name, plain values included.
 
-    ``problems`` says, by operator, why those that stand in it as opaque operations cannot run.
+    ``problems`` maps operators recorded as opaque operations to the reason why they cannot run.
     """
 
     definition: NetDefinition
@@ -47,7 +51,7 @@ class Build:
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
     silent: list[Expr] = field(default_factory=list)
-    """opaque operations whose operators have no outputs"""
+    """opaque operations of operators without outputs"""
 
     @property
     def outputs(self) -> dict[str, Expr]:
@@ -55,7 +59,7 @@ class Build:
         return {name: self.output(name) for name in self.definition.outputs}
 
     def output(self, name: str) -> Expr:
-        """The expression of one operand."""
+        """Return the expression of one operand."""
         blob = self.definition.blob(name)
         value = self.values[blob.name]
         if isinstance(value, Expr):
@@ -65,13 +69,13 @@ class Build:
             self.definition.source,
             self.definition.operator(producer) if producer else None,
             f"operand {name!r} is {value!r}",
-            rule="an output of a net is a tensor",
+            rule="an output of a net must be a tensor",
             fix="cut the net at another operand: net.cut(outputs=[…])",
         )
 
 
 class NetBuilder:
-    """Builds one definition, for any inputs; boxes and weights are shared by all that it builds."""
+    """Builder of one definition for any inputs; all builds share boxes and weights."""
 
     def __init__(self, definition: NetDefinition, table: OperatorTable, weights: NetWeights) -> None:
         self.definition, self.table, self.weights = definition, table, weights
@@ -82,10 +86,10 @@ class NetBuilder:
         self._where = os.path.basename(definition.source) or definition.name
 
     def build(self, inputs: Mapping[str, Expr], *, opaque: bool = False) -> Build:
-        """The expressions over these inputs.
+        """Return the expressions over these inputs.
 
-        The first operator that does not fit raises an error with its name and line; with ``opaque`` it is drawn
-        all the same, as an operation that cannot run, and the build goes on.
+        The first operator that does not fit raises an error with its name and line; with ``opaque`` it becomes an
+        operation that is drawn but cannot run, and the build continues.
         """
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
@@ -113,20 +117,20 @@ class NetBuilder:
             build.values.update(zip(operator.outputs, results, strict=True))
 
     def scope(self, operator: OperatorDefinition) -> Scope:
-        """The innermost box of an operator."""
+        """Return the innermost box of an operator."""
         path = self._paths[operator.name]
-        found: Scope | None = None
+        enclosing: Scope | None = None
         for depth in range(1, len(path) + 1):
-            held = self._scopes.get(path[:depth])
-            if held is None:
+            box = self._scopes.get(path[:depth])
+            if box is None:
                 kind = self._types.get(path[:depth], "")
-                held = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", found, kind)
-            found = held
-        assert found is not None
-        return found
+                box = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", enclosing, kind)
+            enclosing = box
+        assert enclosing is not None
+        return enclosing
 
     def _kind(self, operator: OperatorDefinition) -> str:
-        """What the operator's box says: its type, and the versions that it reads and writes of rewritten blobs."""
+        """Return the text of the operator's box: its type, and the versions of rewritten blobs it reads and writes."""
         reads, writes = (
             ", ".join(name for name in names if self.definition.blobs[name].blob != name)
             for names in (operator.inputs, operator.outputs)
@@ -165,7 +169,8 @@ class NetBuilder:
         if len(results) != len(operator.outputs):
             raise ExplorerError(
                 f"its builder returned {len(results)} values",
-                rule=f"the file names {len(operator.outputs)} outputs: {', '.join(operator.outputs)}",
+                rule=f"the builder must return one value for each of the {len(operator.outputs)} outputs: "
+                + ", ".join(operator.outputs),
             )
         return results
 
@@ -196,7 +201,7 @@ class NetBuilder:
 
 
 def _defect(type: str, error: Exception) -> ReaderError:
-    """The error for what a builder of explorer's own did not foresee; nothing of its result is used."""
+    """Return the error for an unexpected exception in one of explorer's own builders."""
     return ReaderError(
         f"a defect of explorer's reader of {type}: {error.__class__.__name__}: {shorten(str(error), _SHOWN)}",
         rule="a reader must answer every operator with its value or with a rule that the operator breaks",

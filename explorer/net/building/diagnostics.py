@@ -1,4 +1,8 @@
-"""What can be told of a net without running it: what keeps it from running, and which nodes a name stands for."""
+"""Diagnostics of a net without running it: problems that keep it from running, and the nodes of a name.
+
+``net.check()``, ``net.unknown()`` and ``explorer check`` use it. All problems are listed at once, since fixing a file
+by one error at a time needs one export each.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from explorer.record.escape import visible
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """An operator type that explorer does not know: the operators that have it, and the near known types."""
+    """Unknown operator type, with the operators that have it and similar known types."""
 
     type: str
     operators: tuple[OperatorDefinition, ...]
@@ -34,7 +38,7 @@ class UnknownType:
 
 
 def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[UnknownType]:
-    """All operator types of a definition that a table does not know, in the file's order."""
+    """Return all operator types of a definition that a table lacks, in the file's order."""
     found: dict[str, list[OperatorDefinition]] = {}
     for operator in definition.operators:
         if operator.type not in table:
@@ -43,9 +47,9 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
 
 
 def find_problems(build: Build, table: OperatorTable) -> list[str]:
-    """Everything that keeps a net from running, and every operand whose type is another than its file notes.
+    """Return all problems that keep a net from running, and all operands whose type differs from the file's note.
 
-    What lies first in topological order comes first, for it may be the cause of what follows.
+    They are in topological order, since an early problem may cause later ones.
     """
     definition = build.definition
     order = {operator.name: place for place, operator in enumerate(definition.ssa.topological_order, 1)}
@@ -71,7 +75,7 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
 
 
 def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
-    """What is wrong with weights, each with its operator; of all weights together with none."""
+    """Return the problems of weights, each with its operator; problems of all weights have none."""
     absent = getattr(definition.weights, "error", None)
     if absent is not None:
         return [("", str(absent()))]
@@ -91,14 +95,14 @@ def _is_opaque(value: Expr) -> bool:
 
 
 def _is_lost(value: object) -> bool:
-    """Whether nothing is known of a value, because what makes it cannot run and the file notes no type."""
+    """Whether nothing is known about a value: its operator cannot run, and the file notes no type."""
     return isinstance(value, Expr) and isinstance(value.operation, Opaque) and isinstance(value.type, TupleType)
 
 
 def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
-    """The nodes that an operator, operand or weight stands for, in order of recording; of a weight its tensor.
+    """Return the nodes of an operator, operand or weight, in order of recording; for a weight its tensor.
 
-    Raises UnknownNameError with the near names.
+    Raises UnknownNameError with similar names.
     """
     definition = build.definition
     operators: Mapping[str, OperatorDefinition] = {operator.name: operator for operator in definition.operators}
@@ -144,7 +148,7 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 
 
 def ends(build: Build) -> list[Expr]:
-    """What the net hands out, then what nobody reads: with these every operator that makes a tensor is reached."""
+    """Return the net's outputs, then unread values; from these, every operator that computes a tensor is reachable."""
     found = {name: value for name in build.definition.ssa.outputs if isinstance(value := build.values[name], Expr)}
     for name, blob in build.definition.blobs.items():
         value = build.values[name]

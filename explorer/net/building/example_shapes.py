@@ -1,4 +1,4 @@
-"""What stands for the lengths that a file leaves open where a net is looked at without inputs: some that fit."""
+"""Example shapes: sizes for a model's unknown dimensions, so that its graph can be shown without inputs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from explorer.net.operators.table import OperatorTable
 Shapes: TypeAlias = Mapping[str, Shape]
 
 _CHANNELS = (3, 1, 4)
-"""colours, grey, colours with transparency"""
+"""numbers of channels: RGB, grey, RGBA"""
 _SIDES = (224, 32, 28, 64, 96, 128, 227, 256, 299, 320, 384, 416, 512, 640)
-"""heights and widths of pictures, the most usual first"""
+"""heights and widths of pictures, most common first"""
 _REST = (16, 1)
-"""lengths of axes that are neither a batch nor a picture's: a short sequence"""
+"""lengths of axes that are neither a batch nor those of a picture: a short sequence"""
 _ALL = (1, 2, 16, 64)
-"""lengths that all axes take where no others fit"""
+"""lengths tried for all axes if nothing else fits"""
 _TRIED = 20_000
-"""operators that are built at most to find lengths, and four nets"""
+"""maximum number of operators built to find lengths, in addition to four nets"""
 _TEXT = 20
-"""characters of an argument, which is read at each build, that are as much work as an operator"""
+"""number of characters of an argument that count as one operator: arguments are parsed in every build"""
 
 
 def whole_shapes(definition: NetDefinition) -> dict[str, Shape]:
-    """The inputs' shapes as the file notes them; raises OperandError where it leaves a length open."""
+    """Return the inputs' shapes noted in the file; raise OperandError if a length is unknown."""
     return _filled(definition, lambda name, axis: None)
 
 
 def same_shapes(definition: NetDefinition, length: int) -> dict[str, Shape]:
-    """The inputs' shapes with one length for all that the file leaves open."""
+    """Return the inputs' shapes with one length for all unknown ones."""
     return _filled(definition, lambda name, axis: length)
 
 
 def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Shapes], Build]) -> dict[str, Shape]:
-    """The first shapes for which all known operators fit one another, else those for which most of them do."""
+    """Return the first shapes for which all known operators fit together, else those for which most do."""
     if not is_open(definition):
         return whole_shapes(definition)
     unknown = {operator.name for found in unknown_types(definition, table) for operator in found.operators}
@@ -57,7 +57,7 @@ def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Sh
 
 
 def _work(definition: NetDefinition) -> int:
-    """How much work it is to build a net, in operators."""
+    """Return the work of building a net, counted in operators."""
     texts = [
         value for operator in definition.operators for value in operator.arguments.values() if isinstance(value, str)
     ]
@@ -65,7 +65,7 @@ def _work(definition: NetDefinition) -> int:
 
 
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
-    """The lengths that a file leaves open, as text: "? = 1" where they are all one, else the inputs' shapes."""
+    """Return the assumed lengths as text: "? = 1" if all are equal, else the inputs' shapes."""
     lengths: set[int] = set()
     told = []
     for name, shape in shapes.items():
@@ -80,7 +80,7 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
 def _filled(
     definition: NetDefinition, length: Callable[[str, int], int | None], named: Mapping[str, int] | None = None
 ) -> dict[str, Shape]:
-    """The inputs' shapes, their open lengths filled in; those of one name get one length."""
+    """Return the inputs' shapes with unknown lengths filled in; equal names get equal lengths."""
     known = dict(named or {})
     shapes = {}
     for name in definition.inputs:
@@ -95,15 +95,15 @@ def _filled(
         if noted is None or len(found) < len(noted):
             raise OperandError(
                 f"net {definition.name!r} without inputs: the file notes {shape_text(noted)} for {name!r}",
-                rule="without inputs a net is built for the file's shapes, where it tells them all",
-                fix="give the shapes or the inputs: net.build((1, …))",
+                rule="without inputs, the file must note all lengths",
+                fix="pass shapes or inputs: net.build((1, …))",
             )
         shapes[name] = tuple(found)
     return shapes
 
 
 def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
-    """Shapes to try: one picture of a usual size, or one short sequence, then one length for all axes."""
+    """Yield shapes to try: a picture of a usual size, a short sequence, then one length for all axes."""
     notes = {name: definition.input(name).shape or () for name in definition.inputs}
     sides = {name: _sides(noted) for name, noted in notes.items()}
     has_pictures = any(sides.values())
@@ -121,7 +121,7 @@ def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
 
 
 def _sides(noted: tuple[Dimension, ...]) -> tuple[int, ...]:
-    """The open axes of height and width of what may be a picture, or pictures: channels first, or last."""
+    """Return the unknown height and width axes of a possible picture: channels first, or last."""
     orders = {3: ((0, 1, 2),), 4: ((1, 2, 3), (3, 1, 2))}.get(len(noted), ())
     for channels, *sides in orders:
         if noted[channels] in _CHANNELS:

@@ -1,4 +1,4 @@
-"""What users give to a net: inputs in order or by name, as arrays of the file's types."""
+"""Inputs of a net, given in order or by name, as arrays of the file's types."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from explorer.net.definition.shape_notes import noted_dtype, shape_text
 
 
 def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of all inputs by name, in the net's order; one dict among ``inputs`` gives them by name.
+    """Return the values of all inputs by name, in the net's order; one dict among ``inputs`` gives them by name.
 
-    Raises OperandError where one is missing, given twice, or too many; UnknownNameError for a name that is no input.
+    Raises OperandError if one is missing, given twice, or too many; UnknownNameError for an unknown name.
     """
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
         named, inputs = {**inputs[0], **named}, ()
@@ -32,24 +32,24 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
         given = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
         what = f"; {twice[0]!r} is given twice" if twice else f"; {missing[0]!r} is missing" if missing else ""
         raise OperandError(
-            given + what, rule=f"its inputs are {expected}", fix="give each once, in this order or by name"
+            given + what, rule=f"the inputs must be {expected}", fix="pass each once, in this order or by name"
         )
     return {name: found[name] if name in found else named[name] for name in wanted}
 
 
 def is_shape(value: Any) -> bool:
-    """Whether a value stands for a shape: a tuple of lengths."""
+    """Whether a value is a shape: a tuple of lengths."""
     return isinstance(value, tuple) and all(isinstance(size, int) for size in value)
 
 
 def as_array(blob: BlobDefinition, value: Any) -> Array:
-    """A read-only view of an input's array; numbers and lists, which have no dtype of their own, take the file's."""
+    """Return a read-only view of an input's array; numbers and lists get the file's dtype."""
     dtype = noted_dtype(blob)
     try:
         array = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype)
     except (TypeError, ValueError) as error:
         raise OperandError(
-            f"input {blob.name!r} is no regular array of numbers: {error}",
+            f"input {blob.name!r} is no rectangular array of numbers: {error}",
             rule=f"the file expects {dtype or 'numbers'} {shape_text(blob.shape)}",
         ) from None
     view = array.view()

@@ -1,4 +1,4 @@
-"""An operator of a file that cannot be computed, drawn all the same."""
+"""Unsupported operators of a file, drawn as operations that cannot run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from explorer.core.types.tensor_type import AnyType, TensorType, TupleType
 
 
 class Opaque(Operation):
-    """An operator that explorer cannot compute, with the types that its file notes for its outputs."""
+    """Operator that explorer cannot compute, with the output types noted in its file."""
 
     kind: str
-    """the file's operator type"""
+    """operator type in the file"""
     results: tuple[TensorType, ...]
-    """one an output, none at all where the file does not note them"""
+    """one per output; empty if the file does not note them"""
     reason: str
     rule: str
     fix: str
     operator: str
-    """its name in the file"""
+    """name in the file"""
     format: str
     view = True
     takes_tuples = True
@@ -29,23 +29,23 @@ class Opaque(Operation):
     unbatchable = "an operator that cannot be computed has no batching rule"
 
     def infer(self, *types: AnyType) -> AnyType:
-        """The types that the file notes."""
+        """Return the types noted in the file."""
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
     def kernel(self, out: Any, *operands: Any) -> Any:
-        """Refuses to run."""
+        """Raise OperandError: the operator cannot be computed."""
         raise OperandError(
             f"operator {self.operator!r} of type {self.kind} ({self.format}) is drawn, and cannot be computed: "
             f"{self.reason}",
-            rule=self.rule or "an operator runs when its type is known and its operands fit",
+            rule=self.rule or "an operator must have a known type and operands that fit",
             fix=self.fix or f"net.check() lists all that keeps {self.operator!r} from running",
         )
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """None that are known of."""
+        """Return 0: the work is unknown."""
         return 0
 
     @property
     def label(self) -> str:
-        """The file's type, marked."""
+        """The operator type, marked as unsupported."""
         return f"{self.kind} (cannot run)"

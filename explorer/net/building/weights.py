@@ -1,4 +1,8 @@
-"""The weights of a net: tensors that read their file when their values are asked for, and that users may replace."""
+"""Weights of a net: tensors that read their file when their values are needed, and that users may replace.
+
+A model's graph can be opened, drawn and planned without reading any weight; a run reads each once. Replacing a weight
+checks shape and dtype at once, because the error of a later run would not name the assignment.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _tokens = count(-1, -1)
 
 
 class FileStorage(Storage):
-    """A storage whose array is read when it is first asked for, and read again after a release."""
+    """Storage whose array is read at first use, and again after a release."""
 
     __slots__ = ("_held", "_read")
 
@@ -43,12 +47,12 @@ class FileStorage(Storage):
         return self._held
 
     def release(self) -> None:
-        """Forget the array; the next use reads it again."""
+        """Drop the array; the next use reads it again."""
         self._held = None
 
 
 class JoinedWeights(FileWeights):
-    """A file's weights, and arrays that came later; the file's are read when they are asked for."""
+    """Weights of a file together with arrays added later; the file's are read on demand."""
 
     def __init__(self, base: Weights, added: Mapping[str, Array]) -> None:
         self._base, self._added = base, dict(added)
@@ -60,7 +64,7 @@ class JoinedWeights(FileWeights):
         return self._added[key] if key in self._added else self._base[key]
 
     def verify(self, key: str) -> None:
-        """Raise an error where a weight of the file cannot be read."""
+        """Raise an error if a weight of the file cannot be read."""
         if key in self._added:
             return
         if isinstance(self._base, FileWeights):
@@ -79,27 +83,27 @@ class JoinedWeights(FileWeights):
 
 
 def joined(base: Weights, added: Mapping[str, Array]) -> Weights:
-    """The weights of both; of one key those that are added."""
+    """Return the weights of both; added ones take precedence."""
     if not added:
         return base
     return {**base, **added} if isinstance(base, dict) else JoinedWeights(base, added)
 
 
 class NetWeights:
-    """A net's weights by operator and attribute; each is one tensor until it is replaced."""
+    """Weights of a net by operator and attribute; each is one tensor until it is replaced."""
 
     def __init__(self, definition: NetDefinition) -> None:
         self._definition = definition
         self._tensors: dict[tuple[str, str], Tensor] = {}
         self._storages: dict[WeightReference, FileStorage] = {}
-        """one for all operators that use the same weight of a file"""
+        """shared by all operators that use the same weight of a file"""
         self.version = 0
-        """grows with every replacement"""
+        """increased by every replacement"""
 
     def tensor(self, operator: str, attribute: str) -> Tensor:
-        """The tensor of a declared weight, of the declared shape; nothing is read.
+        """Return the tensor of a declared weight, of the declared shape; nothing is read.
 
-        It stands in the box of the operator that is being built, wherever a user looked at it or replaced it before.
+        It belongs to the box of the operator being built, wherever it was used or replaced before.
         """
         key = operator, attribute
         if key not in self._tensors:
@@ -120,7 +124,7 @@ class NetWeights:
         return made
 
     def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
-        """The weights of an edited definition: those that both have stay as they are; ``renamed`` maps new to old."""
+        """Return the weights of an edited definition; shared ones are kept; ``renamed`` maps new names to old ones."""
         made = NetWeights(definition)
         made.version = self.version
         for operator in definition.operators:
@@ -132,9 +136,9 @@ class NetWeights:
         return made
 
     def replace(self, operator: str, attribute: str, value: Any) -> None:
-        """Use another array from now on; raises OperandError where its shape or dtype is not the declared one.
+        """Use another array from now on; raise OperandError if its shape or dtype is not the declared one.
 
-        Numbers in a list take the declared dtype, and the declared shape where the list is flat and of its size.
+        A list of numbers gets the declared dtype, and the declared shape if it is flat and has that size.
         """
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
@@ -146,16 +150,16 @@ class NetWeights:
         if array.shape != reference.shape or array.dtype != wanted:
             raise OperandError(
                 f"{array.dtype.name} {array.shape} for the weight {attribute!r} of operator {operator!r}",
-                rule=f"the net declares {wanted.name} {reference.shape}",
+                rule=f"the weight must be {wanted.name} {reference.shape}, as the net declares",
                 fix=f"convert the array: .reshape({reference.shape}) or .astype({wanted.name!r})",
             )
         self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
         self.version += 1
 
     def take(self, operator: str, attribute: str, dtype: Any = None, *, release: bool = True) -> Array:
-        """Read a weight as an array of its own, read-only, and release what is held of it.
+        """Return a weight as a read-only array, and release the memory that the net holds for it.
 
-        Raises OperandError for a weight without elements, and where ``dtype`` is named and not the declared one.
+        Raises OperandError for a weight without elements, and if ``dtype`` is given and is not the declared one.
         """
         reference = self._definition.operator(operator).weights[attribute]
         named = f"the weight {attribute!r} of operator {operator!r}"
@@ -179,13 +183,13 @@ class NetWeights:
 
     @property
     def are_replaced(self) -> bool:
-        """Tell whether every weight is an array of the user's, so that the file's are not needed."""
+        """Whether every weight has been replaced, so that the file's are not needed."""
         keys = ((operator.name, attribute) for operator in self._definition.operators for attribute in operator.weights)
         held = (self._tensors.get(key) for key in keys)
         return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in held)
 
     def release(self, operator: str, attribute: str) -> None:
-        """Drop the array from memory, a replacement too: the next use reads the file's again."""
+        """Drop the array from memory, also a replacement: the next use reads the file again."""
         held = self._tensors.get((operator, attribute))
         if held is None:
             return

@@ -1,1 +1,1 @@
-"""A program by names as plain data: operators, versions, edits, parts, scopes, JSON."""
+"""Definitions: programs by names as plain data, with versions, edits, subgraphs, scopes and JSON."""

@@ -1,4 +1,4 @@
-"""The arguments of an operator, each with its kind: the numbering of PNNX, in which a file writes them back alike."""
+"""Kinds of operator arguments, numbered as in PNNX, so that files are written back unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explorer.net.definition.operator_definition import Plain
 
 
 class ArgumentKind(enum.IntEnum):
-    """Kinds of arguments, numbered as in PNNX; ``label`` is the letter of its source."""
+    """Kind of an argument, numbered as in PNNX; ``label`` is PNNX's short name."""
 
     NULL = 0
     BOOL = 1
@@ -44,7 +44,7 @@ _LISTED: Mapping[type, ArgumentKind] = {
 
 
 def argument_kind(value: Plain) -> ArgumentKind:
-    """Tell the kind of a plain value: an empty tuple is null; complex numbers, mixed and nested tuples are others."""
+    """Return the kind of a plain value: () is null; complex numbers and mixed or nested tuples are others."""
     if not isinstance(value, tuple):
         return _SINGLE.get(type(value), ArgumentKind.OTHER)
     if not value:
@@ -54,7 +54,7 @@ def argument_kind(value: Plain) -> ArgumentKind:
 
 
 class Arguments(Mapping[str, Plain]):
-    """The plain arguments of one operator by name, each with its kind."""
+    """Plain arguments of one operator by name, each with its kind."""
 
     __slots__ = ("_operator", "_values")
 
@@ -62,14 +62,14 @@ class Arguments(Mapping[str, Plain]):
         self._operator, self._values = operator, values
 
     def kind(self, name: str) -> ArgumentKind:
-        """Tell the kind of one argument; UnknownNameError lists near names."""
+        """Return the kind of one argument; raise UnknownNameError with similar names."""
         if name not in self._values:
             raise UnknownNameError(name, kind=f"argument of operator {self._operator!r}", known=self._values)
         return argument_kind(self._values[name])
 
     @property
     def kinds(self) -> dict[str, ArgumentKind]:
-        """The kind of every argument by name."""
+        """Return the kind of every argument by name."""
         return {name: argument_kind(value) for name, value in self._values.items()}
 
     def __getitem__(self, name: str) -> Plain:

@@ -1,8 +1,8 @@
-"""A program by names: operators over named, versioned blobs, as every file format is read and nets are written.
+"""Net definitions: operators over named, versioned blobs, as read from any file format.
 
-A definition holds no state and no engine value: what it means is for the net that is built from it. Operators are
-found by the names of their blobs, never by position. A blob has one producer, an operator or the outside world, unless
-the program may rewrite its blobs: then every version of a blob has one.
+A definition has no state and no engine values; a net built from it gives it meaning. Operators are connected by the
+names of their blobs, never by position. A blob has one producer, an operator or an input, unless the program may
+rewrite its blobs: then every version of a blob has one.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class NetDefinition:
-    """A whole program by names; ``operators`` in the file's order, ``inputs`` and ``outputs`` are names of blobs.
+    """Program by names: ``operators`` in the file's order; ``inputs`` and ``outputs`` are names of blobs.
 
-    Make one with :meth:`of`, which derives the blobs and checks the graph. ``blobs`` has every version of every blob
-    by its own name. ``dialect`` says whose operator types they are ("pnnx", "onnx", "explorer"), ``rewrites`` that
-    operators run in their order and may write a blob again. ``source`` is the file's path, "" where there is none;
-    it and the weights' values are left out of comparisons.
+    Make one with :meth:`of`, which derives the blobs and checks the graph. ``blobs`` has every version of every blob by
+    its own name. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer"); ``rewrites`` means that
+    operators run in order and may write a blob again. ``source`` is the file's path, or ""; it and the values of
+    weights are ignored in comparisons.
     """
 
     name: str
@@ -112,7 +112,7 @@ class NetDefinition:
 
     @cached_property
     def ssa(self) -> NetDefinition:
-        """The same program with every version of a blob under its own name; itself where no blob is rewritten."""
+        """The same program with every version of a blob under its own name; itself if no blob is rewritten."""
         if not self.rewrites or all(blob.name == blob.blob for blob in self.blobs.values()):
             return self
         found = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
@@ -132,14 +132,14 @@ class NetDefinition:
         return found
 
     def operator(self, name: str) -> OperatorDefinition:
-        """The operator of this name."""
+        """Return the operator of this name."""
         try:
             return self._by_name[name]
         except KeyError:
             raise UnknownNameError(name, kind="operator", known=self._by_name) from None
 
     def blob(self, name: str) -> BlobDefinition:
-        """A blob as it is when the program ends, or one version of it by its own name (``x@0``)."""
+        """Return a blob in its final version, or one version of it by its own name (``x@0``)."""
         found = self.blobs.get(name)
         if found is not None:
             return found
@@ -155,19 +155,19 @@ class NetDefinition:
         return name in self.blobs or name in self._versions
 
     def input(self, name: str) -> BlobDefinition:
-        """An input of the net as it is given from outside, before any operator rewrites it."""
+        """Return an input as it is given to the net, before any operator rewrites it."""
         return self.blobs[name] if name in self.blobs else self._versions[name][0]
 
     def versions(self, blob: str) -> tuple[BlobDefinition, ...]:
-        """All versions of a blob in the order in which they are written."""
+        """Return all versions of a blob in the order of writing."""
         return tuple(self._versions[self.blob(blob).blob])
 
     def history(self, blob: str) -> str:
-        """Every version of a blob with its producer and its readers, as text."""
+        """Return every version of a blob with its producer and readers, as text."""
         return history(self.versions(blob))
 
     def weight(self, operator: str, attribute: str) -> NDArray[Any]:
-        """Read one weight, an array of the declared shape; raises BudgetError for one larger than is granted."""
+        """Read one weight, an array of the declared shape; raise BudgetError if it exceeds the memory budget."""
         reference = self._reference(operator, attribute)
         kind = memory_dtype(reference.dtype)
         claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * kind.itemsize)
@@ -176,13 +176,13 @@ class NetDefinition:
         if array.shape != reference.shape:
             raise OperandError(
                 f"weight {attribute!r} of operator {operator!r} has shape {array.shape}",
-                rule=f"the definition declares shape {reference.shape}",
-                fix="give an array of the declared shape, or change the declaration with it",
+                rule=f"the array must have the declared shape {reference.shape}",
+                fix="pass an array of the declared shape, or change the declaration, too",
             )
         return array
 
     def verify(self, operator: str, attribute: str) -> None:
-        """Raise an error where a weight cannot be read; of a file's weight no array is made."""
+        """Raise an error if a weight cannot be read; no array is made of a file's weight."""
         if isinstance(self.weights, FileWeights):
             self.weights.verify(self._reference(operator, attribute).key)
         else:
@@ -197,9 +197,9 @@ class NetDefinition:
 
     @cached_property
     def topological_order(self) -> tuple[OperatorDefinition, ...]:
-        """The operators, each after those whose blobs it reads; among the ready ones the file's order decides.
+        """The operators, each after those whose blobs it reads; ready ones in the file's order.
 
-        Where blobs may be rewritten it is the file's order, so that no blob is written before its readers are done.
+        If blobs may be rewritten it is the file's order, so that no blob is overwritten before it is read.
         """
         if self.rewrites:
             return self.operators

@@ -1,7 +1,7 @@
-"""Edits of definitions: each takes one and gives another, checked as a whole; nothing is changed in place.
+"""Edits of definitions: functions that return a new, checked definition and change nothing in place.
 
-What a file noted of a blob's type stays with the operator that makes it. Where blobs are rewritten, a name means the
-version that it names at its place in the program; ``x@0`` names any version.
+``ex.Net`` applies them. A file's note of a blob's type stays with the operator that produces it. If blobs are
+rewritten, a name means its version at that place of the program; ``x@0`` names any version.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def changed(
     renamed: Mapping[str, str] | None = None,
     renamed_blobs: Mapping[str, str] | None = None,
 ) -> NetDefinition:
-    """The definition with other parts; ``types`` are notes of blobs, ``renamed`` maps old names to new ones."""
+    """Return the definition with other parts; ``types`` are notes of blobs, ``renamed`` maps old names to new ones."""
     names, blobs, more = renamed or {}, renamed_blobs or {}, types or {}
     kept = {
         (names.get(blob.producer, blob.producer) if blob.producer else None, blobs.get(blob.blob, blob.blob)): blob
@@ -53,10 +53,12 @@ def changed(
 
 
 def position(definition: NetDefinition, before: str | None, after: str | None) -> int:
-    """Where in the program an operator goes: before or after another one, else at the end."""
+    """Return the place of a new operator: before or after another one, else at the end."""
     if before is not None and after is not None:
         raise OperandError(
-            f"before={before!r} and after={after!r}", rule="an operator has one place", fix="give one of the two"
+            f"before={before!r} and after={after!r}",
+            rule="only one of before and after must be given",
+            fix=f"after={after!r}",
         )
     if before is None and after is None:
         return len(definition.operators)
@@ -67,7 +69,7 @@ def position(definition: NetDefinition, before: str | None, after: str | None) -
 def insert(
     definition: NetDefinition, operator: OperatorDefinition, place: int, weights: Weights | None = None
 ) -> NetDefinition:
-    """With one operator more, at this place of the program."""
+    """Return the definition with a new operator at this place."""
     operators = definition.operators
     return changed(definition, operators=[*operators[:place], operator, *operators[place:]], weights=weights)
 
@@ -79,24 +81,24 @@ def splice(
     readers: Sequence[str] | None,
     weights: Weights | None = None,
 ) -> NetDefinition:
-    """With an operator between a blob and its readers, who read its first output instead."""
+    """Return the definition with an operator between a blob and its readers, which then read its first output."""
     target = definition.blob(blob)
     operators, outputs = _rewired(definition, target.name, operator.outputs[0], readers)
-    made = definition.operator(target.producer) if target.producer else None
-    place = definition.operators.index(made) + 1 if made else 0
+    producer = definition.operator(target.producer) if target.producer else None
+    place = definition.operators.index(producer) + 1 if producer else 0
     return changed(
         definition, operators=[*operators[:place], operator, *operators[place:]], outputs=outputs, weights=weights
     )
 
 
 def rewire(definition: NetDefinition, blob: str, to: str, readers: Sequence[str] | None = None) -> NetDefinition:
-    """With the readers of a blob (None: all, and the net's outputs) reading another one instead."""
+    """Return the definition in which the readers of a blob (None: all, and the net's outputs) read another one."""
     operators, outputs = _rewired(definition, definition.blob(blob).name, to, readers)
     return _plain(changed(definition, operators=operators, outputs=outputs), to)
 
 
 def _plain(definition: NetDefinition, read: str) -> NetDefinition:
-    """With the plain name for a version that is the current one wherever it is read, as the check found it to be."""
+    """Replace the name of a version by the plain name if it is the current one wherever it is read."""
     blob = (split_name(read) or (read, 0))[0]
     if blob == read or not definition.rewrites:
         return definition
@@ -134,9 +136,9 @@ def _rewired(
 
 
 def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | None = None) -> NetDefinition:
-    """Without an operator; ``instead`` says which blobs its readers read in place of its outputs.
+    """Return the definition without an operator; ``instead`` maps its outputs to the blobs that are read then.
 
-    What it wrote in place is read as it was before. Raises an error where an output is read and nothing stands for it.
+    A blob written in place is read as it was before. Raises an error if an output is read and has no substitute.
     """
     operator = definition.operator(name)
     resolved = definition.ssa.operator(name)
@@ -157,8 +159,8 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
                 definition.source,
                 operator,
                 f"operator {name!r} is removed, and {who} reads {blob!r}",
-                rule="what an operator reads is written by another one, or given from outside",
-                fix=f"say what is read instead: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
+                rule="every blob that is read must be an input or the output of an operator",
+                fix=f"name a substitute: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )
     found = changed(
         definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
@@ -169,27 +171,33 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
 
 
 def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weights | None = None) -> NetDefinition:
-    """With another operator in the place of the one of its name."""
+    """Return the definition with another operator in place of the one of the same name."""
     definition.operator(operator.name)
     operators = [operator if other.name == operator.name else other for other in definition.operators]
     return changed(definition, operators=operators, weights=weights)
 
 
 def rename_operator(definition: NetDefinition, old: str, new: str) -> NetDefinition:
-    """With an operator under another name."""
+    """Return the definition with an operator renamed."""
     definition.operator(old)
     operators = [replace(other, name=new) if other.name == old else other for other in definition.operators]
     return changed(definition, operators=operators, renamed={old: new})
 
 
 def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
-    """With a blob, all its versions, under another name that no blob has."""
+    """Return the definition with a blob, in all versions, renamed to an unused name."""
     found = definition.blob(old)
     if found.blob != old:
-        raise OperandError(f"{old!r} is one version of a blob", rule="a blob is renamed as a whole", fix=found.blob)
+        raise OperandError(
+            f"{old!r} is one version of a blob",
+            rule="a blob must be renamed as a whole",
+            fix=f"rename_blob({found.blob!r}, {new!r})",
+        )
     if definition.has_blob(new):
         raise OperandError(
-            f"{old!r} renamed to {new!r}, which is there", rule="a name stands for one blob", fix="choose another"
+            f"{old!r} renamed to {new!r}, which is there",
+            rule="the new name must be unused",
+            fix=f"rename_blob({old!r}, {new + '_2'!r})",
         )
 
     def name(blob: str) -> str:
@@ -215,7 +223,7 @@ def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
 
 
 def prune(definition: NetDefinition) -> NetDefinition:
-    """Without the operators whose values no output needs."""
+    """Return the definition without the operators that no output needs."""
     program = definition.ssa
     needed, kept = set(program.outputs), set[str]()
     for operator in reversed(program.topological_order):

@@ -1,4 +1,4 @@
-"""What a file notes of operands' types, and its unknown lengths, bound by the inputs that are given."""
+"""Type notes of a file's operands, and its unknown lengths, bound by the given inputs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from explorer.net.definition.operator_definition import memory_dtype
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The unknown lengths of a net, as its inputs bind them: by name, and the common length of those without one."""
+    """Unknown lengths of a net as bound by its inputs: by name, and a common one for those without a name."""
 
     named: Mapping[str, int]
     nameless: int | None
-    """None where the inputs have no length without a name, or several different ones"""
+    """None if the inputs have no nameless length, or different ones"""
 
     @classmethod
     def of(cls, definition: NetDefinition, shapes: Mapping[str, Shape]) -> Lengths:
-        """Bind the lengths of inputs that have these shapes; inputs without a shape note bind nothing."""
+        """Bind lengths by the shapes of inputs; inputs without a shape note bind nothing."""
         named: dict[str, int] = {}
         nameless: set[int] = set()
         for name, shape in shapes.items():
@@ -36,7 +36,7 @@ class Lengths:
         return cls(named, nameless.pop() if len(nameless) == 1 else None)
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
-        """The shape with its unknown lengths filled in, None where one is not bound."""
+        """Return the shape with its unknown lengths filled in; None if one is not bound."""
         found: list[int] = []
         for dimension in shape:
             length = (
@@ -49,18 +49,18 @@ class Lengths:
 
 
 def is_open(definition: NetDefinition) -> bool:
-    """Whether a net leaves lengths of its inputs open."""
+    """Whether the net's inputs have unknown lengths."""
     noted = [definition.blob(name).shape for name in definition.inputs]
     return any(not isinstance(size, int) for shape in noted for size in shape or ())
 
 
 def noted_dtype(blob: BlobDefinition) -> np.dtype[np.generic] | None:
-    """The dtype that a file notes for an operand, as it is in memory; None where it says nothing."""
+    """Return the noted dtype of an operand, as it is in memory, or None."""
     return None if blob.dtype is None else memory_dtype(blob.dtype)
 
 
 def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
-    """The type that a file notes for an operand, None where it does not tell all of it, or no array can have it."""
+    """Return the noted type of an operand; None if it is incomplete or impossible."""
     dtype = noted_dtype(blob)
     shape = lengths.bind(blob.shape) if blob.shape is not None else None
     if shape is None or dtype is None or not is_addressable(shape, dtype):
@@ -69,7 +69,7 @@ def bound_type(blob: BlobDefinition, lengths: Lengths) -> TensorType | None:
 
 
 def shape_text(shape: tuple[Dimension, ...] | None) -> str:
-    """A shape note as text: ``(?, 1, 8, 8)``."""
+    """Return a shape note as text: ``(?, 1, 8, 8)``."""
     if shape is None:
         return "any shape"
     words = ["?" if size is None else str(size) for size in shape]
@@ -77,7 +77,7 @@ def shape_text(shape: tuple[Dimension, ...] | None) -> str:
 
 
 def disagreement(blob: BlobDefinition, type_: TensorType) -> str:
-    """How a type contradicts what the file notes for an operand, "" where it does not."""
+    """Describe how a type contradicts the note of an operand; "" if it does not."""
     dtype = noted_dtype(blob)
     if dtype is not None and dtype != type_.dtype:
         return f"dtype {type_.dtype.name} where the file notes {dtype.name}"
@@ -94,7 +94,7 @@ def fits(noted: tuple[Dimension, ...], shape: Shape) -> bool:
 
 
 def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> None:
-    """Refuse inputs that the file's notes do not describe: dtype, rank, known lengths, and lengths of one name."""
+    """Raise OperandError for inputs that contradict the file: dtype, rank, known lengths, or lengths of one name."""
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types.items():
         blob = definition.input(name)
@@ -117,6 +117,6 @@ def check_inputs(definition: NetDefinition, types: Mapping[str, TensorType]) -> 
                 if first != length:
                     raise OperandError(
                         f"{given}, where {dimension} is {length}; input {where!r} has {dimension} = {first}",
-                        rule=f"the file expects {expected}; lengths of one name are equal",
-                        fix="give inputs that agree",
+                        rule=f"the file expects {expected}; lengths of one name must be equal",
+                        fix="pass inputs whose lengths agree",
                     )

@@ -1,8 +1,8 @@
-"""Which version of a blob an operator reads and writes: static single assignment over names.
+"""Static single assignment over names: which version of a blob an operator reads and writes.
 
-In a program that may rewrite its blobs, the order of the operators is the order of the program: a name stands for
-the value that was written last before it is read. Every value gets a name of its own, ``x@0``, ``x@1``, …, and keeps
-the plain name where a blob is written once.
+In a program that may rewrite its blobs, operators run in order, and a name means the value written last before it is
+read. Every value gets a name of its own, ``x@0``, ``x@1``, …, or keeps the plain name if its blob is written once. All
+later code then works on values that never change.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from explorer.net.definition.operator_definition import (
 )
 
 Note = Callable[[str, str, int, str | None], BlobType]
-"""what is noted of a value, by its own name, its blob, its version and its producer"""
+"""function from a value's own name, blob, version and producer to its noted type"""
 _VERSIONED = re.compile(r"(.+)@(0|[1-9][0-9]{0,8})", re.DOTALL)
 _SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A program in which every value has a name of its own."""
+    """Program in which every value has a name of its own."""
 
     operators: tuple[OperatorDefinition, ...]
     inputs: tuple[str, ...]
@@ -41,18 +41,18 @@ class Resolved:
 
 
 def own_name(blob: str, version: int, versions: int) -> str:
-    """The name of one version of a blob that is written so many times."""
+    """Return the name of one version of a blob that has ``versions`` versions."""
     return blob if versions == 1 else f"{blob}@{version}"
 
 
 def split_name(name: str) -> tuple[str, int] | None:
-    """The blob and the version of a name such as ``x@1``, None for one that says no version."""
-    found = _VERSIONED.fullmatch(name)
-    return (found[1], int(found[2])) if found else None
+    """Return blob and version of a name such as ``x@1``, None for a name without a version."""
+    match = _VERSIONED.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
 
 
 def history(versions: Sequence[BlobDefinition]) -> str:
-    """What happened to a blob: every version with its producer and its readers."""
+    """Return the versions of a blob with their producers and readers, as text."""
     told = []
     for version in versions:
         readers = [repr(name) for name in version.consumers[:_SHOWN]] + ["…"] * (len(version.consumers) > _SHOWN)
@@ -62,7 +62,7 @@ def history(versions: Sequence[BlobDefinition]) -> str:
 
 
 class Resolver:
-    """Gives every value of a program its own name; made for one program, ``resolved`` does the work once."""
+    """Resolver of the names of one program; ``resolved`` does the work once."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Resolver:
         self._readers: dict[str, dict[str, None]] = {}
 
     def resolved(self, note: Note) -> Resolved:
-        """The program with every name resolved.
+        """Return the program with every name resolved.
 
-        Raises an error that names operator, blob and line for a name used twice where it may not be, for a read of a
-        blob that nobody produces, that is not written yet, or of a version that is overwritten, with its history.
+        Raises an error that names operator, blob and line for a name used twice, and for a read of a blob that nobody
+        produces, that is not written yet, or whose version is overwritten, with its history.
         """
         inputs = [self._write(None, blob) for blob in self._inputs]
         self._check_names()
@@ -100,7 +100,7 @@ class Resolver:
                 raise self._error(
                     operator,
                     f"operator name {operator.name!r} is used twice{first}",
-                    rule="an operator's name stands for one operator; weights are found by it",
+                    rule="operator names must be unique; weights are found by them",
                     fix="rename one of the two",
                 )
             for attribute, weight in operator.weights.items():
@@ -154,7 +154,7 @@ class Resolver:
             raise self._error(
                 operator,
                 f"{f'operator {operator.name!r} writes' if operator else 'an input is named'} {blob!r}",
-                rule="@ and a number after a blob's name say which version of it is read",
+                rule="a blob's name must not end in @ and a number, which select a version to read",
                 fix=f"write {blob.rpartition('@')[0]!r}: its versions are counted",
             )
         producers = self._producers.setdefault(blob, [])
@@ -162,7 +162,7 @@ class Resolver:
             raise self._error(
                 operator,
                 f"operator {operator.name!r} writes {blob!r} twice",
-                rule="an operator writes a blob once",
+                rule="an operator must write a blob only once",
                 fix="give one of the two outputs another name",
             )
         producers.append(operator)
@@ -174,14 +174,14 @@ class Resolver:
     def _second_producer(self, operator: OperatorDefinition | None, blob: str) -> ExplorerError:
         if operator is None:
             return self._error(
-                None, f"{blob!r} is an input twice", rule="an input has one name", fix="name each input once"
+                None, f"{blob!r} is an input twice", rule="input names must be unique", fix="name each input once"
             )
         first = self._producers[blob][0]
         who = f"operator {first.place}" if first is not None else "an input of the net"
         return self._error(
             operator,
             f"operator {operator.name!r} produces {blob!r}, which is already produced by {who}",
-            rule="a blob has one producer",
+            rule="a blob must have only one producer",
             fix="give one of the two outputs another name",
         )
 
@@ -206,20 +206,20 @@ class Resolver:
             return self._error(
                 operator,
                 f"{who}operator {later[0].place} writes only later",
-                rule="where blobs are rewritten, operators run in the order in which they are written",
+                rule="operators of a net that rewrites blobs run in order, so a blob must be written before it is read",
                 fix=f"put {later[0].name!r} before {operator.name!r}",
             )
         if operator is None:
             return self._error(
                 None,
                 f"{who}produced by nobody",
-                rule="an output of the net is an input of it or the output of an operator",
+                rule="an output of the net must be an input or the output of an operator",
                 fix=f"correct the name, or add the operator that produces it{hint}",
             )
         return self._error(
             operator,
             f"{who}nobody produces",
-            rule="what an operator reads is an input of the net or the output of an operator",
+            rule="a blob that is read must be an input of the net or the output of an operator",
             fix=f"correct the name, or add the operator or input that produces it{hint}",
         )
 
@@ -230,7 +230,7 @@ class Resolver:
         return self._error(
             operator,
             f"{who} {blob}@{version}, which {what}\n    {history(self._history(blob))}",
-            rule=f"a name stands for what was written last: there {blob!r} is {blob}@{current}",
+            rule=f"a name must refer to the version written last, which is {blob}@{current} there",
             fix=f"read {blob!r}, or keep the earlier value under a name of its own: Copy({blob!r}, {blob + '_kept'!r})",
         )
 

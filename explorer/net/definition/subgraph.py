@@ -1,4 +1,4 @@
-"""Part of a net: what lies between any operands, as a definition of its own."""
+"""Subgraph of a net between any operands, as a definition of its own."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from explorer.net.definition.definition import BlobType, NetDefinition, Operator
 
 
 def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
-    """The operators that ``outputs`` need when the values of ``inputs`` are given; None stands for the net's own.
+    """Return the operators that ``outputs`` need if the values of ``inputs`` are given; None keeps the net's own.
 
-    Raises OperandError where an output needs an input of the net that is not among ``inputs``, UnknownNameError for a
-    name that is no operand.
+    Raises OperandError if an output needs an input of the net that is not among ``inputs``, UnknownNameError for an
+    unknown operand.
     """
     program = definition.ssa
     ends = program.outputs if outputs is None else tuple(definition.blob(name).name for name in outputs)
     given = program.inputs if inputs is None else tuple(_one_version(definition, name) for name in inputs)
     if not ends:
         raise OperandError(
-            "a net cut without outputs", rule="a net has an output", fix="name operands: net.cut(outputs=[…])"
+            "a net cut without outputs", rule="a net must have an output", fix="name operands: net.cut(outputs=[…])"
         )
     needed: set[str] = set()
     reached: set[str] = set()
@@ -37,8 +37,8 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             reader = ", ".join(definition.blob(blob).consumers[:3]) or "an output"
             raise OperandError(
                 f"the outputs {', '.join(ends)} cut from the inputs {', '.join(given) or 'none'}",
-                rule=f"they need the net's input {blob!r}, which {reader} reads",
-                fix=f"add {blob!r} to the inputs, or cut further on",
+                rule=f"the inputs must include {blob!r}, which {reader} reads",
+                fix=f"add {blob!r} to the inputs, or cut at a later operand",
             )
         if producer not in needed:
             needed.add(producer)
@@ -62,19 +62,19 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
 
 
 def _one_version(definition: NetDefinition, name: str) -> str:
-    """The own name of a blob that is given from outside; raises OperandError where several versions have that name."""
+    """Return the own name of a blob given from outside; raise OperandError if the name has several versions."""
     versions = definition.versions(name)
     if len(versions) > 1 and definition.blob(name).blob == name:
         raise OperandError(
             f"{name!r} as an input of the cut net stands for {len(versions)} values\n    {definition.history(name)}",
-            rule="what is given from outside is one version of a blob",
+            rule="an input must be one version of a blob",
             fix=f"name it: {', '.join(version.name for version in versions)}",
         )
     return definition.blob(name).name
 
 
 def _kept(operator: OperatorDefinition, given: tuple[str, ...]) -> OperatorDefinition:
-    """An operator of which an output is given from outside produces it under another name that nobody reads."""
+    """Rename an output of an operator that is given from outside to a name that nobody reads."""
     if not set(operator.outputs) & set(given):
         return operator
     outputs = tuple(f"{blob} (cut)" if blob in given else blob for blob in operator.outputs)

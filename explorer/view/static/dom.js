@@ -1,4 +1,4 @@
-// Elements are made and changed here; data reaches the page as text and attributes only, never as markup.
+// DOM helpers: data reaches the page as text and attributes only, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 

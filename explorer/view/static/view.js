@@ -1,4 +1,4 @@
-// The view: what the reader chose (step, selection, open boxes), and everything that follows from it.
+// The view: the reader's choices (step, selection, open boxes), and all parts that follow from them.
 
 import { Camera } from "./canvas/camera.js";
 import { Canvas } from "./canvas/canvas.js";

@@ -128,7 +128,7 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
             "two.txt: 2 labels for the 10 classes",
         ),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--labels", "labels.txt"], "labels.txt: labels without --top"),
-        (["open.param", "--input", THREE, "--size", "8", "--layout", "NHWC"], "fix: leave --layout NHWC or --size out"),
+        (["open.param", "--input", THREE, "--size", "8", "--layout", "NHWC"], "fix: omit --layout NHWC or --size"),
         (
             [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "none.txt"],
             "none.txt: the labels cannot be read: No such",
@@ -137,10 +137,10 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
         ([MODEL, "--input", "none.png", *AS_DIGITS], "none.png: the picture cannot be read: No such file"),
         ([MODEL, "--input", "text.png", *AS_DIGITS], "text.png: this is no picture"),
         ([MODEL, "--input", THREE, *AS_DIGITS, "--size", "9"], "pictures of 9 × 9 for the input '0' (?, 1, 8, 8)"),
-        ([MODEL, "--input", THREE, "--input", "in.npy"], "in.npy\n  rule: inputs are all pictures, or all arrays"),
+        ([MODEL, "--input", THREE, "--input", "in.npy"], "in.npy\n  rule: inputs must be all pictures or all arrays"),
         (["open.param", "--input", THREE], "pictures of no given size"),
         (["open.param", "--input", THREE, "--size", "8", *AS_DIGITS, "--crop", "0"], "the part kept is above 0"),
-        (["flat.param", "--input", THREE, *AS_DIGITS], "one input of 4 axes; this one takes 'x' (?, 3)"),
+        (["flat.param", "--input", THREE, *AS_DIGITS], "one input with 4 axes; this one takes 'x' (?, 3)"),
         (["two.param", "--input", THREE, *AS_DIGITS], "this one takes 'x' (?, 3, 8, 8) and 1 more"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_weight_of_another_shape_or_dtype_is_refused(wrong: Callable[[Any], An
     """As many elements are not enough: an array has the declared shape and dtype; the weight stays as it was."""
     net = ex.open(DIGITS)
     before = np.array(net["fc1"].weight.array)
-    with pytest.raises(ex.OperandError, match=r"the net declares float32 \(24, 192\)"):
+    with pytest.raises(ex.OperandError, match=r"must be float32 \(24, 192\), as the net declares"):
         net["fc1"].weight = wrong(before)
     np.testing.assert_array_equal(net["fc1"].weight.array, before)
 

@@ -146,7 +146,7 @@ def test_what_was_not_edited_is_saved_letter_for_letter(tmp_path: Path) -> None:
         (lambda n: n.add("nn.Relu", "15"), UnknownNameError, r"unknown operator type of pnnx 'nn\.Relu'\n.*nn\.ReLU"),
         (lambda n: n.add("nn.ReLU", "99"), FileError, r"reads '99', which nobody produces"),
         (lambda n: n.add("nn.ReLU", "15", "5"), FileError, r"produces '5', which is already produced by .*'pool'"),
-        (lambda n: n.add("nn.ReLU", "15", "5", before="x", after="y"), OperandError, r"one place"),
+        (lambda n: n.add("nn.ReLU", "15", "5", before="x", after="y"), OperandError, r"only one of before and after"),
         (lambda n: n.insert("nn.ReLU", "99"), UnknownNameError, r"unknown blob '99'"),
         (lambda n: n.replace("relu9", "nn.ReLU"), UnknownNameError, r"unknown operator 'relu9'\n.*relu1"),
         (lambda n: n.rewire("2", "15"), FileError, r"operators wait for one another"),

@@ -1,4 +1,4 @@
-// Pan, zoom and fit: which part of the world the canvas shows.
+// Camera: pan, zoom and fit of the visible part of the graph.
 
 import { calm } from "../dom.js";
 

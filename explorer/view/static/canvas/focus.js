@@ -1,4 +1,4 @@
-// Which item of the canvas has the keyboard: exactly one is in the tab order.
+// Keyboard focus of the canvas: exactly one item is in the tab order.
 
 import { put } from "../dom.js";
 import { around } from "./kernel_outlines.js";

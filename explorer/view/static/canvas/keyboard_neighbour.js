@@ -1,4 +1,4 @@
-// Which neighbour an arrow key leads to: up to what a node reads, down to what reads it, sideways to what stands beside.
+// Neighbours for arrow keys: up to operands, down to readers, sideways to items beside.
 
 /** @param {import("./canvas.js").Canvas} canvas @param {import("./scene.js").Scene} scene @param {string} key @param {string} arrow */
 export function neighbour(canvas, scene, key, arrow) {
@@ -14,7 +14,7 @@ export function neighbour(canvas, scene, key, arrow) {
   return candidates.reduce((best, other) => (best === null || distance(other) < distance(best) ? other : best), null);
 }
 
-/** What is shown on the canvas and can have the focus. */
+/** Visible items of the canvas that can have the focus. */
 export function focusable(canvas, scene) {
   const slots = [...canvas.placement.slots.keys()].filter((slot) => scene.slots.has(slot)).map((slot) => `n${slot}`);
   return [...slots, ...[...canvas.boxes.keys()].map((box) => `b${box}`)];
@@ -28,7 +28,7 @@ function beside(canvas, scene, key, [x, y, , h], left) {
   });
 }
 
-/** What an item's edges lead to; edges of what a closed box hides are the box's. */
+/** Items at the other ends of an item's edges; a closed box has the edges of its contents. */
 function along(canvas, scene, key, up) {
   const { trace, placement } = canvas;
   const final = trace.resolver(scene.moment.position);

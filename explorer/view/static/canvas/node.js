@@ -1,4 +1,4 @@
-// One slot on the canvas: the node that stands there now, its state by shape, label and colour.
+// Drawing of one slot: its current node, with its state as shape, label and colour.
 
 import { MEANINGS, SIGNS, WORDS } from "../compare/differences.js";
 import { put, say, svg, visible } from "../dom.js";
@@ -82,7 +82,7 @@ export class SlotView {
     const parts = [trace.label(mark.node), type, STATES[mark.state], mark.tag === "new" ? mark.second : mark.tag, SPOKEN[lit], MEANINGS[differs]];
     if (mark.flags.includes("output")) parts.push("output");
     if (mark.number) parts.push(`number ${mark.number}`);
-    if (mark.copies > 1) parts.push(`stands for ${mark.copies} equal nodes`);
+    if (mark.copies > 1) parts.push(`represents ${mark.copies} equal nodes`);
     return visible(parts.filter(Boolean).join(", "));
   }
 
@@ -126,19 +126,19 @@ export class SlotView {
     }
   }
 
-  /** "×3": how many equal nodes it stands for, on the upper right corner. */
+  /** "×3": the number of equal nodes it represents, at the upper right corner. */
   #badge(copies, x, y) {
     const badge = this.#extra("badge", copies > 1, () => pill("ex-badge", 17));
     if (badge) fillPill(badge, `×${grouped(copies)}`, x - 14, y - 2);
   }
 
-  /** What it is to the other of two graphs, on the lower left corner; a fused kernel says it for its members. */
+  /** Its difference from the other graph, at the lower left corner; a fused kernel shows it for its members. */
   #difference(kind, x, y) {
     const pillar = this.#extra("difference", Boolean(kind), () => pill("ex-differs", 14));
     if (pillar) fillPill(pillar, `${SIGNS[kind]} ${WORDS[kind]}`, x - 6, y + 5);
   }
 
-  /** The mark of a value that is asked for, on the lower right corner. */
+  /** The mark of an output, at the lower right corner. */
   #output(wanted, right, bottom) {
     const mark = this.#extra("output", wanted, () => pill("ex-asked", 14));
     if (mark) fillPill(mark, "output", right - 41, bottom);

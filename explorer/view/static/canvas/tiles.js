@@ -1,4 +1,4 @@
-// The world in tiles: what is far out of sight is not drawn, so that a step costs what is seen and not what there is.
+// Tiles of the canvas: distant elements are not drawn, so that a step costs only the visible part of the graph.
 
 import { svg } from "../dom.js";
 

@@ -1,4 +1,4 @@
-// Where the camera of one view stands when that of another moved: what is in the middle of one is in the middle of both.
+// Camera synchronisation: the node in the middle of one view is in the middle of the other.
 
 /** Maps points of one graph to the other, by the places of nodes that stand for each other. */
 export class CameraSync {

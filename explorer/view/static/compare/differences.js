@@ -1,20 +1,20 @@
-// What differs between two graphs that stand side by side: of each node, at the moments at which both stand.
+// Differences between two graphs shown side by side, for each node at the current moments of both.
 
 import { unpack } from "../data/unpack.js";
 
 /** @typedef {"added" | "removed" | "changed" | "regrouped"} Difference */
 
-/** The sign of each difference, and what it is called; colours only repeat what these say. */
+/** Sign, name and meaning of each difference; colours only repeat them. */
 export const SIGNS = { removed: "−", added: "+", changed: "Δ", regrouped: "≠" };
 export const WORDS = { removed: "removed", added: "added", changed: "changed", regrouped: "other kernel" };
 export const MEANINGS = {
-  removed: "stands before only",
-  added: "stands after only",
-  changed: "does something else after, or reads something else",
+  removed: "only in the graph before",
+  added: "only in the graph after",
+  changed: "has another operation, type or operand after",
   regrouped: "is computed in another kernel",
 };
 
-/** Answers what a node of one side is to the other side; side 0 is before, side 1 after. */
+/** Classifies the nodes of both sides; side 0 is before, side 1 after. */
 export class Differences {
   /** @param {any} data explorer/view/compare/pair_payload.py @param {import("./view.js").View[]} views */
   constructor(data, views) {
@@ -29,17 +29,17 @@ export class Differences {
     this.regrouped = kernels.map((numbers) => new Set(numbers));
   }
 
-  /** The node that stands for one on the other side, −1 where none does. @param {number} side @param {number} node */
+  /** The counterpart of a node on the other side, or −1. @param {number} side @param {number} node */
   partner(side, node) {
     return this.partners[side][node] ?? -1;
   }
 
-  /** What was changed about a node, in words. @returns {string[]} */
+  /** The changes of a node, in words. @returns {string[]} */
   changes(side, node) {
     return this.words.get(side ? this.partner(1, node) : node) ?? [];
   }
 
-  /** The graph that stands for one on the other side, −1 where none does. @param {number} side @param {number} body */
+  /** The counterpart of a graph on the other side, or −1. @param {number} side @param {number} body */
   body(side, body) {
     const { recording, nodes } = this.views[side].trace;
     // Bodies that share their nodes go by the number that the nodes have.
@@ -47,7 +47,7 @@ export class Differences {
     return this.bodies[side].get(shared) ?? -1;
   }
 
-  /** What a node is to the other side now; "" where both are alike. @returns {Difference | ""} */
+  /** The difference of a node from the other side now; "" if there is none. @returns {Difference | ""} */
   of(side, node) {
     const [own, other] = [this.views[side], this.views[1 - side]];
     const { trace, now } = own;
@@ -58,7 +58,7 @@ export class Differences {
     return SCHEDULED.has(now.phase) && this.regrouped[side].has(trace.kernelOf[node]) ? "regrouped" : "";
   }
 
-  /** Slot → what the node that stands there is to the other side. @param {number} side @param {import("./scene.js").Scene} scene @returns {Map<number, Difference>} */
+  /** Slot → the difference of its node from the other side. @param {number} side @param {import("./scene.js").Scene} scene @returns {Map<number, Difference>} */
   marks(side, scene) {
     const found = new Map();
     for (const [slot, mark] of scene.slots) {
@@ -68,7 +68,7 @@ export class Differences {
     return found;
   }
 
-  /** Everything that differs now, in the order of the program, each once: a kernel by its first node. */
+  /** All current differences in program order, each once; a kernel is listed by its first node. */
   list() {
     const rows = [];
     const seen = new Set();
@@ -92,7 +92,7 @@ export class Differences {
     return rows.sort((one, other) => one.order - other.order);
   }
 
-  /** Whether a kernel after computes what one before does, which is told there. */
+  /** Whether a kernel after computes nodes of a kernel before, which is listed there. */
   #toldBefore(kernel) {
     const [before, after] = this.views;
     return after.trace.kernels[kernel].nodes.some((node) => {

@@ -1,4 +1,4 @@
-// What stands above two explorers: how they are tied, what differs, the counts of both and their differences.
+// Header of two explorers: synchronisation, differences, and the counts of both.
 
 import { iconButton } from "../controls/toolbar.js";
 import { MEANINGS, SIGNS, tally, WORDS } from "./differences.js";
@@ -17,7 +17,7 @@ export class PairHead {
     this.legend = html("div", { class: "ex-differences", role: "status", "aria-live": "polite" });
     this.place = html("span", { class: "ex-place" });
     const choices = Object.entries(TIED).map(([tied, text]) => html("option", { value: tied, selected: tied === pair.tied }, text));
-    this.choice = html("select", { class: "ex-tie", title: "tie pan, zoom, steps, selections (t)", "aria-label": "tie both explorers", change: () => pair.tieBy(this.choice.value) }, ...choices);
+    this.choice = html("select", { class: "ex-tie", title: "synchronise pan, zoom, steps and selections (t)", "aria-label": "synchronise both explorers", change: () => pair.tieBy(this.choice.value) }, ...choices);
     const bar = html(
       "div",
       { class: "ex-pair-bar" },

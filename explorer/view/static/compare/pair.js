@@ -1,4 +1,4 @@
-// Two explorers side by side: their cameras, steps, selections and open boxes are tied, and what differs is marked.
+// Two explorers side by side: cameras, steps, selections and open boxes are synchronised, differences are marked.
 
 import { Differences } from "./differences.js";
 import { html } from "../dom.js";
@@ -67,7 +67,7 @@ export class Pair {
       keys: [
         { key: "d", what: "the next difference", act: () => this.walk(1) },
         { key: "D", what: "the previous difference", act: () => this.walk(-1) },
-        { key: "t", what: "tie both by nodes, by steps, not at all", act: () => this.tieBy(TIES[(TIES.indexOf(this.tied) + 1) % TIES.length]) },
+        { key: "t", what: "synchronise by nodes, by steps, not at all", act: () => this.tieBy(TIES[(TIES.indexOf(this.tied) + 1) % TIES.length]) },
         { key: "o", what: "to the other graph", act: () => this.views[1 - side].focus.take() },
       ],
     };

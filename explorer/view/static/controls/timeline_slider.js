@@ -1,11 +1,11 @@
-// The whole timeline on one line: a tick a decision, the memory curve of the plan and of the run, and where one stands.
+// Timeline slider: one tick per decision, the memory curves of plan and run, and the current moment.
 
 import { html, put, svg } from "../dom.js";
 import { bytesText } from "../data/reasons.js";
 
 const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
 
-/** A slider over all moments, drawn on what happened in them. */
+/** Slider over all moments, with their decisions drawn on it. */
 export class TimelineSlider {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {(step: number) => void} onStep */
   constructor(trace, timeline, onStep) {
@@ -69,7 +69,7 @@ export class TimelineSlider {
     const most = lives.indexOf(Math.max(...lives));
     const x = this.#x(from + most + 1);
     const anchor = x > this.width - 60 ? "end" : x < 60 ? "start" : "middle";
-    const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} alive at most`);
+    const label = svg("text", { class: "ex-strip-peak", x: Math.min(x, this.width - PAD), y: TOP - 3, "text-anchor": anchor }, `${bytesText(lives[most])} live at peak`);
     return [svg("path", { class: `ex-strip-memory ex-strip-${stage.kind}`, d }), label];
   }
 

@@ -1,4 +1,4 @@
-// What stands around the canvas: the say line, the buttons, the list of keys, the theme.
+// Parts around the canvas: the sentence of the moment, buttons, the list of keys, the legend.
 
 import { html, put, svg, visible } from "../dom.js";
 import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
@@ -21,7 +21,7 @@ const ICONS = {
   help: "M5.5 6a2.5 2.5 0 1 1 3.6 2.2C8.3 8.6 8 9 8 10M8 12.5v.5",
 };
 
-/** The keys, as the help says them. */
+/** Keys, with their descriptions for the help. */
 export const KEYS = [
   [[",", "."], "a step back, forward"],
   [["[", "]"], "a stage back, forward"],
@@ -30,26 +30,26 @@ export const KEYS = [
   [["/"], "search nodes and decisions; Enter, Shift Enter: next, previous"],
   [["n", "N"], "the next, the previous result, on the canvas"],
   [["h"], ""],
-  [["↑", "↓"], "walk to what a node reads, to what reads it"],
-  [["←", "→"], "walk sideways"],
+  [["↑", "↓"], "go to an operand, to a reader of the node"],
+  [["←", "→"], "go sideways"],
   [["Enter"], "select a node; open or close a box; enter a call"],
   [["+", "−"], "open, close the box; elsewhere zoom"],
   [["e", "c"], "open, close every box"],
   [["f"], "fit the graph into view"],
-  [["Esc"], "close what is open; select nothing; leave a call"],
-  [["drag"], "pan; so does the wheel while the canvas has the focus"],
+  [["Esc"], "close the open panel; clear the selection; leave a call"],
+  [["drag"], "pan; the wheel pans too while the canvas has the focus"],
   [["Ctrl", "wheel"], "zoom"],
 ];
 
-/** What stands on the canvas: the class of its outline, and what that means. */
+/** Outlines on the canvas: CSS class and meaning. */
 const MARKS = [
-  ["ex-leaf", "a value that is there already: an input or a weight"],
-  ["ex-output", "an output: a value that is asked for"],
-  ["ex-new", "made by this decision"],
-  ["ex-gone", "a ghost: taken away by this decision"],
-  ["ex-declined", "what this decision declines"],
-  ["ex-current", "picked, or running now"],
-  ["ex-ready", "could have been picked as well"],
+  ["ex-leaf", "a value that exists before the run: an input or a weight"],
+  ["ex-output", "an output"],
+  ["ex-new", "created by this decision"],
+  ["ex-gone", "a ghost: removed by this decision"],
+  ["ex-declined", "a node for which this rule was declined"],
+  ["ex-current", "picked, or running, at this step"],
+  ["ex-ready", "ready: could have been picked instead"],
 ];
 
 function sample(...shapes) {
@@ -64,7 +64,7 @@ function box(name, x = 2, y = 3) {
 function legend() {
   const rows = MARKS.map(([name, what]) => [sample(svg("g", { class: name }, box("ex-shape"))), what]);
   rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
-  rows.push([sample(box("ex-frame")), "around operations: one kernel, fused"]);
+  rows.push([sample(box("ex-frame")), "operations fused into one kernel"]);
   return html("dl", {}, ...rows.flatMap(([picture, what]) => [html("dt", {}, picture), html("dd", {}, what)]));
 }
 
@@ -90,7 +90,7 @@ export function helpBox(metrics, onClose, more = []) {
   return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
 }
 
-/** What a moment says, in fragments as of reasons.js. */
+/** The sentence of a moment, in fragments (see reasons.js). */
 export function saying(trace, timeline, moment, summary) {
   const stage = timeline.stages[moment.stage];
   if (!stage) return { place: "", verdict: "", fragments: [] };
@@ -106,13 +106,13 @@ export function saying(trace, timeline, moment, summary) {
   return { place: counts || nothing, verdict: "", fragments: [...what, visible(stage.purpose)].map(plain) };
 }
 
-/** What decided a pick, where the planner says it by a code. */
+/** Texts for the codes with which the planner explains a pick. */
 const WHY = {
-  only: "nothing else was ready",
-  ready_first: "of what was left, only its operands were there",
-  earliest: "of what was ready, it was recorded first",
-  depth_first: "of what was ready, depth-first search puts it first",
-  constant: "it is computed once, before all runs",
+  only: "no other kernel was ready",
+  ready_first: "of the remaining kernels, only this one had all its operands",
+  earliest: "of the ready kernels, it was recorded first",
+  depth_first: "of the ready kernels, it comes first in depth-first order",
+  constant: "it is constant, so it is computed once, before all runs",
 };
 
 function kernelSaying(trace, moment, plain) {
@@ -120,7 +120,7 @@ function kernelSaying(trace, moment, plain) {
   const nodes = kernel.nodes.flatMap((node, index) => [...(index ? [plain(index === kernel.nodes.length - 1 ? " and " : ", ")] : []), { text: trace.label(node), node }]);
   if (moment.phase === "order") {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
-    const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for kernels that still run, by the estimates`];
+    const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for running kernels, by the estimates`];
     const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
     return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? visible(kernel.pick_reason)}${rest}.`)] };
   }
@@ -134,7 +134,7 @@ function kernelSaying(trace, moment, plain) {
   };
 }
 
-/** What the graph costs at a moment, in few words. */
+/** The cost of the graph at a moment, in a few words. */
 export function costText(trace, timeline, moment) {
   const stage = timeline.stages[moment.stage];
   if (!stage) return "";
@@ -145,7 +145,7 @@ export function costText(trace, timeline, moment) {
   const schedule = trace.recording.schedule;
   if (schedule && (moment.phase === "order" || moment.phase === "memory")) {
     const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
-    return `takes ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
+    return `peak ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
   }
   const { flops, bytes } = stage.counts;
   return [flops && `${countText(flops)} flops`, bytes && `${bytesText(bytes)} written`].filter(Boolean).join(" · ");

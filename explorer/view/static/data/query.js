@@ -1,4 +1,4 @@
-// What a reader typed into the search field, and which nodes and decisions it means.
+// Search queries: parsing of the search field, and the nodes and decisions that match.
 
 const FIELDS = { name: "name", operation: "operation", op: "operation", shape: "shape", dtype: "dtype", text: "text" };
 /** Fields of which a word is the whole: "operation:conv" is not conv2d. */

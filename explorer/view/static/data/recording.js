@@ -1,4 +1,4 @@
-// The recording with the questions that a view asks of it.
+// Recording with the lookups that views need.
 
 import { visible } from "../dom.js";
 import { sentence } from "./reasons.js";
@@ -76,7 +76,7 @@ export class Trace {
     return this.#decisionsOf.get(node) ?? [];
   }
 
-  /** What a node is called in a sentence, with the numbers written inside it. */
+  /** The name of a node in a sentence, with the constants inside it. */
   label(node) {
     const { kind, label, operands } = this.nodes;
     if (kind[node] !== "operation") return visible(label[node]);
@@ -114,7 +114,7 @@ export class Trace {
     return sentence(decision.reason, decision.facts, this.label).map(({ text, node }) => ({ text: visible(text), node }));
   }
 
-  /** Node → the node that stands for it when `position` decisions are taken. @returns {Int32Array} */
+  /** Node → the node that replaces it after `position` decisions. @returns {Int32Array} */
   resolver(position) {
     if (this.#finalAt === position) return this.#final;
     const final = this.#final;
@@ -155,7 +155,7 @@ export class Trace {
   }
 
   /**
-   * What stands in a slot when `position` decisions are taken: [node, whether it is a ghost]; −1 where nothing does.
+   * The node in a slot after `position` decisions: [node, whether it is a ghost]; −1 if it is empty.
    * Ghosts are those of one stage, whose first decision is `first`.
    */
   standing(slot, position, first) {
@@ -179,7 +179,7 @@ export class Trace {
     return this.#written;
   }
 
-  /** Bytes alive while a kernel runs: measured where there is a run, else planned. */
+  /** Bytes live while a kernel runs: measured if there is a run, else planned. */
   live(kernel) {
     const step = this.stepOf.get(kernel);
     return step === undefined ? this.kernels[kernel].live : this.steps[step].live;

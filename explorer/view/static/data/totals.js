@@ -1,4 +1,4 @@
-// What nodes, boxes and the whole graph cost: parameters, flops, bytes, time.
+// Costs of nodes, boxes and the whole graph: parameters, flops, bytes, time.
 
 import { bytesText, countText, microsText } from "./reasons.js";
 

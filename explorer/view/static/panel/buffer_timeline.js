@@ -1,4 +1,4 @@
-// Which buffer holds which value, and when: a lane a buffer, a bar a value's life, as far as the run has come.
+// Buffer timeline: one lane per buffer, one bar per live range of a value, up to the current kernel.
 
 import { html, put, svg, visible } from "../dom.js";
 import { bytesText, grouped } from "../data/reasons.js";
@@ -7,7 +7,7 @@ const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
 
 /** @typedef {{node: number, from: number, to: number, buffer: number, bytes: number, inPlace: boolean}} Life kernels `from` … `to` */
 
-/** Follows every value from the kernel that makes it to the one after which it is dead. */
+/** Live ranges of all values: from the kernel that computes a value to its last reader. */
 export class BufferTimeline {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
@@ -22,7 +22,7 @@ export class BufferTimeline {
     });
   }
 
-  /** The values alive while a kernel runs, its own included. @param {number} kernel @returns {Life[]} */
+  /** The values that are live while a kernel runs, its result included. @param {number} kernel @returns {Life[]} */
   alive(kernel) {
     return this.lives.filter(({ from, to }) => from <= kernel && kernel <= to);
   }
@@ -52,12 +52,12 @@ export class BufferTimeline {
     return root;
   }
 
-  /** The lane of a value: its buffer, or one of its own where the caller gets it. */
+  /** The lane of a value: its buffer, or its own lane if it is handed to the caller. */
   #lane(life) {
     return life.buffer >= 0 ? life.buffer : `own ${life.node}`;
   }
 
-  /** Lane → row: buffers first; where there are too many, those that hold something now. */
+  /** Lane → row: buffers first; if there are too many, only those in use now. */
   #rows(seen, kernel) {
     const order = (one, other) => (one.buffer < 0) - (other.buffer < 0) || one.buffer - other.buffer || one.from - other.from;
     let wanted = [...seen].sort(order).map((life) => this.#lane(life));
@@ -69,7 +69,7 @@ export class BufferTimeline {
   }
 
   #bar({ node, from, to, buffer, bytes, inPlace }, row, start, step, kernel, selected) {
-    // The value that is overwritten and the one that overwrites it share a kernel: half of it each.
+    // In place: the overwritten value and the new one share a kernel and get half of its width each.
     const left = Math.max(0, (from - start + (inPlace ? 0.5 : 0)) * step);
     const taken = buffer >= 0 && this.trace.kernels[to].in_place && this.trace.kernels[to].buffer === buffer && to > from;
     const right = Math.min(WIDE, (to - start + (taken ? 0.5 : 1)) * step);
@@ -88,12 +88,12 @@ export class BufferTimeline {
   }
 
   #spoken(kernel) {
-    if (kernel < 0) return "what each buffer holds, kernel by kernel";
+    if (kernel < 0) return "contents of each buffer, kernel by kernel";
     const alive = this.alive(kernel);
-    return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.label(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "none is in use"}`;
+    return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.label(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
   }
 
-  /** The living values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link */
+  /** The live values as rows of a table, the largest first. @param {number} kernel @param {(node: number) => Element} link */
   table(kernel, link) {
     const alive = this.alive(kernel).sort((one, other) => other.bytes - one.bytes);
     const table = html("dl", { class: "ex-facts ex-living" });
@@ -104,7 +104,7 @@ export class BufferTimeline {
     const { workspace } = this.trace.kernels[kernel];
     if (workspace > 0) table.append(html("dt", {}, "working memory"), html("dd", {}, bytesText(workspace)));
     if (alive.length > LANES) table.append(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
-    put(table, "aria-label", "living values");
+    put(table, "aria-label", "live values");
     return table;
   }
 }

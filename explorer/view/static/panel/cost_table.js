@@ -1,4 +1,4 @@
-// The costs of a box or of the whole graph, and of what is inside it, as tables.
+// Tables of the costs of a box or of the whole graph, and of the boxes inside.
 
 import { html, visible } from "../dom.js";
 import { bytesText, countText, grouped } from "../data/reasons.js";

@@ -1,21 +1,21 @@
-// One decision in the panel: its sentence, its facts, and the rules that declined before it; nodes in them are links.
+// One decision in the panel: its sentence, its facts, and the rules declined before it; node names are links.
 
 import { html, visible } from "../dom.js";
 import { heading, LISTED, rest } from "./lists.js";
 import { factFragments } from "../data/reasons.js";
 
 const PRICES = new Set(["separate_us", "together_us"]);
-/** text.py says it too */
+/** export/text.py has the same text. */
 const NOT_RUN = 'the members were not run one by one: plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both';
 
-/** Tells decisions. */
+/** Shows decisions. */
 export class DecisionCard {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./panel.js").Actions} actions */
   constructor(trace, timeline, actions) {
     Object.assign(this, { trace, timeline, actions });
   }
 
-  /** A node's name that selects it. */
+  /** A link with a node's name that selects the node. */
   link(node, text = this.trace.label(node)) {
     return html("button", { class: "ex-link", type: "button", "data-node": node, click: () => this.actions.select(node) }, text);
   }
@@ -49,7 +49,7 @@ export class DecisionCard {
     return html("details", { class: "ex-explained" }, html("summary", {}, "what it means, what would change it"), html("p", {}, visible(found.meaning)), html("p", {}, html("b", {}, "To change it: "), visible(found.change)), page);
   }
 
-  /** What a decision knows; the prices of a batch that ran are told from what it took. */
+  /** The facts of a decision; estimates of a batch that ran are marked as such. */
   facts(index) {
     const { facts } = this.trace.decisions[index];
     const table = html("dl", { class: "ex-facts" });
@@ -61,7 +61,7 @@ export class DecisionCard {
     return table;
   }
 
-  /** What decisions of batches that ran are told with. @param {...number} indices */
+  /** The note on decisions of batches that ran. @param {...number} indices */
   note(...indices) {
     const ran = indices.some((index) => this.trace.decisions[index].facts.measured_us !== undefined);
     return ran && html("div", { class: "ex-soft" }, NOT_RUN);
@@ -82,7 +82,7 @@ export class DecisionCard {
   alsoTried(index) {
     const before = this.before(index);
     if (!before.length) return [];
-    return [heading("also tried, in this order"), ...this.declined(before)];
+    return [heading("Rules tried before, in order"), ...this.declined(before)];
   }
 
   declined(indices) {

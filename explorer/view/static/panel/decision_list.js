@@ -57,14 +57,14 @@ export class Decisions {
     const near = found.findIndex((index) => index >= this.moment.decision);
     const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, found.length - LISTED));
     this.rows.replaceChildren(...found.slice(from, from + LISTED).map((index) => this.row(index, this.moment)));
-    say(this.rest, found.length === 0 ? "none of them" : found.length > LISTED ? `${grouped(LISTED)} of ${grouped(found.length)} shown` : "");
+    say(this.rest, found.length === 0 ? "no decision matches" : found.length > LISTED ? `${grouped(LISTED)} of ${grouped(found.length)} shown` : "");
   }
 
   #said(index) {
     return this.trace.sentence(index).map(({ text }) => text).join("");
   }
 
-  /** One decision as a row that goes to it. @param {number} index @param {import("./story.js").Moment} moment */
+  /** One decision as a row; a click goes to it. @param {number} index @param {import("./story.js").Moment} moment */
   row(index, moment) {
     const { verdict } = this.trace.decisions[index];
     const text = this.#said(index);

@@ -1,4 +1,4 @@
-// What the panel says of a layer: ports, clauses and the order found, policies and who gave them, gradients and why.
+// Layers in the panel: ports, clauses, topological order, policies and their origin, gradients and their reasons.
 
 import { html, visible } from "../dom.js";
 
@@ -7,7 +7,7 @@ export function layerParts(trace, row) {
   const layer = trace.recording.layers?.[row];
   if (!layer) return [];
   const ports = `${layer.inputs.join(", ") || "none"} → ${layer.outputs.join(", ") || "none"}`;
-  const parts = [heading("layer"), facts([["name", layer.name], ["class", layer.type], ["ports", ports], ["made for", layer.training ? "training" : "inference"]], "ex-layer-facts")];
+  const parts = [heading("layer"), facts([["name", layer.name], ["class", layer.type], ["ports", ports], ["built for", layer.training ? "training" : "inference"]], "ex-layer-facts")];
   if (layer.order.length) parts.push(heading("topological order"), html("div", { class: "ex-order" }, visible(layer.order.join(" → "))));
   if (layer.clauses.length) parts.push(heading("topology"), html("ul", { class: "ex-clauses" }, ...layer.clauses.map((clause) => html("li", {}, html("code", {}, visible(clause))))));
   if (layer.policies.length) {
@@ -28,7 +28,7 @@ export function layerOf(trace, node) {
   return -1;
 }
 
-/** The decision about one gradient, as record/layer_rows.py says it. */
+/** The decision about one gradient; record/layer_rows.py has the same text. */
 function feedback({ of, built, reason }) {
   const said = !of ? `its gradient is ${built ? "" : "not "}built: ${reason}` : `${of} feeds ${built ? "" : "nothing "}back: ${reason}`;
   return html("li", { class: built ? "ex-built" : "ex-unbuilt" }, html("b", {}, built ? "✓ " : "✗ "), visible(said));

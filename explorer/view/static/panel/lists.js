@@ -27,5 +27,5 @@ export function nodeList(nodes, reads, row) {
 
 export const heading = (text) => html("h5", {}, text);
 
-/** What a list that is cut says. @param {number} count */
+/** The last line of a shortened list. @param {number} count */
 export const rest = (count) => count > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(count)} shown`);

@@ -1,11 +1,11 @@
-// What a program is, in a few words: what it takes and gives, what it is made of, and what comes out of each part.
+// Summary of a program: inputs, outputs, the most frequent operators, and the output of each part.
 
 import { html, visible } from "../dom.js";
 import { bytesText, countText, grouped } from "../data/reasons.js";
 
 const [NAMED, KINDS] = [3, 12];
 
-/** Answers from one trace, found once. */
+/** Summaries of one trace, computed once. */
 export class Summary {
   /** @param {import("./trace.js").Trace} trace @param {import("./totals.js").Totals} totals */
   constructor(trace, totals) {
@@ -44,7 +44,7 @@ export class Summary {
     return [...counts].sort((one, other) => other[1] - one[1]);
   }
 
-  /** The shape of what the last recorded node of a box gives, "" where it has none. @param {number} box */
+  /** The shape of the result of a box's last recorded node, "" if it has none. @param {number} box */
   result(box) {
     if (!this.results.has(box)) this.results.set(box, this.#result(box));
     return this.results.get(box);
@@ -67,7 +67,7 @@ export class Summary {
     return this.trace.typeText(this.trace.nodes.type[node]);
   }
 
-  /** What it takes and gives, and what it is made of, as a table. @param {(node: number) => Element} link */
+  /** Inputs, outputs and operators as a table. @param {(node: number) => Element} link */
   table(link) {
     const table = html("dl", { class: "ex-facts ex-summary" });
     const ends = [["takes", this.takes], ["gives", this.gives]];

@@ -1,4 +1,4 @@
-// A value in few numbers: statistics, histogram, picture, or the elements themselves.
+// Summary of a value: statistics, histogram, thumbnail, or the elements themselves.
 
 import { html, svg, visible } from "../dom.js";
 import { general, grouped } from "../data/reasons.js";

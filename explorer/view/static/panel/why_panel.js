@@ -1,4 +1,4 @@
-// The why panel: what a node, a box or a decision is, what was decided about it, what was declined before, what it cost.
+// The why panel: facts about a node, a box or a decision, the decisions about it, the declined rules, and its cost.
 
 import { costTable, countOf, insideTable } from "./cost_table.js";
 import { Decisions } from "./decision_list.js";
@@ -19,7 +19,7 @@ import { DecisionCard } from "./decision_card.js";
  *   toggle: (box: number) => void, kind: (node: number) => void, kernel: (kernel: number) => void, firstNaN: () => void, told: (node: number) => string[]}} Actions told: what was changed about a node
  */
 
-/** Fills the panel for the selected node, or for the moment where nothing is selected. */
+/** Fills the panel for the selected node, or for the current moment if nothing is selected. */
 export class Panel {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./scene.js").SceneBuilder} sceneBuilder @param {import("./totals.js").Totals} totals @param {Actions} actions */
   constructor(trace, timeline, sceneBuilder, totals, actions) {
@@ -62,7 +62,7 @@ export class Panel {
     if (main !== undefined) parts.push(this.decisionCard.card(main), this.decisionCard.facts(main), this.decisionCard.note(main), ...this.decisionCard.alsoTried(main));
     const shown = new Set([main, ...(main === undefined ? [] : this.decisionCard.before(main))]);
     const declined = decisions.filter((index) => !shown.has(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
-    if (declined.length) parts.push(heading("declined for it"), ...this.decisionCard.declined(declined));
+    if (declined.length) parts.push(heading("Rewrites that were declined"), ...this.decisionCard.declined(declined));
     for (const index of declined) shown.add(index);
     parts.push(...this.#others(decisions.filter((index) => !shown.has(index))));
     parts.push(...this.#twins(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.#kernel(node), ...layerParts(trace, layerOf(trace, node)));
@@ -72,25 +72,25 @@ export class Panel {
     return parts;
   }
 
-  /** Decisions below this number are told in full: those taken, and all of the stage that is shown. */
+  /** Decisions below this number are shown in full: those taken, and all of the current stage. */
   get #reached() {
     return Math.max(this.moment.position, this.timeline.stages[this.moment.stage]?.last ?? 0);
   }
 
-  /** The decision that says most about a node: the present one, else what this stage, else what an earlier pass did to it. */
+  /** The most important decision about a node: the current one, else one of this stage, else one of an earlier pass. */
   #main(decisions) {
     const { decisions: all, recording } = this.trace;
     if (decisions.includes(this.moment.decision)) return this.moment.decision;
     const { first = 0 } = this.timeline.stages[this.moment.stage] ?? {};
     const told = decisions.filter((index) => index < this.#reached);
     const here = told.filter((index) => index >= first);
-    // What was placed where is told of nearly every node: what a pass did, or declined to do, is news.
+    // Nearly every node has memory decisions, so decisions of passes are more interesting.
     const passed = told.filter((index) => recording.stages[all[index].stage].kind === "rewrite");
     const among = here.length ? here : passed.length ? passed : told;
     return among.findLast((index) => all[index].verdict === "applied") ?? among.at(-1);
   }
 
-  /** "all 20 conv2d": finds them. */
+  /** A button "all 20 conv2d" that searches for them. */
   #kind(node) {
     const { trace, moment } = this;
     const { operation, kind } = trace.nodes;
@@ -113,7 +113,7 @@ export class Panel {
     parts.push(...layerParts(trace, box.layer), ...this.#twins(-1, index));
     if (trace.isOperator(index)) parts.push(this.#source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(totals, costs[index], costs[outer]), insideTable(trace, costs, index, totals, actions.box, (inner) => this.summary.result(inner)));
-    if (standing.length) parts.push(heading("holds"), this.#list(standing));
+    if (standing.length) parts.push(heading("contains"), this.#list(standing));
     return parts;
   }
 
@@ -147,8 +147,8 @@ export class Panel {
   #absent(node) {
     const { born } = this.trace.nodes;
     const later = born[node] >= this.moment.position;
-    const go = html("button", { class: "ex-link", type: "button", click: () => this.actions.visit(node) }, later ? "go to where it is made" : "go to where it went");
-    return html("div", { class: "ex-note" }, later ? "Not made yet at this step · " : "Gone at this step · ", go);
+    const go = html("button", { class: "ex-link", type: "button", click: () => this.actions.visit(node) }, later ? "Go to the step that creates it" : "Go to the step that removed it");
+    return html("div", { class: "ex-note" }, later ? "Does not exist yet at this step · " : "Removed at this step · ", go);
   }
 
   #moment() {
@@ -185,24 +185,24 @@ export class Panel {
     return [...parts, this.decisions.show(moment)];
   }
 
-  /** What every value says about NaN and inf, and a way to the first. */
+  /** The number of values with NaN or inf, and a button that goes to the first. */
   #bad() {
     const { trace } = this;
     const values = Object.values(trace.values);
     if (!values.length) return false;
     const bad = values.filter((value) => badText(value)).length;
-    const first = trace.firstNaN >= 0 && html("button", { class: "ex-link ex-bad", type: "button", click: () => this.actions.firstNaN() }, "go to the first NaN");
-    return html("div", { class: "ex-note" }, bad ? html("b", { class: "ex-bad" }, `${grouped(bad)} of ${grouped(values.length)} values hold NaN or inf`) : `no NaN or inf in ${grouped(values.length)} values`, first && " · ", first);
+    const first = trace.firstNaN >= 0 && html("button", { class: "ex-link ex-bad", type: "button", click: () => this.actions.firstNaN() }, "Go to the first NaN");
+    return html("div", { class: "ex-note" }, bad ? html("b", { class: "ex-bad" }, `${grouped(bad)} of ${grouped(values.length)} values contain NaN or inf`) : `no NaN or inf in ${grouped(values.length)} values`, first && " · ", first);
   }
 
-  /** The buffers over time, and what is alive while a kernel runs, −1 for no kernel. */
+  /** The buffers over time, and the values that are live while a kernel runs (−1: no kernel). */
   #memory(kernel) {
     const { trace, bufferTimeline } = this;
     if (!bufferTimeline.lives.length) return [];
     const picture = bufferTimeline.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
     if (kernel < 0) return [heading("buffers over time"), picture];
     const count = bufferTimeline.alive(kernel).length;
-    return [heading(`alive now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, bufferTimeline.table(kernel, (node) => this.link(node))];
+    return [heading(`live now: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(trace.live(kernel))}`), picture, bufferTimeline.table(kernel, (node) => this.link(node))];
   }
 
   #picked(index) {
@@ -218,25 +218,25 @@ export class Panel {
     return [...nodes, ...this.#kernel(result), ...(kernel.frees.length ? [heading("frees"), this.#list(kernel.frees)] : [])];
   }
 
-  /** The kernels that were ready beside the one that was picked, and those whose operands were being computed. */
+  /** The other kernels that were ready when this one was picked, and those whose operands were being computed. */
   #alternatives(kernel) {
     const result = kernel.nodes.at(-1);
     const others = kernel.ready_candidates.filter((node) => node !== result);
     const parts = others.length ? [heading(`could have been picked instead (${grouped(kernel.ready_count - 1)})`), this.#list(others)] : [];
-    if (kernel.waiting_count) parts.push(heading(`waiting for kernels that still run (${grouped(kernel.waiting_count)})`), this.#list(kernel.waiting));
+    if (kernel.waiting_count) parts.push(heading(`waiting for running kernels (${grouped(kernel.waiting_count)})`), this.#list(kernel.waiting));
     return parts;
   }
 
   #others(indices) {
     const list = (title, found) => (found.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...found.slice(0, LISTED).map((index) => this.decisions.row(index, this.moment))), rest(found.length)] : []);
     const told = indices.filter((index) => index < this.#reached);
-    return [...list("other decisions on it", told), ...list("decided about it later", indices.slice(told.length))];
+    return [...list("other decisions about it", told), ...list("later decisions about it", indices.slice(told.length))];
   }
 
   #subjects(decision) {
     const parts = [];
-    if (decision.subjects.length) parts.push(heading("about"), this.#list(decision.subjects, true));
-    if (decision.produced.length) parts.push(heading("made"), this.#list(decision.produced));
+    if (decision.subjects.length) parts.push(heading("concerns"), this.#list(decision.subjects, true));
+    if (decision.produced.length) parts.push(heading("created"), this.#list(decision.produced));
     return parts;
   }
 
@@ -256,7 +256,7 @@ export class Panel {
     return table;
   }
 
-  /** The options of the plan that say something, on one line. */
+  /** The options of the plan that are set, on one line. */
   #plan() {
     const options = Object.entries(this.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
     if (!options.length) return false;
@@ -266,7 +266,7 @@ export class Panel {
 
   #duplicates(node) {
     const found = this.sceneBuilder.duplicates(node, this.moment.position);
-    return found.length ? [heading(`stands for ${grouped(found.length + 1)} equal nodes`), this.#list(found, true)] : [];
+    return found.length ? [heading(`represents ${grouped(found.length + 1)} equal nodes`), this.#list(found, true)] : [];
   }
 
   #neighbours(node) {
@@ -293,7 +293,7 @@ export class Panel {
     const { nodes } = kernel;
     const members = nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.label(member) : this.link(member)]);
     const rows = [
-      ["joins", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "this operation alone"],
+      ["fuses", nodes.length > 1 ? html("span", {}, ...members, nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`) : "nothing: this operation alone"],
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
       ["level, chain", `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel, trace.recording.schedule)],
@@ -304,9 +304,9 @@ export class Panel {
     const table = html("dl", { class: "ex-facts" });
     for (const [name, value] of rows) if (value) table.append(html("dt", {}, name), html("dd", {}, value));
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
-    return [heading(isAhead ? "its kernel in the end" : "kernel"), table];
+    return [heading(isAhead ? "its kernel in the final plan" : "kernel"), table];
   }
 }
 
-/** What the kinds of boxes are called. */
-const KINDS = { top: "the whole graph", body: "a function's body", file: "of the file", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal side by side", block: "a repeated block", part: "a part" };
+/** Names of the kinds of boxes. */
+const KINDS = { top: "the whole graph", body: "a function's body", file: "an operator of the file", batch: "a batch", chain: "a folded chain", repeat: "repeated blocks", stack: "equal parallel parts", block: "a repeated block", part: "a part" };

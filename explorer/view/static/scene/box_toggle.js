@@ -1,4 +1,4 @@
-// Which boxes are open: what is around one that opens moves away, and nothing changes its order.
+// Opening and closing boxes: items around an opened box move away, and nothing changes its order.
 
 import { around } from "../canvas/kernel_outlines.js";
 import { Pending } from "./lazy_layout.js";
@@ -84,7 +84,7 @@ export class Opening {
     view.callbacks.onOpen?.([...view.open]);
   }
 
-  /** Forget what waits. */
+  /** Cancel the waiting action. */
   end() {
     this.pending.end();
   }

@@ -1,4 +1,4 @@
-// Where everything stands when some boxes are open: the rule is stated in payload.py, and compose.py is its twin.
+// Composition of the positions when some boxes are open: payload.py states the rule; layout/compose.py is the counterpart.
 
 /** @typedef {[number, number, number, number]} Rect x, y, width, height in px */
 /** @typedef {{box: number, from: number, to: number, points: number[], arrow: boolean, names?: string[]}} Segment names: of layers' ports at its ends */
@@ -150,7 +150,7 @@ export class Placement {
   }
 }
 
-/** Cuts edges between slots into the segments that they have in each box. */
+/** Splits edges between slots into their segments in each box. */
 export class Paths {
   /** @param {any} layout */
   constructor(layout) {

@@ -1,9 +1,9 @@
-// Gradients: which nodes compute that of a node or a box, what they read of the forward pass, and the way back.
+// Gradient links: nodes that compute the gradient of a node or box, values saved for it, and the way back.
 
 import { html } from "../dom.js";
 import { grouped } from "../data/reasons.js";
 
-/** What a lit node is called, to eyes, and to ears. */
+/** Names of highlighted nodes, on screen and for screen readers. */
 export const LIT = { backward: "gradient", saved: "saved", forward: "forward" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
@@ -12,7 +12,7 @@ export const SPOKEN = {
 };
 const LISTED = 40;
 
-/** Finds the twins of nodes: nodes that replace each other in one place have the same. */
+/** Links between forward and gradient nodes; nodes that share a slot share their links. */
 export class GradientLinks {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
@@ -105,7 +105,7 @@ export class GradientLinks {
     return lit;
   }
 
-  /** What the panel says of a selection. @param {(node: number) => Element} link */
+  /** The panel's lists for a selection. @param {(node: number) => Element} link */
   tell(node, box, link, position) {
     const { backward, saved, forward } = this.find(this.slots(node, box), position);
     const parts = [];

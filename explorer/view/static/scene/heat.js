@@ -1,9 +1,9 @@
-// A metric as heat: every node and closed box coloured by its share of the greatest.
+// Heat: every node and closed box is coloured by its share of a metric's largest value.
 
 import { html, say } from "../dom.js";
 import { metricText, sumName } from "../data/totals.js";
 
-/** Chooses a measure, and says what each colour means. */
+/** Selects a measure and shows the meaning of each colour. */
 export class Heat {
   /** @param {import("./totals.js").Totals} totals @param {() => void} changed */
   constructor(totals, changed) {
@@ -12,7 +12,7 @@ export class Heat {
     this.measure = "";
     this.known = totals.metrics.map(({ name }) => name);
     const options = ["", ...this.known].map((measure) => html("option", { value: measure }, measure ? `heat: ${measure}` : "no heat"));
-    this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by what it costs (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
+    this.select = html("select", { class: "ex-heat-choice", title: "colour the graph by cost (h)", "aria-label": "heat", change: () => this.choose(this.select.value) }, ...options);
     this.least = html("span", {}, "0");
     this.most = html("span");
     this.name = html("b");

@@ -1,4 +1,4 @@
-// Boxes of a large graph that are laid out when somebody opens them: the kernel is asked, and answers (view/payload/payload.py).
+// Lazy layout: boxes of a large graph are laid out by the kernel when a reader opens them (view/payload/payload.py).
 
 import { html, say } from "../dom.js";
 import { grouped } from "../data/reasons.js";
@@ -46,8 +46,8 @@ export class Pending {
     this.root.hidden = wish === null;
     if (wish === null) return;
     const count = wish.missing.length;
-    const what = count === 1 ? "the inside of this box" : `the insides of ${grouped(count)} boxes`;
-    const fix = `${what} ${count === 1 ? "is" : "are"} laid out by the kernel, which does not answer: run the cell again`;
+    const what = count === 1 ? "this box" : `${grouped(count)} boxes`;
+    const fix = `${what} cannot be laid out: the notebook's kernel does not answer. Run the cell again.`;
     say(this.root, this.ask ? `laying out ${what} …` : fix);
     if (this.ask) this.timer = setTimeout(() => say(this.root, fix), PATIENCE);
   }

@@ -1,6 +1,6 @@
-// Which open boxes are drawn open now: one that holds next to nothing yet, or any more, takes no room; open_boxes.py is its twin.
+// Open boxes at a moment: boxes with almost no content yet, or no content any more, are drawn closed. Counterpart of open_boxes.py.
 
-/** Looks into the boxes of one trace. */
+/** Decides for the boxes of one trace. */
 export class OpenBoxes {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline */
   constructor(trace, timeline) {

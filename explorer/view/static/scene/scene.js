@@ -1,4 +1,4 @@
-// What stands at a moment, and in which state: the node in each slot, ghosts, edges, groups, numbers, duplicates.
+// Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers, duplicates.
 
 import { visible } from "../dom.js";
 import { bytesText, grouped, microsText } from "../data/reasons.js";
@@ -18,7 +18,7 @@ import { bytesText, grouped, microsText } from "../data/reasons.js";
  *   moves: {before: number[][], after: number[][]}[], attention: number[]}} Scene
  */
 
-/** Draws moments of one trace. */
+/** Builds the scenes of one trace. */
 export class SceneBuilder {
   /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./place.js").Paths} paths */
   constructor(trace, timeline, paths) {
@@ -80,7 +80,7 @@ export class SceneBuilder {
     return mark;
   }
 
-  /** What order, buffers and run say about a node. */
+  /** Adds the state of a node in the stages order, buffers and run. */
   #scheduled(mark, moment, ready) {
     const { trace } = this;
     const index = trace.kernelOf[mark.node];
@@ -118,7 +118,7 @@ export class SceneBuilder {
     if (step === now) mark.flags.push("current");
   }
 
-  /** The word on a node that says its state. */
+  /** The word on a node that names its state. */
   #tag(mark, moment) {
     if (mark.state === "new") return "new";
     if (mark.flags.includes("declined")) return "declined";
@@ -177,7 +177,7 @@ export class SceneBuilder {
     }
   }
 
-  /** Slots that something reads. */
+  /** Slots with a reader. */
   #used(position, final) {
     const { trace } = this;
     const { operands } = trace.nodes;
@@ -189,7 +189,7 @@ export class SceneBuilder {
     return used;
   }
 
-  /** Slot → how many equal nodes were merged into what stands there, itself included. */
+  /** Slot → number of equal nodes merged into its node, including itself. */
   #copies(position, final) {
     const { trace } = this;
     const copies = new Map();
@@ -201,7 +201,7 @@ export class SceneBuilder {
     return copies;
   }
 
-  /** Whether two nodes do the same: equal operation, type and operands. */
+  /** Whether two nodes have the same operation, type and operands. */
   equal(one, other, final) {
     const { operation, type, operands, kind, label } = this.trace.nodes;
     const key = (node) => operands[node].map((operand) => (kind[final[operand]] === "constant" ? label[final[operand]] : final[operand])).join("\n");
@@ -250,7 +250,7 @@ export class SceneBuilder {
 
   #draw(scene, placement, producer, consumer, state) {
     const hidden = placement.hiddenIn[consumer];
-    // What is inside one closed box is not drawn.
+    // Edges inside one closed box are not drawn.
     if (hidden >= 0 && placement.hiddenIn[producer] === hidden) return;
     for (const [box, from, to, key] of this.#cut(producer, consumer)) {
       if (!placement.composed.has(box)) continue;
@@ -291,7 +291,7 @@ export class SceneBuilder {
     return frame;
   }
 
-  /** When a kernel has its turn: in the order, or in the run. */
+  /** The number of a kernel in the order, or in the run. */
   #place(kernel, moment) {
     return moment.phase === "run" ? (this.trace.stepOf.get(kernel) ?? -1) : kernel;
   }
