@@ -129,14 +129,15 @@ def test_the_order_may_be_that_of_a_reverse_depth_first_search() -> None:
 @pytest.mark.spec("P-7", "I-3")
 def test_depth_first_search_follows_the_names_that_a_file_gives_its_operators() -> None:
     """In a file's net the names are the operators': of two branches the one named last runs first."""
-    x = ex.tensor(np.ones((2, 3)), name="x")
-    branches = []
+    net = ex.Net("n")
+    net.input("x", (2, 3))
     for name in ("right", "left", "middle"):
-        with ex.scope(name):
-            branches.append(ex.softmax(ex.cumsum(x, len(branches) % 2) * float(len(branches) + 2)))
-    planned = plan([ex.concatenate(branches)], Options(order="depth_first", without=("batch",)))
-    scopes = [repr(kernel.result.scope) for kernel in planned.schedule.kernels if kernel.result.scope]
-    assert [name for index, name in enumerate(scopes) if name not in scopes[:index]] == ["right", "middle", "left"]
+        net.Relu(net.Tanh("x", f"{name}_tanh", name=f"{name}_tanh"), name, name=name)
+    net.output(net.Add([net.Add(["right", "left"], "sum", name="sum"), "middle"], "y", name="y"))
+    planned = net.plan(order="depth_first", without=("dedup", "batch", "fuse", "simplify")).planned
+    names = [repr(kernel.result.scope) for kernel in planned.schedule.kernels]
+    branches = ["right_tanh", "right", "middle_tanh", "middle", "left_tanh", "left"]
+    assert [name for name in names if name in branches] == branches
 
 
 @pytest.mark.spec("P-7")
