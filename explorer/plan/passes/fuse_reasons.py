@@ -79,15 +79,15 @@ class FuseReasons:
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{operand}` is not fused with an operation that reads it, because {consumers} operations do and all of "
-        "them must find it in memory.",
+        "`{operand}` is not fused with an operation that reads it, because {consumers} operations read it, so it must "
+        "be in memory for all of them.",
         meaning=f"{_APART} A value that several operations read is computed once and written, not computed for each.",
         change="Nothing, where all of its readers are needed.",
     )
     shape = Reason(
         "shape",
-        "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}: "
-        "a piece of one does not match a piece of the other.",
+        "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}, "
+        "so a piece of one does not match a piece of the other.",
         meaning=f"{_APART} The pieces of operations that are computed together must have the same shape.",
         change="Broadcast an operand that is stored, not one that is computed, where the program allows it.",
     )

@@ -17,8 +17,8 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:operation or value is|operations and values are} left out, because nothing uses the result any more: "
-        "what did has been replaced ({readers}).",
+        "{count:operation or value is|operations and values are} left out, because only operations that have been "
+        "replaced ({readers}) needed what they give.",
         meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
         "read.",
         change="Nothing has to change.",

@@ -49,7 +49,7 @@ class Folding:
     folded = Reason(
         "folded",
         "`{operation}` is computed while the plan is made, not in the run, because it reads only constants written in "
-        "the program: its value is {value}. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        "the program. Its value is {value}; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
         meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
         "plan depends on their values.",
         change="Use a tensor, ex.tensor(…), where a value will be another one later.",

@@ -34,8 +34,8 @@ class PowersThatCancel(Rule):
 
     cancelled = Reason(
         "powers_cancelled",
-        "`{node}` is computed from the exponents of the powers in it, because the powers may overflow or be rounded "
-        "to 0, and they divide each other, so that the result itself is an ordinary number.",
+        "`{node}` is computed from the exponents of the exponentials (exp) in it, without these, because they may "
+        "overflow or be rounded to 0, although they cancel out in the result.",
         meaning="exp(800) / exp(799) is exp(1), but exp(800) is ∞ in float64, and ∞ / ∞ is NaN.",
         change="Nothing has to change.",
     )
@@ -158,8 +158,8 @@ class LogOfPowers(Rule):
 
     from_exponents = Reason(
         "log_of_powers",
-        "The log of `{y}` is computed from the exponents of the powers in `{y}`, because the powers may overflow or be "
-        "rounded to 0, and their log is an ordinary number.",
+        "The log of `{y}` is computed from the exponents of the exponentials (exp) in `{y}`, without these, because "
+        "they may overflow or be rounded to 0, although their log is an ordinary number.",
         meaning="log(2 · exp(800)) is log(2) + 800, but exp(800) is ∞ in float64.",
         change="Nothing has to change.",
     )

@@ -44,7 +44,7 @@ class NeutralNumber(Rule):
 
     neutral = Reason(
         "neutral",
-        "`{operation}` with {neutral} is left out, because it changes no number: `{x}` is used directly.",
+        "`{operation}` with {neutral} is left out, because it changes no number, so `{x}` is used directly.",
         meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit; of whole numbers x + 0 is, too.",
         change="Nothing has to change.",
     )
@@ -173,7 +173,7 @@ class SumOfOne(Rule):
 
     single_term = Reason(
         "single_term",
-        "The sum is left out, because it has only one term: that term is used directly.",
+        "The sum is left out, because it has only one term, so that term is used directly.",
         meaning="A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.",
         change="Nothing has to change.",
     )

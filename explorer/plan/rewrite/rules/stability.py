@@ -245,8 +245,8 @@ class LogOfOnePlusExp(Rule):
 
     softplus = Reason(
         "softplus",
-        "log(1 + `{powers}`) is computed in one step (softplus), because that is the same number and does not overflow "
-        "where `{powers}` does.",
+        "The log of 1 + `{powers}` is computed in one step (softplus), because that is the same number and does not "
+        "overflow where `{powers}` does.",
         meaning="softplus(x) is log(1 + exp(x)), which is close to x for large x.",
         change="Nothing has to change.",
     )

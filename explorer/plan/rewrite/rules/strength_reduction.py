@@ -24,7 +24,7 @@ class PowerByProducts(Rule):
 
     power = Reason(
         "power",
-        "x to the power {exponent}, for `{x}`, is computed by a few multiplications, a root or a reciprocal, because "
+        "The power {exponent} of `{x}` is computed by a few multiplications, a root or a reciprocal, because "
         "the general power function takes many times longer.",
         meaning="x² is x · x, x³ is x² · x, x⁻¹ is 1 / x, and x to the power ½ is √x.",
         change="Nothing has to change.",
