@@ -1,4 +1,4 @@
-"""Nets in explorer's own form: a definition in ``x.json``, its weights in ``x.npz`` beside it."""
+"""Explorer's own format: a definition in ``x.json``, its weights in ``x.npz`` beside it."""
 
 from __future__ import annotations
 

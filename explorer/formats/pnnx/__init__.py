@@ -1,4 +1,4 @@
-"""PNNX, the exchange format of ncnn: a text of operators (``.param``) and a zip of weights (``.bin``)."""
+"""PNNX, the exchange format of ncnn: operators as text (``.param``) and weights in a zip (``.bin``)."""
 
 from __future__ import annotations
 

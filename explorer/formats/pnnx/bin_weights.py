@@ -1,7 +1,8 @@
-"""Reader of a ``.bin`` file: a zip, usually stored, of raw row-major arrays named ``operator.attribute``.
+"""Reader of ``.bin`` files: a zip, usually stored, of raw row-major arrays named ``operator.attribute``.
 
-The directory is checked against what the ``.param`` file declares when the file is opened; an array is read, and its
-checksum verified, when it is asked for. NumPy has no bfloat16, so that such weights are widened to float32, exactly.
+The directory is checked against the declarations of the ``.param`` file at opening; an array is read, and its checksum
+verified, on demand, so that a graph can be viewed without reading its weights. NumPy has no bfloat16, so such weights
+are widened to float32, which is exact.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class StoredWeights(FileWeights):
             raise
         except UNREADABLE as error:
             raise FileError(
-                f"this is no readable zip: {error}", path=str(path), rule="a .bin file is a zip of weights", fix=_AGAIN
+                f"this is no readable zip: {error}",
+                path=str(path),
+                rule="a .bin file must be a zip of weights",
+                fix=_AGAIN,
             ) from None
         try:
             self._check_directory()
@@ -64,7 +68,7 @@ class StoredWeights(FileWeights):
             raise FileError(
                 "\n    ".join(problems),
                 path=str(self._path),
-                rule="every weight that the .param file declares is an entry operator.attribute of its size",
+                rule="every weight declared in the .param file must be an entry operator.attribute of its size",
                 fix=_AGAIN,
             )
 
@@ -79,7 +83,7 @@ class StoredWeights(FileWeights):
             raise FileError(
                 f"weight {key!r} is complex32",
                 path=str(self._path),
-                rule="NumPy has no complex numbers of two 16-bit floats",
+                rule="weights must have a dtype of NumPy, which has no 32-bit complex numbers",
                 fix="export the model with complex64 weights",
             )
         raw = np.empty(_size(reference), np.uint8)
@@ -107,14 +111,14 @@ class StoredWeights(FileWeights):
             raise FileError(
                 f"weight {reference.key!r} cannot be read: {error}",
                 path=str(self._path),
-                rule="an entry is whole and has the checksum that the directory states",
+                rule="an entry must be complete and have the checksum of the directory",
                 fix=_AGAIN,
             ) from None
         if filled < size:
             raise FileError(
                 f"weight {reference.key!r} has {filled} of {size} bytes",
                 path=str(self._path),
-                rule="an entry holds as many bytes as its directory states",
+                rule="an entry must have as many bytes as the directory states",
                 fix=_AGAIN,
             )
 
@@ -168,7 +172,7 @@ class AbsentWeights(FileWeights):
         return FileError(
             f"the file is absent, and with it {len(self._declared)} weights: {few}",
             path=str(self._path),
-            rule="the weights of x.param are in x.bin beside it",
+            rule="the weights of x.param must be in x.bin beside it",
             fix="put the .bin file of the same export beside the .param file and open it again",
         )
 
@@ -202,7 +206,7 @@ def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArra
         raise FileError(
             f"weight {reference.key!r} is {array.shape} of {array.dtype.name}",
             path=path,
-            rule=f"the definition declares {reference.shape} of {reference.dtype}",
+            rule=f"the array must be {reference.shape} of {reference.dtype}, as the definition declares",
             fix="declare the weight as it is, or convert the array",
         )
     dense = np.ascontiguousarray(array, np.dtype(wanted))
@@ -212,7 +216,7 @@ def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArra
             raise FileError(
                 f"weight {reference.key!r} holds numbers that bfloat16 cannot",
                 path=path,
-                rule="writing a file loses nothing",
+                rule="a weight must be representable in its declared dtype",
                 fix="declare the weight float32, or round it first",
             )
         return (bits >> 16).astype("<u2")

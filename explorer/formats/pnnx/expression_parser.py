@@ -1,8 +1,9 @@
 """Parser of ``pnnx.Expression``: calls of known arity on operands ``@n``, literals and lists.
 
-pnnx writes some expressions with misplaced brackets, ``add(add(@1,log10(@0)),log1p),@0)``, but always keeps the tokens
-in prefix order. So a text is read as nested calls first, and else as prefix notation in which round brackets and
-commas are noise. Nothing here is recursive: a text may be nested 100,000 deep.
+pnnx writes some expressions with misplaced brackets, ``add(add(@1,log10(@0)),log1p),@0)``, but always in prefix order.
+A text is therefore parsed as nested calls first, and otherwise as prefix notation in which round brackets and commas
+are ignored. A parser generator would not accept that, and Python's ``ast`` is recursive: a text may be nested 100,000
+deep.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def parse(text: str, operands: int | None = None) -> Parsed:
         found = _OPERAND.fullmatch(token.text)
         if found and operands is not None and int(found[1]) >= operands:
             raise ExpressionError(
-                text, token.column, f"{token.text} of {operands} inputs", rule="@n is an input, counted from 0"
+                text, token.column, f"{token.text} of {operands} inputs", rule="@n must be an input, counted from 0"
             )
     return parsed
 
@@ -106,7 +107,9 @@ def _leaf(text: str, token: _Token) -> Node:
     if word[0] == "@":
         found = _OPERAND.fullmatch(word)
         if found is None:
-            raise ExpressionError(text, token.column, f"the operand {shorten(word)}", rule="an operand is written @n")
+            raise ExpressionError(
+                text, token.column, f"the operand {shorten(word)}", rule="an operand must be written @n"
+            )
         return Operand(int(found[1]))
     if word in CONSTANTS:
         return Literal(CONSTANTS[word])
@@ -131,7 +134,10 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
             empty_list = token.text == "]" and tokens[index - 2].text == "["
             if not frames or not (closes or token.text == ",") or (value is None and not empty_list):
                 raise ExpressionError(
-                    text, token.column, f"{token.text!r}", rule="brackets are balanced, commas stand between values"
+                    text,
+                    token.column,
+                    f"{token.text!r}",
+                    rule="brackets must be balanced, and commas must be between values",
                 )
             if value is not None:
                 frames[-1].members.append(value)
@@ -142,7 +148,10 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
                 value = frame.close()
         elif value is not None:
             raise ExpressionError(
-                text, token.column, f"{shorten(token.text)} after a whole value", rule="an expression is one value"
+                text,
+                token.column,
+                f"{shorten(token.text)} after a whole value",
+                rule="an expression must be a single value",
             )
         elif token.text == "[":
             frames.append(_Frame(token))
@@ -154,7 +163,7 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
             index += 1
         elif token.text == "(" or token.text in ARITY:
             raise ExpressionError(
-                text, token.column, f"{shorten(token.text)}", rule="a function's name is followed by its bracket"
+                text, token.column, f"{shorten(token.text)}", rule="a function's name must be followed by its bracket"
             )
         else:
             value = _leaf(text, token)
@@ -162,7 +171,7 @@ def _parse_nested(text: str, tokens: list[_Token]) -> Node:
         opened = frames[-1].token if frames else None
         missing = f"{shorten(opened.text)} of column {opened.column} is not closed" if opened else "nothing"
         raise ExpressionError(
-            text, len(text) + 1, missing, rule="an expression is one value, all its brackets are closed"
+            text, len(text) + 1, missing, rule="an expression must be a single value with all brackets closed"
         )
     return value
 
@@ -177,7 +186,7 @@ def _check_arity(text: str, frame: _Frame) -> None:
             text,
             frame.token.column,
             f"{frame.token.text} of {len(frame.members)} arguments",
-            rule=f"{frame.token.text} takes {wanted}",
+            rule=f"{frame.token.text} must have {wanted}",
         )
 
 
@@ -192,7 +201,7 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
             continue
         if token.text == "]":
             if not frames or not frames[-1].is_list:
-                raise ExpressionError(text, token.column, "']'", rule="a list is closed after whole values")
+                raise ExpressionError(text, token.column, "']'", rule="a list must be closed after a complete value")
             value = frames.pop().close()
         else:
             value = _leaf(text, token)
@@ -213,9 +222,9 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
                     text,
                     following.column,
                     f"{shorten(following.text)} is left over",
-                    rule="the functions' arities decide where an expression ends",
+                    rule="an expression must end where the functions' arities are satisfied",
                 )
             else:
                 return value
     missing = f"{shorten(frames[-1].token.text)} lacks arguments" if frames else "nothing"
-    raise ExpressionError(text, len(text) + 1, missing, rule="every function has all its arguments")
+    raise ExpressionError(text, len(text) + 1, missing, rule="every function must have all its arguments")

@@ -1,4 +1,4 @@
-"""The tree of a ``pnnx.Expression``: nodes, the functions' arities, traversal, and the text of a tree.
+"""Tree of a ``pnnx.Expression``: nodes, arities of functions, traversal and text.
 
 Nothing here is recursive: a tree may be 100,000 deep.
 """
@@ -21,7 +21,7 @@ _BINARY = """
 ARITY: Mapping[str, tuple[int, int]] = (
     dict.fromkeys(_UNARY.split(), (1, 1)) | dict.fromkeys(_BINARY.split(), (2, 2)) | {"size": (1, 2)}
 )
-"""function → the least and the most arguments; ``size(x)`` is the shape of x, ``size(x,n)`` one length of it"""
+"""function → minimum and maximum number of arguments; ``size(x)`` is the shape of x, ``size(x,n)`` one length of it"""
 
 CONSTANTS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
 

@@ -1,9 +1,9 @@
-"""Reader of the ``.param`` grammar: one operator a line, every operand by name.
+"""Reader of the ``.param`` grammar: one operator per line, every operand by name.
 
-Line 1 is the magic number, line 2 the counts of operators and operands, then for each operator
-``type name n_in n_out inputs… outputs… key=value…``; a key that begins with ``@`` is a weight, with ``$`` a named
-input, with ``#`` what is known of an operand's type. ``pnnx.Input`` and ``pnnx.Output`` become the net's
-inputs and outputs; each member of a tuple that a model returns is an output of its own.
+Line 1 is the magic number, line 2 the counts of operators and operands, then for each operator ``type name n_in n_out
+inputs… outputs… key=value…``; a key with the prefix ``@`` is a weight, ``$`` a named input, ``#`` the known type of an
+operand. ``pnnx.Input`` and ``pnnx.Output`` become the net's inputs and outputs; each member of a returned tuple is an
+output of its own. Files are hostile input: counts are checked before memory is allocated for them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
                 path,
                 number,
                 f"an operator more than the {operators} that line 2 counts",
-                rule="line 2 holds the number of operators and of operands",
+                rule="line 2 must have the number of operators and of operands",
             )
         try:
             reader.read(line, number)
@@ -53,7 +53,7 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
             path,
             len(lines),
             f"the file ends after {len(lines) - 2} of {operators} operators",
-            rule="line 2 holds the number of operators and of operands",
+            rule="line 2 must have the number of operators and of operands",
         )
     definition = NetDefinition.of(
         name, reader.operators, reader.inputs, reader.outputs, reader.blob_types(), source=path
@@ -63,7 +63,7 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
             path,
             2,
             f"{operands} operands are counted, {len(definition.blobs)} are produced",
-            rule="line 2 holds the number of operators and of operands",
+            rule="line 2 must have the number of operators and of operands",
         )
     return definition
 
@@ -80,7 +80,7 @@ def _text(data: bytes, path: str) -> str:
             path,
             data.count(b"\n", 0, error.start) + 1,
             f"byte {data[error.start]:#04x} is no text",
-            rule="a .param file is UTF-8 text",
+            rule="a .param file must be UTF-8 text",
             fix="open the .param file; the weights are in the .bin file beside it",
         )
 
@@ -91,14 +91,16 @@ def _read_counts(lines: list[str], path: str) -> tuple[int, int]:
         _fail(
             path,
             1,
-            f"{found} where the magic number stands",
-            rule=f"a pnnx .param file begins with {MAGIC}",
+            f"{found} in place of the magic number",
+            rule=f"a pnnx .param file must begin with {MAGIC}",
             fix="open a file that pnnx wrote, usually *.pnnx.param",
         )
     words = _WORD.findall(lines[1]) if len(lines) > 1 else []
     if len(words) != 2 or not all(_COUNT.fullmatch(word) for word in words):
         found = shorten(lines[1], 40) if len(lines) > 1 else "nothing"
-        _fail(path, 2, f"{found} where the counts stand", rule="line 2 holds the number of operators and of operands")
+        _fail(
+            path, 2, f"{found} in place of the counts", rule="line 2 must have the number of operators and of operands"
+        )
     return int(words[0]), int(words[1])
 
 
@@ -111,7 +113,7 @@ class _Reader:
     names: dict[str, int] = field(default_factory=dict)
     types: dict[str, tuple[BlobType, int]] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """operands that are tuples of others"""
+    """operands that are tuples, with their members"""
 
     def blob_types(self) -> dict[str, BlobType]:
         return {name: kind for name, (kind, _) in self.types.items()}
@@ -123,14 +125,14 @@ class _Reader:
         if len(head) < 4:
             raise GrammarError(
                 f"a line of {len(head)} words: {shorten(line)}",
-                rule="an operator is written: type name n_in n_out inputs… outputs… key=value…",
+                rule="an operator must be written: type name n_in n_out inputs… outputs… key=value…",
             )
         kind, name, *counted = (found[0] for found in head)
         for what, count in zip(("inputs", "outputs"), counted, strict=True):
             if not _COUNT.fullmatch(count):
                 raise GrammarError(
                     f"operator {shorten(name)} has {shorten(count)} as its number of {what}",
-                    rule=f"the number of {what} is a whole number",
+                    rule=f"the number of {what} must be an integer",
                 )
         n_in, n_out = int(counted[0]), int(counted[1])
         # Every operand takes two characters, so a count beyond the line's length is refused before it is used.
@@ -138,7 +140,7 @@ class _Reader:
         if len(operands) < n_in + n_out:
             raise GrammarError(
                 f"operator {shorten(name)} counts {n_in} inputs and {n_out} outputs, {len(operands)} words follow",
-                rule="the names of all inputs and outputs follow their counts",
+                rule="the names of all inputs and outputs must follow their counts",
             )
         blobs = tuple(found[0] for found in operands)
         bare = OperatorDefinition(kind, name, blobs[:n_in], blobs[n_in:], line=number, text=line.rstrip("\r"))
@@ -155,8 +157,8 @@ class _Reader:
             if found is None:
                 raise GrammarError(
                     f"{shorten(pair)} stands among the arguments of operator {shorten(operator.name)}",
-                    rule="after the operands stands name=value, without blanks inside",
-                    fix=r'write a string that holds blanks as a JSON string: name="a\u0020b"',
+                    rule="arguments must be written name=value, without blanks",
+                    fix=r'write a string with blanks as a JSON string: name="a\u0020b"',
                 )
             mark, key, value = found[1], found[2], found[3]
             if mark == "#":
@@ -165,7 +167,8 @@ class _Reader:
                 continue
             if key in (weights if mark == "@" else input_names if mark == "$" else arguments):
                 raise GrammarError(
-                    f"operator {shorten(operator.name)} has {shorten(mark + key)} twice", rule="a name is given once"
+                    f"operator {shorten(operator.name)} has {shorten(mark + key)} twice",
+                    rule="names of arguments must be unique",
                 )
             if mark == "@":
                 weights[key] = _weight(operator, key, value)
@@ -184,7 +187,7 @@ class _Reader:
         if earlier != noted:
             raise GrammarError(
                 f"operand {shorten(blob)} has type {shorten(value)} here and another on line {first}",
-                rule="an operand has one type",
+                rule="an operand must have only one type",
             )
 
     def _keep(self, operator: OperatorDefinition) -> None:
@@ -192,7 +195,7 @@ class _Reader:
         if earlier != operator.line:
             raise GrammarError(
                 f"operator name {shorten(operator.name)} is used twice, first on line {earlier}",
-                rule="an operator's name stands for one operator; weights are found by it",
+                rule="operator names must be unique; weights are found by them",
             )
         if operator.type not in (INPUT, OUTPUT):
             self.operators.append(operator)
@@ -204,7 +207,7 @@ class _Reader:
         if wrong or operator.arguments or operator.weights:
             raise GrammarError(
                 f"{operator.type} {shorten(operator.name)} has more than its {'outputs' if is_input else 'inputs'}",
-                rule="pnnx.Input only has outputs, pnnx.Output only inputs; neither has arguments or weights",
+                rule="pnnx.Input must have only outputs, pnnx.Output only inputs, and neither arguments nor weights",
             )
         if is_input:
             self.inputs.extend(operator.outputs)
@@ -224,7 +227,7 @@ def _weight(operator: OperatorDefinition, name: str, value: str) -> WeightRefere
     if dtype is None or len(lengths) < len(shape):
         raise GrammarError(
             f"weight {shorten(name)} of operator {shorten(operator.name)} has type {shorten(value)}",
-            rule="a weight has a known shape and a dtype",
+            rule="a weight must have a known shape and dtype",
         )
     return WeightReference(f"{operator.name}.{name}", lengths, dtype)
 

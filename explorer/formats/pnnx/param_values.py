@@ -1,9 +1,9 @@
-"""How a ``.param`` file spells values, shapes and dtypes, and back.
+"""Values, shapes and dtypes in ``.param`` files, read and written.
 
-A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (it has a point or an exponent, or is inf or nan),
-a complex number (``1.0+2.0j``), a list of these, or of lists of these, in round or square brackets, or else a string,
-written bare. pnnx has no way to write a string that holds blanks or looks like another value; such a one is written
-here as a JSON string in which blanks and delimiters are escaped, so that no reader is misled by them.
+A value is ``None`` (also ``()`` and ``[]``), a bool, an int, a float (with a point or an exponent, or inf or nan), a
+complex number (``1.0+2.0j``), a list of these, or of lists of these, in round or square brackets, or else a bare
+string. pnnx cannot write a string that has blanks or looks like another value; such strings are written as JSON strings
+with escaped blanks and delimiters, so that no reader misinterprets them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ DTYPES: Mapping[str, tuple[str, int]] = {
     "c32": ("complex32", 4),
     "bf16": ("bfloat16", 2),
 }
-"""pnnx's word → the dtype's name and the bytes of one element"""
+"""pnnx's word → dtype name and bytes of an element"""
 _OLD_WORDS = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
-"""how earlier versions of pnnx spell complex dtypes"""
+"""words of earlier versions of pnnx for complex dtypes"""
 ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
 _WORDS = {name: word for word, (name, _) in DTYPES.items()} | {None: "null"}
 
@@ -48,7 +48,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 _DELIMITER = re.compile(r"[ ,%()\[\]]")
 _INTEGERS = "an integer must lie in −2⁶³ … 2⁶⁴ − 1"
 _DIGITS = 4000
-"""digits, leading zeros among them, that are read at all"""
+"""maximum number of digits, including leading zeros"""
 _WORDS_FOR: Mapping[str, Plain] = {"None": None, "()": None, "[]": None, "True": True, "False": False}
 
 
@@ -104,7 +104,7 @@ def read_value(text: str) -> Plain:
     if len(text) < 2 or text[-1] != closing:
         raise GrammarError(
             f"the list {shorten(text)} is not closed",
-            rule=f"a list that begins with {text[0]!r} ends with {closing!r} and holds no blanks",
+            rule=f"a list that begins with {text[0]!r} must end with {closing!r} and have no blanks",
             fix="export the model again; the file seems cut off",
         )
     return _read_items(text)
@@ -125,7 +125,7 @@ def _read_items(text: str) -> tuple[Plain, ...]:
     if inner:
         raise GrammarError(
             f"the list {shorten(inner[0])} in {shorten(text)} is not closed",
-            rule="a list ends with the bracket that belongs to its first",
+            rule="a list must end with the bracket that matches its first",
             fix="export the model again; the file seems cut off",
         )
     return tuple(found)
@@ -138,8 +138,8 @@ def _read_inner(text: str, whole: str) -> Plain:
     items = text[1:-1].split(",")
     if any(item[:1] in ("(", "[") for item in items):
         raise GrammarError(
-            f"the list {shorten(whole)} holds lists of lists",
-            rule="the items of a list are numbers, words, None, or lists of these",
+            f"the list {shorten(whole)} contains lists of lists",
+            rule="the items of a list must be numbers, words, None, or lists of these",
         )
     return tuple(_read_scalar(item) for item in items)
 
@@ -188,8 +188,8 @@ def _write_scalar(value: Any, *, listed: bool) -> str:
         return write_string(value, bare=bare)
     raise GrammarError(
         f"an argument of type {type(value).__name__}",
-        rule="an argument is None, a bool, a number, a string, or a tuple of these",
-        fix="give it as one of these",
+        rule="an argument must be None, a bool, a number, a string, or a tuple of these",
+        fix="convert it to one of these",
     )
 
 
@@ -212,14 +212,14 @@ def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
     if found is None:
         raise GrammarError(
             f"the type {shorten(text)}",
-            rule="a type is written (length,length,…)dtype, for instance (1,3,224,224)f32",
+            rule="a type must be written (length,length,…)dtype, for instance (1,3,224,224)f32",
             fix="export the model again; the file seems damaged",
         )
     word = _OLD_WORDS.get(found[2], found[2])
     if word not in DTYPES and word != "null":
         raise GrammarError(
             f"the dtype {shorten(found[2])} in {shorten(text)}",
-            rule=f"a dtype is one of {', '.join(DTYPES)}, null",
+            rule=f"a dtype must be one of {', '.join(DTYPES)}, null",
             fix="export the model with one of these dtypes",
         )
     dimensions: list[Dimension] = []
@@ -233,7 +233,7 @@ def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
         else:
             raise GrammarError(
                 f"the length {shorten(item)} in {shorten(text)}",
-                rule="a length is a number of at most 18 digits, ? or %name",
+                rule="a length must be a number of at most 18 digits, ? or %name",
                 fix="export the model again; the file seems damaged",
             )
     return tuple(dimensions), DTYPES[word][0] if word != "null" else None
@@ -243,12 +243,15 @@ def write_type(shape: tuple[Dimension, ...], dtype: str | None) -> str:
     """Spell a type; dimensions and dtype as :func:`read_type` gives them."""
     if dtype not in _WORDS:
         raise GrammarError(
-            f"the dtype {dtype}", rule=f"pnnx knows {', '.join(map(str, _WORDS))}", fix="convert it to one of these"
+            f"the dtype {dtype}",
+            rule=f"the dtype must be one of {', '.join(map(str, _WORDS))}",
+            fix="convert it to one of these",
         )
     for length in shape:
         if isinstance(length, str) and (not length or not length.isprintable() or set(" ,()") & set(length)):
             raise GrammarError(
-                f"the symbol {shorten(length)} as a length", rule="a symbol holds no blanks, commas or round brackets"
+                f"the symbol {shorten(length)} as a length",
+                rule="a symbol must not contain blanks, commas or round brackets",
             )
     words = ["?" if length is None else f"%{length}" if isinstance(length, str) else str(length) for length in shape]
     return f"({','.join(words)}){_WORDS[dtype]}"

@@ -1,6 +1,6 @@
-"""Writer of ``.param`` and ``.bin`` files: reading what it writes gives an equal definition and equal weights.
+"""Writer of ``.param`` and ``.bin`` files: reading the result gives an equal definition and equal weights.
 
-The text is laid out as pnnx lays it out, so that a file of today's pnnx comes back letter for letter.
+The text has pnnx's own layout, so that a file of the current pnnx is written back unchanged, byte for byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.formats.pnnx.param_values import GrammarError, shorten, write_stri
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""the earliest that a zip can say: equal nets make equal files"""
+"""the earliest date of a zip entry, so that equal nets make equal files"""
 
 
 def write(definition: NetDefinition, param: Path, bin: Path) -> None:
@@ -107,7 +107,7 @@ def _write_weights(definition: NetDefinition, file: IO[bytes], path: str, commen
         raise FileError(
             f"{len(missing)} weights have no value: {', '.join(missing)}",
             path=path,
-            rule="every declared weight is written",
+            rule="every declared weight must have a value",
             fix="set them in the definition's weights first",
         )
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -116,6 +116,6 @@ def _write_weights(definition: NetDefinition, file: IO[bytes], path: str, commen
             for attribute, weight in operator.weights.items():
                 raw = encode(definition.weights[weight.key], weight, path)
                 entry = zipfile.ZipInfo(f"{operator.name}.{attribute}", _DATE)
-                entry.file_size = raw.nbytes  # decides whether the entry needs ZIP64
+                entry.file_size = raw.nbytes  # the size decides whether the entry needs ZIP64
                 with archive.open(entry, "w") as target:
                     target.write(raw.reshape(-1).view(np.uint8).data)
