@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, next_uid
 from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import broadcast_to, reshape
 from explorer.ops.elementwise.arithmetic import Add, AddN, Divide, Multiply, Subtract, add_n
@@ -24,6 +24,9 @@ from explorer.plan.rewrite.rules.algebra.power_propagation import CARRIERS, move
 from explorer.plan.rewrite.rules.algebra.scaled_sums import Scaled, Term, Terms
 from explorer.plan.rewrite.rules.stability import as_node
 
+_MOST = 4_000
+"""operations that one value is taken apart into at most"""
+
 
 class PowersThatCancel(Rule):
     """(n / Σ eˣ)·eˣ, eˣ / (eˣ + eʸ) and what else divides powers by powers: the exponents are subtracted instead."""
@@ -39,6 +42,13 @@ class PowersThatCancel(Rule):
         meaning="exp(800) / exp(799) is exp(1), but exp(800) is ∞ in float64, and ∞ / ∞ is NaN.",
         change="Nothing has to change.",
     )
+    too_many_terms = Reason(
+        "too_many_terms",
+        "`{node}` is computed as it is written: it adds up {terms:product} of exponentials (exp), and to subtract their "
+        "exponents would take more than {most:operation}.",
+        meaning="Exponentials that may overflow divide each other, but in so many ways that the safe form would be far larger.",
+        change="Use ex.softmax, ex.logsumexp or ex.sigmoid, which are safe by themselves, or write the formula in fewer products.",
+    )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         values = Scaled.of_graph(graph)
@@ -47,6 +57,7 @@ class PowersThatCancel(Rule):
         terms = values.reduced(node)
         if terms is None or node.uid in values.made:
             return None
+        first = next_uid()
         if self._is_mended(node, terms, values, graph):
             with values.making():
                 value = as_node(values.total(terms, node), node)
@@ -58,6 +69,9 @@ class PowersThatCancel(Rule):
             if found is None:
                 return None
             value = found
+        if next_uid() - first > _MOST:  # many terms, each with exponents of its own: a plan would grow without end
+            values.risks.forget(node)
+            return self.too_many_terms.declined(node=node, terms=len(terms), most=_MOST)
         return self.cancelled.applied(value, node=node, terms=len(terms))
 
     @staticmethod
