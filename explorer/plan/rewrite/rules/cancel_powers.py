@@ -44,10 +44,10 @@ class PowersThatCancel(Rule):
     )
     too_many_terms = Reason(
         "too_many_terms",
-        "`{node}` is computed as it is written: it adds up {terms:product} of exponentials (exp), and to subtract their "
+        "`{node}` is computed as it is written: it adds up {terms:product} of exponentials (exp): to subtract their "
         "exponents would take more than {most:operation}.",
-        meaning="Exponentials that may overflow divide each other, but in so many ways that the safe form would be far larger.",
-        change="Use ex.softmax, ex.logsumexp or ex.sigmoid, which are safe by themselves, or write the formula in fewer products.",
+        meaning="Exponentials divide each other, in so many ways that the safe form would be far larger.",
+        change="Use ex.softmax, ex.logsumexp or ex.sigmoid, which are safe by themselves.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
