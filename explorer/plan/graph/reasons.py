@@ -69,7 +69,11 @@ class Reason:
     @property
     def anchor(self) -> str:
         """The name of its entry in assets/reasons.md; "" where it is no attribute of a class."""
-        return "" if self.owner is None else f"{self.owner.__name__}-{self.attribute}".lower().replace("_", "-")
+        return (
+            ""
+            if self.owner is None
+            else f"{self.owner.__name__.removesuffix('Reasons')}-{self.attribute}".lower().replace("_", "-")
+        )
 
     @functools.cached_property
     def facts(self) -> frozenset[str]:

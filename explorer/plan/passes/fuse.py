@@ -39,7 +39,7 @@ _ORDERLESS = "bui"
 
 @dataclass(frozen=True)
 class Fuse(FuseReasons, Pass):
-    """Join elementwise chains and trees, epilogues of products, and what only a reduction reads, into kernels."""
+    """Compute elementwise operations in one kernel with each other, with a product or with a reduction."""
 
     name = "fuse"
     epilogue = RuleInfo(

@@ -108,7 +108,7 @@ export class Shell {
     const { place, verdict, fragments } = saying(trace, timeline, moment, this.panel.summary);
     const name = visible(timeline.stages[moment.stage]?.name ?? "");
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
-    const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text));
+    const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text.replaceAll("`", "")));
     const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
     this.say.replaceChildren(html("p", {}, ...parts, html("span", { class: "ex-sentence" }, ...words)));
     this.timelineSlider.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
