@@ -159,7 +159,7 @@ def test_files_of_a_net_in_json_lie_apart_too(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.run(np.ones((1, 2), np.float32)), np.ones((1, 2)))
     with pytest.raises(StateError, match="written"):
         net.source = tmp_path / "net.json"
-    with pytest.raises(FileError, match="ONNX"):
+    with pytest.raises(FileError, match="onnx"):
         ex.open(ASSETS / "digits.onnx", weights=tmp_path / "other.npz")
 
 
