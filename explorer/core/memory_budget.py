@@ -1,7 +1,9 @@
-"""The budget: how much a file may claim, checked by arithmetic before anything is allocated or computed for a claim.
+"""Memory budget: limits on the size that a file may ask for, checked before anything is allocated or computed.
 
 A file of a hundred bytes can ask for a range of 10¹² numbers, a function that calls itself into 10⁹ operators, or an
-input of 10¹⁸ elements. Looking at such a file makes none of it; running it is refused above ``budget.memory``.
+input of 10¹⁸ elements. Readers and the net's builder therefore check sizes by arithmetic: showing such a file allocates
+nothing of it, and running it raises BudgetError above ``budget.memory``. Catching MemoryError would be too late, since
+the system may kill the process first.
 """
 
 from __future__ import annotations
@@ -17,20 +19,20 @@ from explorer.core.errors import BudgetError, OperandError
 from explorer.record.reasons import bytes_text
 
 AXES = 64
-"""axes that an array of NumPy's has at most"""
+"""most axes of a NumPy array"""
 BYTES = 2**63 - 1
-"""bytes that an array can address"""
+"""most bytes that an array can address"""
 NESTING, VALUES = 16, 1_000_000
-"""lists in lists, and values that lists hold in all, at most"""
+"""most levels of nested lists, and most values that they contain in all"""
 BOXES = 64
-"""boxes in boxes that one name stands for; what follows in it is one name"""
+"""most nested boxes that one name makes; the rest of it is a single name"""
 CALLS = 256
-"""calls of functions in functions, at most"""
+"""most levels of nested function calls"""
 _UNKNOWN_MACHINE = 16 << 30
 
 
 class Budget:
-    """The limits on what files claim, as attributes that can be set: ``ex.budget.memory = 64 << 30``.
+    """Limits on the demands of files, as attributes that can be set: ``ex.budget.memory = 64 << 30``.
 
     ``memory``: bytes that a run holds at one time, weights included; the machine's memory where nobody set it.
     ``constants``: bytes of ranges, masks and the like that building one net makes of a few words of its file.
@@ -61,7 +63,7 @@ class Budget:
 
     @property
     def memory(self) -> int:
-        """Bytes that a run holds at one time; the machine's memory where nobody set it. None unsets it."""
+        """Bytes that a run may hold at one time; None restores the default, the machine's memory."""
         return _machine() if self._memory is None else self._memory
 
     @memory.setter
@@ -77,7 +79,7 @@ budget = Budget()
 
 
 class _Account:
-    """What the claims of one build come to so far."""
+    """Totals of the demands of one build so far."""
 
     __slots__ = ("constants", "steps")
 
@@ -90,7 +92,7 @@ _account: ContextVar[_Account | None] = ContextVar("account", default=None)
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Inside, all claims are added up: many small ones are refused as one large one is."""
+    """Add up all demands inside the block, so that many small ones are limited like one large one."""
     token = _account.set(_Account())
     try:
         yield
@@ -99,9 +101,9 @@ def counted() -> Iterator[None]:
 
 
 def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
-    """Allow a constant of ``count`` elements to be made, before it is; raises BudgetError above ``budget.constants``.
+    """Check the demand for a constant of ``count`` elements; raises BudgetError above ``budget.constants``.
 
-    Only what is built of a file is counted: a user's own constants are his.
+    Only nets built from files are limited, not a user's own constants.
     """
     account = _account.get()
     if account is None:
@@ -110,16 +112,16 @@ def claim_constant(what: str, count: int, itemsize: int = 8) -> None:
     if account.constants + size > budget.constants:
         raise BudgetError(
             f"{what} claims a constant of {size_text(size)}" + _before(size_text(account.constants), account.constants),
-            rule=f"the constants that building a net makes must come to at most {size_text(budget.constants)}",
+            rule=f"the constants made while building a net must total at most {size_text(budget.constants)}",
             fix=f"ex.budget.constants = {account.constants + size}",
         )
     account.constants += size
 
 
 def claim_steps(what: str, count: int) -> None:
-    """Allow ``count`` steps or parts to be recorded, before they are; raises BudgetError above ``budget.steps``.
+    """Check the demand for ``count`` recorded steps or parts; raises BudgetError above ``budget.steps``.
 
-    Only what is built of a file is counted.
+    Only nets built from files are limited.
     """
     account = _account.get()
     if account is None:
@@ -138,17 +140,17 @@ def _before(text: str, amount: int) -> str:
 
 
 def claim_memory(what: str, size: int) -> None:
-    """Allow ``size`` bytes to be held at one time, before they are; raises BudgetError above ``budget.memory``."""
+    """Check the demand for ``size`` bytes at one time; raises BudgetError above ``budget.memory``."""
     if size > budget.memory:
         raise BudgetError(
             f"{what} claims {size_text(size)} of memory",
-            rule=f"what is held at one time must be at most {size_text(budget.memory)}: budget.memory",
+            rule=f"the memory in use at one time must be at most {size_text(budget.memory)}: budget.memory",
             fix=f"ex.budget.memory = {size}, or on the command line: --memory {size}",
         )
 
 
 def whole_number(value: int, what: str) -> int:
-    """A whole number of at most 64 bits; raises OperandError for a longer one."""
+    """Return a whole number of at most 64 bits; raises OperandError for a longer one."""
     if not -(2**63) <= value < 2**64:
         raise OperandError(
             f"{what} is {value if value.bit_length() <= 2 * 64 else f'a number of {value.bit_length()} bits'}",
@@ -158,40 +160,40 @@ def whole_number(value: int, what: str) -> int:
 
 
 class Listed(tuple[Any, ...]):
-    """A list of a file's values that knows, without a walk, how deep it is and how many values it holds in all."""
+    """List of a file's values with its depth and its total number of values, known without a walk."""
 
     depth: int
     values: int
 
 
 def listed(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The items as one list; raises OperandError where lists are nested too deep, or hold one another too often."""
+    """Return the items as one list; raises OperandError for lists that are nested too deep or hold too many values."""
     depth, count = 1, len(items)
-    waiting = [(item, 2) for item in items if isinstance(item, tuple)]
-    while waiting and depth <= NESTING and count <= VALUES:
-        inner, level = waiting.pop()
+    pending = [(item, 2) for item in items if isinstance(item, tuple)]
+    while pending and depth <= NESTING and count <= VALUES:
+        inner, level = pending.pop()
         if isinstance(inner, Listed):
             depth, count = max(depth, level + inner.depth - 1), count + inner.values
             continue
         depth, count = max(depth, level), count + len(inner)
-        waiting += [(item, level + 1) for item in inner if isinstance(item, tuple)]
+        pending += [(item, level + 1) for item in inner if isinstance(item, tuple)]
     if depth > NESTING or count > VALUES:
         raise OperandError(
             f"lists nested {depth} deep" if depth > NESTING else f"lists that hold {count:,} values in all",
             rule=f"lists must be nested at most {NESTING} deep, and hold at most {VALUES:,} values in all",
         )
-    made = Listed(items)
-    made.depth, made.values = depth, count
-    return made
+    result = Listed(items)
+    result.depth, result.values = depth, count
+    return result
 
 
 def size_text(size: int) -> str:
-    """A number of bytes with its unit, however large."""
+    """Return a number of bytes as text with its unit."""
     return bytes_text(min(size, 1 << 80))
 
 
 def size_of(text: str) -> int:
-    """The number of bytes in a text such as ``8GB``, ``500 MiB`` or ``1000``; raises ValueError where it is none."""
+    """Return the number of bytes in a text such as ``8GB``, ``500 MiB`` or ``1000``; raises ValueError otherwise."""
     word = text.strip().lower().removesuffix("b").removesuffix("i").strip()
     power = " kmgtpe".index(word[-1]) if word[-1:] in tuple("kmgtpe") else 0
     number = word[:-1] if power else word
@@ -204,15 +206,15 @@ _machine_memory: list[int] = []
 
 
 def _machine() -> int:
-    """The memory that this machine, or the container around the process, has."""
+    """Return the memory of this machine, or of the container around the process."""
     if not _machine_memory:
         try:
-            found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+            physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         except (AttributeError, OSError, ValueError):  # a system that does not tell
-            found = _UNKNOWN_MACHINE
+            physical = _UNKNOWN_MACHINE
         try:
-            granted = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+            limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
         except OSError:
-            granted = "max"
-        _machine_memory.append(min(found, int(granted)) if granted.isdecimal() else found)
+            limit = "max"
+        _machine_memory.append(min(physical, int(limit)) if limit.isdecimal() else physical)
     return _machine_memory[0]

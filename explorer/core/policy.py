@@ -1,8 +1,12 @@
-"""Policies: choices that a layer or an operation is made with, given by name, inherited by what lies inside it.
+"""Policies: named choices for a layer or an operation, inherited by everything inside it.
 
 A *major* class groups *minor* ones; the values of a minor class exclude each other. ``GradPolicy.update(True)`` is a
 policy object, ``PUpdate`` its usual name. A composite's policies reach its sublayers and the operations that these
-record; ``Sub("weight", PNoUpdate)`` overrides for one sublayer, and nests.
+record; ``Sub("weight", PNoUpdate)`` overrides them for one sublayer, and nests.
+
+Policies are MetaNN's, which resolves them by template parameters at compile time; here they are objects that are
+checked when a layer is made. Keyword arguments would not do: a composite would have to pass on options of layers that
+it does not know.
 """
 
 from __future__ import annotations
@@ -26,15 +30,16 @@ MISSING = _Missing()
 
 
 class Minor:
-    """A minor class: values that exclude each other, declared in the body of a major class.
+    """Minor class: values that exclude each other, declared in the body of a major class.
 
-    ``among`` lists the values, or ``kind`` is their type, else any hashable value does. So a value may be a number or a
-    text (a value policy), a class that is named (a type policy, ``kind=type``), or a class that whoever reads it makes
-    objects of (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``). ``convert``
-    makes a value of what is given. Without a ``default`` a layer that reads it must be given one.
-    ``recorded`` is False where the value is no part of what a feed-forward records, so that layers which differ in it
-    alone are still one function. ``scoped`` is False where the value changes what an operation computes, not how: it is
-    then taken where the operation is called, and from no scope around it.
+    ``among`` lists the allowed values, or ``kind`` is their type; otherwise any hashable value is allowed. A value may
+    be a number or a text (a value policy), a class (a type policy, ``kind=type``), or a class that its reader
+    instantiates (MetaNN's class templates: ``Minor(list, kind=type)``, read as ``chosen.container(items)``).
+    ``convert`` converts the given value. Without a ``default`` a layer that reads the policy must be given one.
+
+    ``recorded`` is False if the value does not affect the recorded feed-forward, so that layers which differ only in it
+    share one function. ``scoped`` is False if the value changes the result of an operation, not just how it is
+    computed: it is then taken only from the operation's call, not from a scope.
     """
 
     def __init__(
@@ -65,14 +70,15 @@ class Minor:
         return self if instance is None else instance.read(self)
 
     def __call__(self, value: Any) -> Policy:
-        """The policy object of a value; raises DeclarationError for one that the class does not have."""
+        """Return the policy object for a value; raises DeclarationError for a value that the class does not allow."""
         allowed = ""
         if self.convert is not None:
             try:
                 value = self.convert(value)
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
-                    f"the policy {self!r} of {value!r}: {error}", rule=f"it is converted by {policy_text(self.convert)}"
+                    f"the policy {self!r} of {value!r}: {error}",
+                    rule=f"{policy_text(self.convert)} must convert the value",
                 ) from None
         if self.among and not any(exact(value) == exact(choice) for choice in self.among):
             allowed = "one of " + ", ".join(map(repr, self.among))
@@ -84,14 +90,14 @@ class Minor:
         if allowed:
             raise DeclarationError(
                 f"the policy {self!r} of {value!r}",
-                rule=f"its value is {allowed}",
+                rule=f"its value must be {allowed}",
                 fix=f"{self!r}(…), of such a value",
             )
         try:
             hash(exact(value))
         except TypeError:
             raise DeclarationError(
-                f"the policy {self!r} of {value!r}", rule="a policy's value can be hashed", fix="pass a tuple"
+                f"the policy {self!r} of {value!r}", rule="a policy's value must be hashable", fix="pass a tuple"
             ) from None
         return Policy(self, value)
 
@@ -102,7 +108,7 @@ class Minor:
         return (self.major.__module__, self.major.__qualname__, self.name) if self.major is not None else None
 
     def __eq__(self, other: object) -> bool:
-        """A major class that is declared again, in a notebook's cell, has the same minor ones."""
+        """Compare by name: a major class that is declared again in a notebook's cell has equal minor classes."""
         return self is other or (isinstance(other, Minor) and self.major is not None and self._key() == other._key())
 
     def __hash__(self) -> int:
@@ -119,13 +125,13 @@ class Minor:
 
 
 def policy_text(value: Any) -> str:
-    """A policy's value as text: that of a class, a dtype or a device is its name."""
+    """Return a policy's value as text: the name of a class, a dtype or a device."""
     return getattr(value, "__name__", None) or getattr(value, "name", None) or repr(value)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Policy:
-    """A value of a minor class."""
+    """Value of a minor class."""
 
     minor: Minor
     value: Any
@@ -141,7 +147,7 @@ class Policy:
 
 
 class PolicyClass:
-    """A major class: its minor classes are declared in its body; an instance holds what a layer was given.
+    """Major class: its minor classes are declared in its body; an instance holds the values for one layer.
 
     ``layer.select(GradPolicy).update`` reads a value.
     """
@@ -155,16 +161,16 @@ class PolicyClass:
         self._policies, self._layer, self._unrecorded = policies, layer, unrecorded
 
     def read(self, minor: Minor) -> Any:
-        """The value of a minor class; raises DeclarationError where none is given and there is no default."""
+        """Return the value of a minor class; raises DeclarationError if there is neither a value nor a default."""
         if not minor.recorded and self._unrecorded is not None:
             self._unrecorded(minor)
-        given = self._policies.given.get(minor)
-        if given is not None:
-            return given.value
+        resolved = self._policies.given.get(minor)
+        if resolved is not None:
+            return resolved.value
         if minor.default is MISSING:
             raise DeclarationError(
                 f"the layer {self._layer!r} without {minor!r}",
-                rule=f"{minor!r} has no default: it must be given",
+                rule=f"{minor!r} must be given, because it has no default",
                 fix=f"pass policies=[{minor!r}(…)]",
             )
         return minor.default
@@ -172,7 +178,7 @@ class PolicyClass:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPolicy:
-    """A resolved value, and who gave it: an ancestor's path, or a reason."""
+    """Resolved value of a policy, and its origin: an ancestor's path, or a reason."""
 
     value: Any
     by: str
@@ -180,7 +186,7 @@ class ResolvedPolicy:
 
 @dataclass(frozen=True, init=False, slots=True)
 class Sub:
-    """Policies for one sublayer, by its name; they override what it inherits."""
+    """Policies for one sublayer, by its name; they override inherited ones."""
 
     name: str
     items: tuple[Policy | Sub, ...]
@@ -188,11 +194,13 @@ class Sub:
     def __init__(self, name: str, *items: Policy | Sub) -> None:
         if not isinstance(name, str) or not name:
             raise DeclarationError(
-                f"Sub({name!r}, …)", rule="it names a sublayer first", fix='Sub("weight", PNoUpdate), for instance'
+                f"Sub({name!r}, …)",
+                rule="the first argument of Sub() must be the sublayer's name",
+                fix='Sub("weight", PNoUpdate), for instance',
             )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "items", items)
-        Policies(items)  # refused where it is written
+        Policies(items)  # errors are raised where the Sub is written
 
     def __repr__(self) -> str:
         return f"Sub({', '.join([repr(self.name), *map(repr, self.items)])})"
@@ -203,7 +211,7 @@ Items: TypeAlias = "tuple[Policy | Sub, ...] | list[Policy | Sub]"
 
 @dataclass(init=False, slots=True)
 class Policies:
-    """The policies of one layer: what it inherits, overridden by its own; the order does not matter.
+    """Policies of one layer: the inherited ones, overridden by its own; the order does not matter.
 
     Raises DeclarationError for two values of one minor class, or two ``Sub`` of one name.
     """
@@ -217,7 +225,7 @@ class Policies:
         if not isinstance(items, list | tuple):
             raise DeclarationError(
                 f"the policies {items!r}" + (f" of {by!r}" if by else ""),
-                rule="policies are given in a list or a tuple",
+                rule="policies must be a list or a tuple",
                 fix="policies=[PUpdate], for instance",
             )
         for item in items:
@@ -225,51 +233,52 @@ class Policies:
                 if item.name in self.subs:
                     raise DeclarationError(
                         f"two {item!r} and {Sub(item.name, *self.subs[item.name])!r}",
-                        rule="a sublayer's policies stand in one Sub",
-                        fix="put them together",
+                        rule="the policies of a sublayer must be in one Sub",
+                        fix=f"Sub({item.name!r}, …) with the policies of both",
                     )
                 self.subs[item.name] = item.items
             elif not isinstance(item, Policy):
                 raise DeclarationError(
                     f"{item!r} among the policies" + (f" of {by!r}" if by else ""),
-                    rule="policies are policy objects, such as PUpdate or GradPolicy.update(True), and Sub(name, …)",
+                    rule="policies must be policy objects, such as PUpdate or GradPolicy.update(True), or Sub(name, …)",
                     fix=f"call it with a value: {item!r}(…)" if isinstance(item, Minor) else "pass one",
                 )
             elif own.setdefault(item.minor, item) != item:
                 raise DeclarationError(
                     f"the policies {own[item.minor]!r} and {item!r}" + (f" of {by!r}" if by else ""),
-                    rule="two values of one minor class exclude each other",
+                    rule="a minor class must be given at most one value",
                     fix="drop one of them",
                 )
         self.given = dict(inherited or {})
         self.given.update({minor: ResolvedPolicy(policy.value, by) for minor, policy in own.items()})
 
     def of(self, name: str, by: str = "") -> Policies:
-        """What a sublayer of this name gets: this layer's policies, overridden by those of its Sub."""
+        """Return the policies of a sublayer: this layer's, overridden by those of its Sub."""
         return Policies(self.subs.get(name, ()), f"{by}, for {name}" if by else "", self.given)
 
     def items(self) -> set[Policy | Sub]:
-        """Policies and Subs, whoever gave them."""
+        """Return all policies and Subs, inherited ones included."""
         own: set[Policy | Sub] = {Policy(minor, given.value) for minor, given in self.given.items()}
         return own | {Sub(name, *items) for name, items in self.subs.items()}
 
     def check(self, names: Iterator[str] | tuple[str, ...], layer: str) -> None:
-        """Raise UnknownNameError for a Sub of no sublayer."""
+        """Raise UnknownNameError for a Sub that names no sublayer."""
         known = tuple(names)
         for name in self.subs:
             if name not in known:
                 raise UnknownNameError(name, kind=f"sublayer of {layer!r} in its policies", known=known)
 
     def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
-        """The values of a major class; ``unrecorded`` is called before one is read that is no part of a recording."""
+        """Return the values of a major class; ``unrecorded`` is called before reading one that no recording depends
+        on."""
         if not isinstance(major, type) or not issubclass(major, PolicyClass):
             raise DeclarationError(
                 f"select({major!r}) of {layer!r}",
-                rule="values are read by their major class",
+                rule="the argument of select() must be a major class",
                 fix="select(GradPolicy).update, for instance",
             )
         return major(self, layer, unrecorded)
 
     def recorded(self) -> frozenset[Policy]:
-        """What a feed-forward may depend on."""
+        """Return the policies that a recorded feed-forward may depend on."""
         return frozenset(Policy(minor, given.value) for minor, given in self.given.items() if minor.recorded)

@@ -1,4 +1,4 @@
-"""How far long work is, told while it goes on to who follows it; who follows may cancel it."""
+"""Progress of long operations, reported to a callback that may cancel them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from explorer.core.hooks import hooks
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where work is: ``done`` of ``total`` parts of ``phase`` are over, ``what`` comes next; ``total`` 0 is unknown."""
+    """State of the work: ``done`` of ``total`` parts of ``phase`` are complete, ``what`` is next; ``total`` 0 is
+    unknown."""
 
     phase: str
     """reading, building, planning or running"""
@@ -27,22 +28,23 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 class Cancelled(KeyboardInterrupt):
-    """Work was cancelled by who follows it; like an interrupt it leaves plans, programs and nets ready for more."""
+    """Cancellation by a progress callback; as after an interrupt, plans, programs and nets remain usable."""
 
 
 _current: ContextVar[ProgressCallback | None] = ContextVar("explorer_follower", default=None)
 
 
 def current_callback() -> ProgressCallback | None:
-    """Who follows the work of this thread, None for nobody: then nothing need be told."""
+    """Return this thread's progress callback; None if there is none, so that no report needs to be made."""
     return _current.get()
 
 
 @contextmanager
 def progress(report: ProgressCallback) -> Iterator[None]:
-    """Follow what is read, built, planned and run inside: ``report`` is called with a ``Progress`` before each part.
+    """Report the reading, building, planning and running inside the block: ``report`` gets a ``Progress`` before each
+    part.
 
-    Parts are a file's operators, passes, and kernels. Whatever ``report`` raises stops the work there; raise
+    Parts are a file's operators, passes, and kernels. An exception raised by ``report`` stops the work there; raise
     ``Cancelled`` to cancel it.
     """
     token = _current.set(report)
@@ -54,12 +56,12 @@ def progress(report: ProgressCallback) -> Iterator[None]:
 
 @contextmanager
 def long_running() -> Iterator[None]:
-    """One piece of work that may be long: followed by who follows already, else by whom a notebook brings."""
-    made = None if _current.get() is not None else hooks.progress_callback()
-    if made is None:
+    """Mark work that may take long: it reports to the current callback, or else to a notebook's progress bar."""
+    context = None if _current.get() is not None else hooks.progress_callback()
+    if context is None:
         yield
         return
-    with made as report, progress(report):
+    with context as report, progress(report):
         yield
 
 
@@ -67,18 +69,18 @@ def long_running() -> Iterator[None]:
 def delayed(
     make: Callable[[], AbstractContextManager[ProgressCallback]], after: float = 1.0, every: float = 0.1
 ) -> Iterator[ProgressCallback]:
-    """Who follows work only when it takes longer than ``after`` seconds, and is told every ``every`` seconds."""
+    """Delay the callback until ``after`` seconds have passed; then call it at most every ``every`` seconds."""
     due = monotonic() + after
-    made: ProgressCallback | None = None
+    callback: ProgressCallback | None = None
     with ExitStack() as stack:
 
         def report(progress: Progress) -> None:
-            nonlocal due, made
+            nonlocal due, callback
             if monotonic() < due:
                 return
-            if made is None:
-                made = stack.enter_context(make())
-            made(progress)
+            if callback is None:
+                callback = stack.enter_context(make())
+            callback(progress)
             due = monotonic() + every
 
         yield report

@@ -1,8 +1,8 @@
-"""Room on Python's stack for functions inside functions, each of which is recorded while the one around it is.
+"""Stack depth for nested functions: each is recorded while the one around it is being recorded.
 
 On the main thread every level may use as many frames as Python allows a whole program (``sys.getrecursionlimit()``):
-the limit is raised step by step while functions are nested, and put back afterwards. A recursion without end is found
-as soon as before. The size of another thread's stack is not known: there Python's limit stands.
+the limit is raised step by step while functions are nested, and restored afterwards, so that an endless recursion is
+detected as early as before. The stack size of other threads is not known: Python's limit stays in force there.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from contextlib import contextmanager, suppress
 from explorer.core.errors import DeclarationError
 
 DEEPEST = 2_500
-"""levels for which a stack of 8 MB has room"""
+"""levels that fit a stack of 8 MB"""
 _EVERY, _DEEP, _STACK = 16, 20, 8 << 20
-"""levels between two looks at the stack; levels from which a lack of stack is put down to them; bytes of a stack that
-has room for all"""
+"""levels between two looks at the stack; depth from which a RecursionError is attributed to nested functions; bytes of
+a stack that is large enough"""
 
 
 class _Nesting(threading.local):
     depth = 0
-    found = 0
-    """the limit before it was raised; 0 while it is not"""
+    original_limit = 0
+    """limit before it was raised; 0 while it is not raised"""
 
 
 _nesting = _Nesting()
 
 
 def _descend() -> int:
-    """Go one level deeper; returns how deep that is."""
+    """Go one level deeper and return the depth."""
     depth = _nesting.depth = _nesting.depth + 1
     if depth % _EVERY == 0 and depth <= DEEPEST and _has_room():
         limit = sys.getrecursionlimit()
@@ -53,9 +53,9 @@ def _ascend() -> None:
 
 @contextmanager
 def one_deeper(what: str) -> Iterator[None]:
-    """Do work for a function that does the same for the functions inside it.
+    """Enter one more level of nested functions.
 
-    Raises DeclarationError where they are nested deeper than there is room for.
+    Raises DeclarationError if they are nested deeper than the stack allows.
     """
     depth = _descend()
     try:
@@ -71,7 +71,7 @@ def one_deeper(what: str) -> Iterator[None]:
 
 
 def too_deep(what: str, depth: int) -> DeclarationError:
-    """The error for functions inside one another that the stack has no room for."""
+    """Return the error for functions that are nested too deep for the stack."""
     return DeclarationError(
         f"{what} inside functions that are nested {depth:,} deep",
         rule=f"functions must be nested at most {DEEPEST:,} deep on the main thread, with its stack of 8 MB, and less "
@@ -89,7 +89,7 @@ def _frames() -> int:
 
 
 def _has_room() -> bool:
-    """Whether this is the main thread, whose stack can be asked for, and that is as large as systems make it."""
+    """Whether this is the main thread and its stack has the usual size."""
     if threading.current_thread() is not threading.main_thread():
         return False
     try:

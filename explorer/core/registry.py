@@ -1,4 +1,7 @@
-"""Names to operations and to the functions that record them: how a low floor reaches a family on a higher one."""
+"""Registry of operations and of the functions that record them, by name.
+
+Lower packages reach operations of higher ones through it.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,27 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 operations: dict[str, type[Operation]] = {}
 """operation name → its class"""
 extensions: dict[str, list[type[Operation]]] = {}
-"""operation name → the operations that are asked, in order, where it refuses its operands"""
+"""operation name → extensions that are asked, in order, for operands that it rejects"""
 functions: dict[str, Callable[..., Any]] = {}
-"""function name → what records it; a class without attributes enters itself"""
+"""function name → the recording function; a class without attributes registers itself"""
 
 
 def public(function: _Function) -> _Function:
-    """Enter a function that records expressions under its name; another module's name raises DeclarationError.
+    """Register a recording function under its name; the name of another module's function raises DeclarationError.
 
-    Its arguments that are annotated as numbers, truth values, strings and policies are checked when it is called.
+    Arguments annotated as numbers, booleans, strings or policies are checked at each call.
     """
     name = function.__name__
-    if (held := functions.get(name)) and getattr(held, "__module__", None) != function.__module__:
+    if (registered := functions.get(name)) and getattr(registered, "__module__", None) != function.__module__:
         raise DeclarationError(
-            f"a second function {name!r}", rule="a function's name is unique", fix="choose another name"
+            f"a second function {name!r}", rule="a function's name must be unique", fix=f"def {name}_2(…), for instance"
         )
     function = functions[name] = checked(function)
     return function
 
 
 def function(name: str) -> Callable[..., Any]:
-    """The recording function of a name; raises UnknownNameError with the nearest valid ones."""
+    """Return the recording function of a name; raises UnknownNameError with the nearest valid ones."""
     try:
         return functions[name]
     except KeyError:
@@ -44,7 +47,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def operation(name: str) -> type[Operation]:
-    """The operation class of a name; raises UnknownNameError with the nearest valid ones."""
+    """Return the operation class of a name; raises UnknownNameError with the nearest valid ones."""
     try:
         return operations[name]
     except KeyError:

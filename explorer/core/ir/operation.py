@@ -1,7 +1,8 @@
-"""An operation: what a node does. One class body holds every facet; its fields are its attributes.
+"""Operations: the computation of a node, with type inference, kernel, gradient, batching and cost in one class body.
 
-A class that lacks a facet fails when it is declared. Instances are interned: equal attributes (by type and bits:
-1, 1.0 and True differ, 0.0 and −0.0 too) give one object, so that comparing operations is comparing identities.
+Fields of the class are the operation's attributes. A class that lacks a facet fails when it is declared, not when the
+facet is needed: laws over the registry can rely on all of them. Instances are interned, so that comparing operations is
+comparing identities; attributes are equal by type and bits (1, 1.0 and True differ, 0.0 and −0.0 too).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from explorer.core.ir.tiles import Tile
 
 Range: TypeAlias = Literal["real", "nonnegative", "positive", "unit"]
-"""What is known of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
+"""known range of every element of a result: any number, ≥ 0, > 0, between 0 and 1"""
 
 
 _tokens = count()
@@ -38,24 +39,24 @@ _tokens = count()
 
 @dataclass_transform(frozen_default=True, eq_default=False)
 class Operation(metaclass=Interning):
-    """The base of all operations; subclass ``Elementwise`` and its like where they fit.
+    """Base of all operations; subclass ``Elementwise`` and the other bases of ``explorer.ops.base`` where they fit.
 
-    ``infer`` gives the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient`` gives
-    the gradients of the operands as expressions (None where there is none); ``batch`` gives the same operation over
-    operands that have a leading batch axis; ``flops`` counts arithmetic.
+    ``infer`` returns the result's type or raises OperandError; ``kernel`` computes on NumPy arrays; ``gradient``
+    returns the gradients of the operands as expressions (None where there is none); ``batch`` records the same
+    operation over operands that have a leading batch axis; ``flops`` counts arithmetic.
 
-    ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an operation that there is: where its own
-    rule refuses operands, X's rule is asked, and X is recorded where it takes them.
+    ``class X(Operation, extends=ex.matmul)`` adds operand combinations to an existing operation: for operands that its
+    own rule rejects, X's rule is asked, and X is recorded if it accepts them.
     """
 
     name: ClassVar[str]
-    """what the registry and pictures call it: the class name in snake_case unless it is given"""
+    """name in the registry and in pictures: the class name in snake_case unless it is set"""
     view: ClassVar[bool] = False
     """the kernel returns a view of its first operand, or a broadcast constant, and allocates nothing"""
     elementwise: ClassVar[bool] = False
-    """each element of the result depends on the operands' elements at its place only"""
+    """each element of the result depends only on the operands' elements at the same position"""
     linear: ClassVar[bool] = False
-    """linear in each operand while the others are held"""
+    """linear in each operand while the others are constant"""
     commutative: ClassVar[bool] = False
     """f(a, b) = f(b, a)"""
     associative: ClassVar[bool] = False
@@ -71,45 +72,45 @@ class Operation(metaclass=Interning):
     defined_everywhere: ClassVar[bool] = False
     """of one operand, and defined for every real number and ±∞: NaN comes from NaN alone"""
     pure: ClassVar[bool] = True
-    """computes its result from its operands and does nothing else: it may be computed before the run, once for all that
-    are equal, and with others; what is not runs as often as it was recorded"""
+    """computes its result from its operands and has no other effect, so that it may be computed before the run, once
+    for equal nodes, and in batches; an impure operation runs as often as it was recorded"""
     reuses_operand: ClassVar[bool] = False
     """the kernel may write its result over an operand of the same type"""
     range: ClassVar[Range] = "real"
     nondifferentiable: ClassVar[str] = ""
     """why there is no gradient, where there is none"""
     refuses_gradient: ClassVar[bool] = False
-    """asking for the gradient raises, instead of ending the gradient's way"""
+    """asking for the gradient raises an error, instead of treating the result as a constant"""
     unbatchable: ClassVar[str] = ""
     """why there is no batching rule, where there is none"""
     packed_operand: ClassVar[int | None] = None
-    """the number of the operand that the kernel brings into another form first: worth keeping where it is constant"""
+    """index of the operand that the kernel first packs into another layout, which is worth keeping if it is constant"""
     channels_last: ClassVar[bool] = False
-    """the kernel is fastest on images (N, C, H, W) whose channels lie together in memory, and makes such a result"""
+    """the kernel is fastest on images (N, C, H, W) whose channels are adjacent in memory, and returns such a result"""
     examples: ClassVar[tuple[Example, ...]] = ()
     """operands on which the laws are checked"""
 
     takes_tuples: ClassVar[bool] = False
-    """operands may be values with several outputs"""
+    """operands may have several outputs"""
     takes_elements: ClassVar[bool] = False
-    """the rule and the kernel know elements of users' types; others are given the numbers that these mean"""
+    """the rule and the kernel handle users' element types; other operations get the decoded numbers"""
     changes_device: ClassVar[bool] = False
     """the result is on another device than the operand"""
     attribute_names: ClassVar[tuple[str, ...]] = ()
-    """the names of the attributes, in order"""
+    """names of the attributes, in order"""
 
     _operand_count: ClassVar[int | None] = None
-    """how many operands ``infer`` takes, None for any number"""
+    """number of operands that ``infer`` takes, None for any number"""
     known_types: dict[tuple[AnyType, ...], AnyType]
-    """operand types → the result's, as far as the rule was asked"""
+    """operand types → result type, a cache of ``infer``"""
 
     def __init_subclass__(
         cls, *, abstract: bool = False, extends: Operation | type[Operation] | None = None, **options: Any
     ) -> None:
         super().__init_subclass__(**options)
         documented = bool((cls.__doc__ or "").strip())  # a dataclass makes a docstring up
-        made: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
-        cls.attribute_names = tuple([field.name for field in fields(made)])
+        frozen_class: Any = dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls.attribute_names = tuple([field.name for field in fields(frozen_class)])
         cls._instances = WeakValueDictionary()
         if abstract:
             return
@@ -132,7 +133,7 @@ class Operation(metaclass=Interning):
     # ``**_: Any`` beside ``*args: Any`` tells type checkers that subclasses name their own operands.
 
     def infer(self, *types: Any, **_: Any) -> AnyType:
-        """The type of the result; raises OperandError (see ``refuse``) for illegal operands."""
+        """Return the type of the result; raises OperandError (see ``refuse``) for illegal operands."""
         raise NotImplementedError
 
     def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
@@ -140,31 +141,31 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def gradient(self, upstream: Any, result: Any, *operands: Any, **_: Any) -> tuple[Expr | None, ...]:
-        """The gradients of the operands as expressions of the upstream gradient, the result and the operands."""
+        """Return the operands' gradients as expressions of the upstream gradient, the result and the operands."""
         raise NotImplementedError
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any, **_: Any) -> Expr:
-        """The operation over operands of which some have a leading axis of ``size`` members."""
+        """Record the operation over operands of which some have a leading axis of ``size`` members."""
         raise NotImplementedError
 
     def flops(self, result: Any, *types: Any, **_: Any) -> int:
-        """Number of arithmetic operations."""
+        """Return the number of arithmetic operations."""
         raise NotImplementedError
 
     # Kernels of one result that can be made in pieces say how: elementwise operations on it then run piece by piece,
     # and several threads share the work.
 
     def pack_operand(self, operand: Any) -> Any:
-        """What the kernel makes of the operand number ``prepares`` before anything else; a program keeps it."""
+        """Pack the operand number ``packed_operand`` for the kernel; a program keeps the packed form of a constant."""
         raise NotImplementedError
 
     def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
-        """The pieces of the result in ``out``; ``prepared`` is None where the operation prepares nothing."""
+        """Return the tiles of the result in ``out``; ``prepared`` is None if the operation packs no operand."""
         raise NotImplementedError
 
     @property
     def is_tileable(self) -> bool:
-        """The result can be made in pieces."""
+        """Whether the result can be computed in tiles."""
         return type(self).tiles is not Operation.tiles
 
     # Reductions, and what else combines elements along some axes only, take elementwise producers into their kernel:
@@ -172,38 +173,40 @@ class Operation(metaclass=Interning):
 
     @property
     def reduced_axes(self) -> tuple[int, ...] | None:
-        """The axes along which elements of the operands, all of one shape, are combined; None where it is no such.
+        """Axes along which the operands' elements are combined, or None if the operation does not reduce.
 
-        What lies beside these axes is computed apart: the kernel takes any part of the operands that has them whole.
+        The operands all have one shape. The other axes are independent: the kernel accepts any part of the operands
+        that contains the reduced axes whole.
         """
         return None
 
     @property
     def combine_ufunc(self) -> np.ufunc | None:
-        """What makes the value of a row from the values of its parts; None where a row is needed whole."""
+        """Ufunc that combines the partial results of a row, or None if the kernel needs whole rows."""
         return None
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype of the values of parts: single precision where the result has half, in which they overflow."""
+        """Return the dtype of partial results: single precision for half, in which they would overflow."""
         return np.dtype(np.float32) if result == np.float16 else result
 
     def partial_reduce(self, out: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        """The values of parts of rows, which lie along ``axes``, into ``out``, where these have size 1."""
+        """Reduce parts of rows along ``axes`` into ``out``, in which these axes have size 1."""
         raise NotImplementedError
 
     def finalize(self, out: Any, joined: Any, count: int) -> Any:
-        """The result, into ``out``, from what the parts of each row, of ``count`` elements, joined to."""
+        """Compute the result into ``out`` from the combined partial results of each row of ``count`` elements."""
         np.copyto(out, joined)
         return out
 
     def workspace(self, *types: Any, **_: Any) -> int:
-        """Bytes of temporaries that the kernel makes beside its result, where they are larger than what it reads."""
+        """Return the bytes of temporaries that the kernel allocates, if they exceed the operands' size."""
         return 0
 
     def kept_axes(self, operand: int, *types: Any, **_: Any) -> tuple[tuple[int, int], ...]:
-        """Axes of an operand beside axes of the result: scaling the one along its axis scales the other along its own.
+        """Return pairs of an operand's axis and a result's axis: scaling along the one equals scaling along the other.
 
-        Products say this (a filter's output channel, a matrix's column): factors of the result can move into weights.
+        Products return them (a filter's output channel, a matrix's column), so that factors of the result can move into
+        weights.
         """
         return ()
 
@@ -219,12 +222,13 @@ class Operation(metaclass=Interning):
         return record(self, operands)
 
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
-        """Expressions for values of which some are arrays or numbers."""
+        """Convert arrays and numbers among the operands to expressions."""
         return as_operands(values)
 
     @classmethod
     def count_operands(cls) -> int | None:
-        """How many operands the operation takes, None for any number: as many as ``infer`` or else ``kernel`` names."""
+        """Return how many operands the operation takes, None for any number, as ``infer`` or else ``kernel``
+        declares."""
         for facet, own in ((cls.infer, 1), (cls.kernel, 2)):
             parameters = list(inspect.signature(facet).parameters.values())[own:]
             if not any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
@@ -232,41 +236,41 @@ class Operation(metaclass=Interning):
         return None
 
     def type_of(self, types: tuple[AnyType, ...]) -> AnyType:
-        """The inferred type, remembered for each tuple of operand types."""
-        held = self.known_types.get(types)
-        if held is not None:
-            return held
-        for given in types:
-            if type(given) is TupleType and not self.takes_tuples:
-                raise self.refuse(types, "operands have one output", "unpack the value first: a, b = f(x)")
+        """Return the inferred type, cached for each tuple of operand types."""
+        cached = self.known_types.get(types)
+        if cached is not None:
+            return cached
+        for operand_type in types:
+            if type(operand_type) is TupleType and not self.takes_tuples:
+                raise self.refuse(types, "operands must have a single output", "unpack the value first: a, b = f(x)")
         expected = self._operand_count
         if expected is not None and len(types) != expected:
-            raise self.refuse(types, f"{self.name} takes {expected} operand{'s' * (expected != 1)}")
-        found = self.known_types[types] = self._inferred(types)
-        return found
+            raise self.refuse(types, f"{self.name} must be given {expected} operand{'s' * (expected != 1)}")
+        inferred = self.known_types[types] = self._inferred(types)
+        return inferred
 
     def _inferred(self, types: tuple[AnyType, ...]) -> AnyType:
         devices = list(dict.fromkeys([type_.device for type_ in types if type(type_) is TensorType]))
         if len(devices) > 1:
-            names = " and ".join(sorted([each.name for each in devices]))
+            names = " and ".join(sorted([device.name for device in devices]))
             fix = f"copy an operand, which is a node of its own: x.to_device(explorer.device({devices[0].name!r}))"
-            raise self.refuse(types, f"operands are on one device, these on {names}", fix)
-        found = type_on_elements(self, types) or self.infer(*types)
-        return found if self.changes_device or not devices or devices[0] is cpu else on_device(found, devices[0])
+            raise self.refuse(types, f"operands must be on one device, these are on {names}", fix)
+        inferred = type_on_elements(self, types) or self.infer(*types)
+        return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
-        """The error for illegal operands."""
-        given = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
-        return OperandError(f"{self.label}: given {given}", rule=rule, fix=fix)
+        """Return the error for illegal operands."""
+        operand_types = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
+        return OperandError(f"{self.label}: given {operand_types}", rule=rule, fix=fix)
 
     @property
     def label(self) -> str:
-        """What a picture calls a node of this operation."""
+        """Name of a node of this operation in pictures."""
         return self.name
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes by name."""
+        """Attributes by name."""
         return {name: getattr(self, name) for name in self.attribute_names}
 
     def compute(self, *operands: Array) -> Any:
@@ -281,17 +285,17 @@ class Operation(metaclass=Interning):
         return kernel(np.empty(type_.shape, type_.dtype), *operands)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
-        return f"{self.name}({given})"
+        attributes = ", ".join(f"{name}={value!r}" for name, value in self.attributes.items())
+        return f"{self.name}({attributes})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self.attributes.values())
 
 
 def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
-    """Expressions for operands: numbers become constants of the weakest dtype that fits, arrays become tensors.
+    """Convert operands to expressions: numbers to constants of the weakest dtype that fits, arrays to tensors.
 
-    Numbers alone raise OperandError: they need no expression.
+    Raises OperandError if all operands are numbers: they need no expression.
     """
     convert = registry.functions["as_expr"]
     if len(values) == 2:
@@ -305,17 +309,17 @@ def as_operands(values: tuple[Any, ...]) -> tuple[Expr, ...]:
             break
     else:
         return values
-    made = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
-    types = [value.tensor_type for value in made if isinstance(value, Expr)]
+    converted = [value if isinstance(value, Expr) or type(value) in WEAK else convert(value, ()) for value in values]
+    types = [value.tensor_type for value in converted if isinstance(value, Expr)]
     if not types and values:
         raise OperandError(
             f"the numbers {', '.join(map(repr, values))} without any tensor",
-            rule="an operation has a tensor or an expression among its operands",
+            rule="an operation must have a tensor or an expression among its operands",
             fix="use Python's own arithmetic for numbers, or wrap one: ex.tensor(2.0)",
         )
     dtypes = tuple([type_.dtype for type_ in types])
-    return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in made])
+    return tuple([value if isinstance(value, Expr) else convert(value, dtypes, types[0].device) for value in converted])
 
 
 WEAK = (float, int, bool, complex)
-"""Python's numbers: they take the dtype of the tensors beside them, where it can hold them"""
+"""Python's number types: scalars that take the dtype of the tensor operands if it can hold them"""

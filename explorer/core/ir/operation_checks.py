@@ -1,4 +1,4 @@
-"""Declaring an operation: all facets or an error, one class for a name, and operands added to what there is."""
+"""Checks and registration of operation classes, and extensions of existing operations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class OperationRedefined(UserWarning):
-    """An operation's class was declared again under the same module and name, and replaces the earlier one."""
+    """Repeated declaration of an operation under the same module and name; it replaces the earlier one."""
 
 
 def check_facets(cls: type[Operation], base: type[Operation], documented: bool) -> None:
-    """Raise DeclarationError where a class lacks a facet that its ``base`` leaves open."""
+    """Raise DeclarationError if a class lacks a facet that its ``base`` leaves open."""
     missing = [] if documented else ["a docstring (one sentence)"]
     facets = ("infer", "kernel", "flops")
     missing += [f"{facet}()" for facet in facets if getattr(cls, facet) is getattr(base, facet)]
@@ -35,19 +35,19 @@ def check_facets(cls: type[Operation], base: type[Operation], documented: bool) 
     if missing:
         raise DeclarationError(
             f"operation {cls.__name__} lacks {'; '.join(missing)}",
-            rule="an operation's class body holds every facet",
-            fix="add what is missing, or inherit it (Elementwise gives infer, batch and flops)",
+            rule="an operation's class body must define or inherit every facet",
+            fix="add the missing facets, or inherit them (Elementwise has infer, batch and flops)",
         )
 
 
 def register_operation(cls: type[Operation], make: Callable[[], Operation] | None) -> None:
-    """Enter an operation's class under its name, and what ``make`` makes as the function of that name."""
-    held = registry.operations.get(cls.name)
-    if held is not None:
-        if (held.__module__, held.__qualname__) != (cls.__module__, cls.__qualname__):
+    """Register an operation's class under its name, and the result of ``make`` as the function of that name."""
+    registered = registry.operations.get(cls.name)
+    if registered is not None:
+        if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
                 f"a second operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
-                rule=f"an operation's name is unique; {held.__module__}.{held.__qualname__} has it",
+                rule=f"an operation's name must be unique; {registered.__module__}.{registered.__qualname__} has it",
                 fix="set name = '…' in the class body",
             )
         warnings.warn(
@@ -57,7 +57,7 @@ def register_operation(cls: type[Operation], make: Callable[[], Operation] | Non
     if function is not None and not hasattr(function, "attribute_names") and function.__module__ != cls.__module__:
         raise DeclarationError(
             f"an operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
-            rule=f"{function.__module__}.{cls.name} is a function of that name already",
+            rule=f"names must be unique; {function.__module__}.{cls.name} is a function of that name already",
             fix="set name = '…' in the class body",
         )
     registry.operations[cls.name] = cls
@@ -66,26 +66,26 @@ def register_operation(cls: type[Operation], make: Callable[[], Operation] | Non
 
 
 def extend(base: type[Operation], cls: type[Operation]) -> None:
-    """Let ``cls`` be asked where ``base`` refuses operands; a class of the same module and name is replaced."""
+    """Register ``cls`` for operands that ``base`` rejects; a class of the same module and name is replaced."""
     unknown = [name for name in cls.attribute_names if name not in base.attribute_names]
     if unknown:
         raise DeclarationError(
             f"operation {cls.name}, which extends {base.name}, with the attributes {', '.join(unknown)}",
-            rule=f"its attributes are those of {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
+            rule=f"its attributes must be of {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
             fix="leave them out, or declare an operation of its own without extends=",
         )
-    held = registry.extensions.setdefault(base.name, [])
-    for index, other in enumerate(held):
-        if (other.__module__, other.__qualname__) == (cls.__module__, cls.__qualname__):
-            held[index] = cls
+    extensions = registry.extensions.setdefault(base.name, [])
+    for index, extension in enumerate(extensions):
+        if (extension.__module__, extension.__qualname__) == (cls.__module__, cls.__qualname__):
+            extensions[index] = cls
             return
-    held.append(cls)
+    extensions.append(cls)
 
 
 def find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
-    """The extension of an operation that takes operands which it refuses: the first in the order of declaration.
+    """Return the first registered extension that accepts operands the operation itself rejects.
 
-    Raises the refusal where there is none, with the rules of all that were asked.
+    Raises the original error, with the rules of all extensions, if there is none.
     """
     rules = [refusal.rule]
     for operation_class in registry.extensions.get(type(operation).name, ()):

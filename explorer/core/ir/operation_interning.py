@@ -1,4 +1,4 @@
-"""Interning: operations with equal attributes are one instance."""
+"""Interning of operations: equal attributes give one instance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
 
 
 class Interning(type):
-    """Makes one instance for each set of attributes."""
+    """Metaclass that makes one instance for each set of attributes."""
 
     _instances: WeakValueDictionary[Any, Any]
 
@@ -42,37 +42,38 @@ class Interning(type):
         key: tuple[Any, ...] | None = None
         if len(arguments) == len(cls.attribute_names):
             key = cls._key(arguments)
-            found = cls._instances.get(key)
-            if found is not None:
-                return found
+            instance = cls._instances.get(key)
+            if instance is not None:
+                return instance
         if Sizes in map(type, arguments) or Sizes in map(type, named.values()):  # an attribute is a tuple of its own
             arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
             named = {name: tuple(value) if type(value) is Sizes else value for name, value in named.items()}
         try:
-            made = super().__call__(*arguments, **named)
+            candidate = super().__call__(*arguments, **named)
         except TypeError:
             cls._check_attributes((*arguments, *named.values()))
             raise
-        attributes = tuple([getattr(made, name) for name in cls.attribute_names])
+        attributes = tuple([getattr(candidate, name) for name in cls.attribute_names])
         if key is None or not all(map(is_, attributes, arguments)):
             key = cls._key(attributes)
         with _interning:
-            found = cls._instances.setdefault(key, made)
-        if found is made:
+            # Two threads may build the same operation: the first one entered is everybody's.
+            instance = cls._instances.setdefault(key, candidate)
+        if instance is candidate:
             cls._check_attributes(attributes)
-        return found
+        return instance
 
-    def _check_attributes(cls, given: tuple[Any, ...]) -> None:
-        """Raise DeclarationError where what a class is called with are operands."""
+    def _check_attributes(cls, arguments: tuple[Any, ...]) -> None:
+        """Raise DeclarationError if a class is called with operands instead of attributes."""
         operands = [
-            value for value in given if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
+            value for value in arguments if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
         ]
         if operands:
             names = ", ".join(cls.attribute_names)
             raise DeclarationError(
-                f"{cls.__name__}(…) with {len(operands)} of {len(given)} arguments that are operands",
-                rule=f"a class of operations is called with its attributes ({names or 'it has none'}), "
-                "and the operation that this gives with operands",
+                f"{cls.__name__}(…) with {len(operands)} of {len(arguments)} arguments that are operands",
+                rule=f"a class of operations must be called with its attributes ({names or 'it has none'}), "
+                "and the resulting operation with operands",
                 fix=f"{cls.__name__}({', '.join(f'{name}=…' for name in cls.attribute_names)})(x, …)",
             )
 
@@ -83,12 +84,12 @@ class Interning(type):
         except TypeError:
             raise DeclarationError(
                 f"{cls.__name__} with the attributes {attributes}",
-                rule="attributes are numbers, strings, dtypes, functions, or tuples of them",
+                rule="attributes must be numbers, strings, dtypes, functions, or tuples of them",
                 fix="pass arrays as operands: ex.tensor(array)",
             ) from None
         return key
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is an array of any library's: a NumPy number is none, nor is data of a user's type."""
+    """Whether a value is an array of any library; NumPy scalars and data of a user's type are not."""
     return hasattr(value, "__array__") and not isinstance(value, np.generic) and not hasattr(type(value), "__expr__")

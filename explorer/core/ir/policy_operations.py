@@ -1,7 +1,8 @@
-"""Operations under policies, which are given where an operation is called, or by the scope around it.
+"""Operations under policies, which come from the call of an operation or from the scope around it.
 
-An operation under policies is another operation than the plain one: rules that know that one alone do not see it. A
-plan puts in its place what computes it.
+An operation under policies is an operation of its own, ``Adjusted``, so that rewrite rules written for the plain one do
+not match it. The plan replaces it by the operation that ``under`` returns. A flag on the plain operation would have to
+be checked by every rule.
 """
 
 # ruff: noqa: D102  # an operation's facets are documented once, by Operation
@@ -23,11 +24,12 @@ from explorer.core.types.tensor_type import AnyType
 _Function = TypeVar("_Function", bound=Callable[..., Expr])
 
 _read: set[Minor] = set()
-"""the policies that some operation reads"""
+"""policies that at least one operation reads"""
 
 
 class Adjustable(Operation, abstract=True):
-    """A base of operations that read policies: ``policies`` lists them, ``under`` says what computes them.
+    """Base of operations that read policies: ``policies`` lists them, ``under`` returns the operation that follows
+    them.
 
     A policy that an operation does not read changes nothing; neither does one whose value is the default.
     """
@@ -40,26 +42,26 @@ class Adjustable(Operation, abstract=True):
             if not isinstance(minor, Minor) or minor.default is MISSING:
                 raise DeclarationError(
                     f"the policy {minor!r} of the operation {cls.__name__}",
-                    rule="an operation's policies are minor classes with a default",
+                    rule="an operation's policies must be minor classes with a default",
                     fix="policies = (AccumulationPolicy.dtype,), for instance",
                 )
         if cls.policies and cls.under is Adjustable.under:
             raise DeclarationError(
                 f"operation {cls.__name__} reads {', '.join(map(repr, cls.policies))} and lacks under()",
-                rule="an operation that reads policies must say what computes it under them",
+                rule="an operation that reads policies must define under(), which returns the operation to use",
                 fix="def under(self, policies): return another operation, of the same operands and result",
             )
         _read.update(cls.policies)
 
     def under(self, policies: Policies) -> Operation:
-        """The operation that computes what policies ask for, of the same operands and with a result of the same type.
+        """Return the operation that follows the policies, of the same operands and the same result type.
 
         ``policies.select(AccumulationPolicy).dtype`` reads a value.
         """
         raise NotImplementedError
 
     def __call__(self, *operands: Any, policies: Items = ()) -> Expr:
-        """Record this operation, under the policies given or else those of the scope, on expressions or arrays."""
+        """Record this operation, under the given policies or else those of the scope, on expressions or arrays."""
         operation = (
             self if type(policies) is tuple and not policies and not state.policies else _adjusted(self, policies)
         )
@@ -71,20 +73,21 @@ class Adjustable(Operation, abstract=True):
 
 
 def _adjusted(operation: Adjustable, items: Items) -> Operation:
-    """The operation under the policies that it reads; itself where all of them are at their defaults."""
+    """Return the operation under the policies that it reads; itself if all of them have their defaults."""
     own = Policies(items, operation.label)
     _refuse_subs(items, operation.label)
     chosen: list[Policy] = []
     for minor in operation.policies:
-        given = own.given.get(minor)
-        held = minor(given.value) if given is not None else state.policies.get(minor)
-        if held is not None and exact(held.value) != exact(minor.default):
-            chosen.append(held)
+        own_policy = own.given.get(minor)
+        policy = minor(own_policy.value) if own_policy is not None else state.policies.get(minor)
+        if policy is not None and exact(policy.value) != exact(minor.default):
+            chosen.append(policy)
     return Adjusted(operation, tuple(chosen)) if chosen else operation
 
 
 class Adjusted(Operation, abstract=True):
-    """An operation under policies: it hands on the facets of what computes it, and none of its characteristics."""
+    """Operation under policies: it has the facets of the operation that computes it, but none of its algebraic
+    properties."""
 
     name = "adjusted"
     operation: Adjustable
@@ -100,13 +103,13 @@ class Adjusted(Operation, abstract=True):
 
     @property
     def standing(self) -> Operation:
-        """What computes it."""
-        held: Operation = vars(self)["_standing"]
-        return held
+        """Operation that computes the result under the policies."""
+        operation: Operation = vars(self)["_standing"]
+        return operation
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those of the plain operation, then the policies by name."""
+        """Attributes of the plain operation, then the policies by name."""
         return {**self.operation.attributes, **{repr(policy.minor): policy.value for policy in self.policies}}
 
     @property
@@ -114,15 +117,15 @@ class Adjusted(Operation, abstract=True):
         return self.operation.label
 
     def infer(self, *types: AnyType) -> AnyType:
-        found = self.standing.type_of(types)
+        inferred = self.standing.type_of(types)
         plain = self.operation.type_of(types)
-        if found is not plain:
+        if inferred is not plain:
             raise DeclarationError(
                 f"{self!r}, which {self.standing!r} computes",
-                rule=f"a policy must not change the type of a result: {plain} without, {found} under it",
+                rule=f"a policy must not change the type of a result: {plain} without, {inferred} under it",
                 fix=f"let under() of {type(self.operation).__name__} return an operation of the same type",
             )
-        return found
+        return inferred
 
     def kernel(self, out: Any, *operands: Any) -> Any:
         return self.standing.kernel(out, *operands)
@@ -134,12 +137,12 @@ class Adjusted(Operation, abstract=True):
         return self.standing.workspace(*types)
 
     def gradient(self, upstream: Any, result: Any, *operands: Any) -> tuple[Expr | None, ...]:
-        """The gradient of what computes it, under the same policies."""
+        """Return the gradients of the computing operation, recorded under the same policies."""
         with under(self._scope()):
             return self.standing.gradient(upstream, result, *operands)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Any) -> Expr:
-        """A batch of what computes it, under the same policies."""
+        """Record the batched form of the computing operation under the same policies."""
         with under(self._scope()):
             return self.standing.batch(size, batched, *operands)
 
@@ -152,7 +155,7 @@ class Adjusted(Operation, abstract=True):
 
 @contextmanager
 def under(chosen: Mapping[Minor, Policy]) -> Iterator[None]:
-    """Record what follows under these policies, and no others."""
+    """Record the nodes of the block under these policies and no others."""
     outer, state.policies = state.policies, chosen
     try:
         yield
@@ -161,23 +164,23 @@ def under(chosen: Mapping[Minor, Policy]) -> Iterator[None]:
 
 
 def in_force() -> frozenset[Policy]:
-    """The policies of the scope, which what is recorded now is under."""
+    """Return the policies of the scope, which apply to operations recorded now."""
     return frozenset(state.policies.values())
 
 
 @contextmanager
 def policies(*items: Policy) -> Iterator[None]:
-    """Record what follows under policies: those of a scope inside override it, those of a call both.
+    """Record the nodes of the block under policies; an inner scope overrides them, a call overrides both.
 
-    They reach the operations that read them, also inside functions and layers, and gradients; others they leave alone.
-    Raises DeclarationError for a policy that changes what is computed: it is given where the operation is called.
+    They reach all operations that read them, also inside functions, layers and gradients. Raises DeclarationError for a
+    policy that changes the computed result: it must be given where the operation is called.
     """
     own = Policies(items, "ex.policies")
     _refuse_subs(items, "ex.policies")
     for minor in own.given:
         if not minor.scoped:
             raise DeclarationError(
-                f"{minor!r} for all that is recorded in a scope",
+                f"{minor!r} as the policy of a scope",
                 rule="a policy that changes what is computed must be given where the operation is called",
                 fix=f"ex.sum(x, policies=[{minor!r}(…)]), for instance",
             )
@@ -186,9 +189,9 @@ def policies(*items: Policy) -> Iterator[None]:
 
 
 def composition(function: _Function) -> _Function:
-    """Hand the ``policies=`` of a function that is written with operations to the operations that it records.
+    """Decorate a function composed of operations: its ``policies=`` apply to the operations that it records.
 
-    Those that are given where an operation is called, since they change what it computes, reach none of them.
+    Policies that must be given at an operation's call, because they change its result, reach none of them.
     """
 
     @functools.wraps(function)
@@ -202,13 +205,13 @@ def composition(function: _Function) -> _Function:
     return cast(_Function, call)
 
 
-def _scoped(given: Policies) -> dict[Minor, Policy]:
-    return {minor: minor(held.value) for minor, held in given.given.items() if minor.scoped}
+def _scoped(policies: Policies) -> dict[Minor, Policy]:
+    return {minor: minor(policy.value) for minor, policy in policies.given.items() if minor.scoped}
 
 
-def reaching(given: Policies) -> dict[Minor, Policy]:
-    """Those of a layer's policies that reach the operations that it records."""
-    return {minor: policy for minor, policy in _scoped(given).items() if minor in _read}
+def reaching(policies: Policies) -> dict[Minor, Policy]:
+    """Return those of a layer's policies that operations read."""
+    return {minor: policy for minor, policy in _scoped(policies).items() if minor in _read}
 
 
 def _refuse_subs(items: Items, by: str) -> None:
@@ -216,6 +219,6 @@ def _refuse_subs(items: Items, by: str) -> None:
         if isinstance(item, Sub):
             raise DeclarationError(
                 f"{item!r} among the policies of {by}",
-                rule="an operation has no sublayers that a Sub could name",
-                fix="give its policies themselves",
+                rule="the policies of an operation must not contain a Sub, because it has no sublayers",
+                fix="pass the policies themselves: policies=[PUpdate], for instance",
             )

@@ -1,4 +1,4 @@
-"""Where the user wrote an expression: kept as code object and instruction while recording, read as text late."""
+"""Source locations of expressions: code object and instruction while recording, turned into text on demand."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NUMPY = (
     else _PACKAGE
 )
 INTERNAL = (_PACKAGE, _NUMPY)
-"""Code below these folders is not the user's."""
+"""folders of code that is not the user's"""
 
 
 class Place(NamedTuple):
-    """A line of a user's cell or script, or of a model's file; ``line`` counts from 1."""
+    """Line of a user's cell or script, or of a model's file; ``line`` counts from 1."""
 
     where: str
     line: int
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 def _cell_name(filename: str) -> str:
-    """``In[3]`` for a notebook's cell, else the file's base name."""
+    """Return ``In[3]`` for a notebook's cell, else the file's base name."""
     ipython = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
     if shell is not None:
@@ -42,7 +42,7 @@ def _cell_name(filename: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def place_of(code: CodeType, instruction: int) -> Place:
-    """The line that an instruction belongs to."""
+    """Return the source line that an instruction belongs to."""
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
             return Place(_cell_name(code.co_filename), line, linecache.getline(code.co_filename, line).strip())
@@ -51,7 +51,7 @@ def place_of(code: CodeType, instruction: int) -> Place:
 
 @functools.lru_cache(maxsize=4096)
 def assigned_name(code: CodeType, instruction: int) -> str:
-    """The variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
+    """Return the variable that an instruction's value is assigned to (``W = ex.tensor(…)`` → W).
 
     Empty unless the instruction is the whole right-hand side of a line that assigns to one plain name.
     """
@@ -71,7 +71,7 @@ def assigned_name(code: CodeType, instruction: int) -> str:
 
 
 def users_line() -> Place:
-    """The user's line that is running: the innermost one that is no code of this package or of NumPy."""
+    """Return the running line of the user: the innermost one outside this package and NumPy."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(INTERNAL) and frame.f_back is not None:
         frame = frame.f_back

@@ -1,4 +1,9 @@
-"""Tensors: expressions whose value is there already, held by a storage that is frozen once an expression uses it."""
+"""Tensors: expressions with a value, held by a storage that is frozen once an expression uses it.
+
+``ex.tensor`` copies the value by default, because an array that the user goes on writing to would change expressions
+recorded earlier. Elements may be assigned until the first use; after that a storage may be shared by views, results and
+plans, and assigning raises StateError instead of copying silently.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +28,10 @@ _tokens = count()
 
 
 class Storage:
-    """An array and its identity: expressions that use one storage use one value; nobody else writes to it.
+    """Array with an identity: expressions that use one storage use one value, and nobody else writes to it.
 
-    ``array`` is the device's own; ``shared`` says who else may read it, "" while only one tensor does; ``version``
-    counts the writes until then.
+    ``array`` is the device's own array; ``shared`` says who else may read it ("" while only one tensor does);
+    ``version`` counts the writes until then.
     """
 
     __slots__ = ("array", "device", "shared", "token", "version")
@@ -40,7 +45,7 @@ class Storage:
 
 
 class Stored(Operation):
-    """A value that is there already."""
+    """Operation of a leaf that holds its value."""
 
     name = "tensor"
     nondifferentiable = "a leaf has no operands"
@@ -63,10 +68,10 @@ STORED = Stored()
 
 
 class Tensor(Expr):
-    """An expression that holds its value; ``name`` is what pictures call it.
+    """Expression that holds its value; ``name`` is its name in pictures.
 
-    ``Tensor(4, 5, 6, 7, dtype=int)`` is made by its sizes, of any rank: zeros of float32, or of the dtype given, to be
-    written to. ``ex.tensor`` makes one of a value.
+    ``Tensor(4, 5, 6, 7, dtype=int)`` makes one from sizes, of any rank: zeros of float32, or of the given dtype, that
+    may be assigned. ``ex.tensor`` makes one from a value.
     """
 
     __slots__ = ("name", "storage")
@@ -74,69 +79,71 @@ class Tensor(Expr):
     storage: Storage
 
     def __new__(cls, *shape: Any, dtype: Any = np.float32, name: str = "", device: Device = cpu) -> Tensor:
-        """Zeros of a shape, given size by size or as one tuple."""
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in given):
+        """Make zeros of a shape, given as separate sizes or as one tuple."""
+        sizes_given = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
             raise OperandError(
-                f"ex.Tensor({', '.join([reprlib.repr(each) for each in shape])})",
+                f"ex.Tensor({', '.join([reprlib.repr(length) for length in shape])})",
                 rule="ex.Tensor must be given the sizes of its axes, whole numbers",
                 fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor of a value",
             )
-        sizes, kind = as_shape(given, "ex.Tensor"), as_dtype(dtype)
+        sizes, kind = as_shape(sizes_given, "ex.Tensor"), as_dtype(dtype)
         return tensor(np.broadcast_to(converted(0, kind), sizes), name=name, device=device)
 
     @property
     def array(self) -> Array:
-        """The value, read-only: a view of the storage, which shows what is written to it later."""
+        """Value, read-only: a view of the storage, in which later writes are visible."""
         storage = self.storage
         if storage.device is cpu:
-            found: Array = storage.array
-            return found
-        found = storage.device.read(storage.array).view()
-        found.flags.writeable = False
-        return found
+            values: Array = storage.array
+            return values
+        values = storage.device.read(storage.array).view()
+        values.flags.writeable = False
+        return values
 
     @property
     def label(self) -> str:
-        """The tensor's name, or the variable that it was assigned to."""
+        """Name of the tensor, or the variable that it was assigned to."""
         if self.name:
             return self.name
         known = self.code is None or isinstance(self.code, Place)
         return ("" if known else assigned_name(self.code, self.instruction)) or "tensor"
 
     def mark_used(self) -> None:
-        """An expression reads the tensor from now on: its storage is not written to any more."""
+        """Mark the tensor as used by an expression: its storage must not be written to any more."""
         if not self.storage.shared:
             self.storage.shared = "an expression, a view or a result uses it"
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write to elements, as NumPy has it; raises StateError where anything else reads the storage."""
+        """Write to elements with NumPy's indexing; raises StateError if anything else reads the storage."""
         self.refuse_shared()
         if isinstance(index, Expr) or (isinstance(index, tuple) and any(isinstance(item, Expr) for item in index)):
             raise OperandError(
-                f"writing to {self!r} at an expression", rule="places are known numbers", fix="ex.evaluate the place"
+                f"writing to {self!r} at an expression",
+                rule="indices must be concrete integers, not expressions",
+                fix="x[ex.evaluate(i)] = …",
             )
-        given = value.array if isinstance(value, Tensor) else hooks.evaluate(value) if _expressed(value) else value
+        assigned = value.array if isinstance(value, Tensor) else hooks.evaluate(value) if _expressed(value) else value
         self.refuse_shared()  # the value may have been computed from this tensor
         storage, type_ = self.storage, self.tensor_type
         element = element_of(type_.dtype)
         host = np.array(storage.device.read(storage.array)) if storage.device is not cpu else storage.array
         try:
-            found = np.asarray(given)
-            if not is_element(found.dtype) or (found.dtype.kind == "c" and type_.dtype.kind != "c"):
-                raise TypeError(f"{found.dtype} does not convert to {type_.dtype}")
+            source = np.asarray(assigned)
+            if not is_element(source.dtype) or (source.dtype.kind == "c" and type_.dtype.kind != "c"):
+                raise TypeError(f"{source.dtype} does not convert to {type_.dtype}")
             storage.version += 1
-            refuse_beyond(found, type_.dtype)
+            refuse_beyond(source, type_.dtype)
             host.flags.writeable = True
             if element is not None:
-                given = element.array(numbers_of(found))
-            elif element_of(found.dtype) is not None:
-                given = numbers_of(found)
-            host[index] = given
+                assigned = element.array(numbers_of(source))
+            elif element_of(source.dtype) is not None:
+                assigned = numbers_of(source)
+            host[index] = assigned
         except (IndexError, ValueError, TypeError, OverflowError) as error:
             raise OperandError(
                 f"writing {type(value).__name__} to elements {index!r} of {type_}: {error}",
-                rule="what is written broadcasts to the elements that the index picks, and converts to their dtype",
+                rule="the value must broadcast to the indexed elements and convert to their dtype",
             ) from None
         finally:
             host.flags.writeable = False
@@ -144,11 +151,11 @@ class Tensor(Expr):
             storage.device.write(storage.array, host)
 
     def refuse_shared(self) -> None:
-        """Raise StateError where the storage may not be written to."""
+        """Raise StateError if the storage must not be written to."""
         if self.storage.shared:
             raise StateError(
                 f"writing to elements of {self!r}, whose storage is shared: {self.storage.shared}",
-                rule="a storage that anything else reads never changes; x[i] is a view that shares it",
+                rule="a storage must not be written to once anything else reads it; x[i] is a view that shares it",
                 fix="write to a copy, ex.tensor(x), or choose with ex.where; x.array[i] reads without recording",
             )
 
@@ -158,7 +165,7 @@ def _expressed(value: Any) -> bool:
 
 
 def tensor_of(storage: Storage, name: str = "") -> Tensor:
-    """The tensor of a storage of NumPy's; several tensors may share one."""
+    """Return a tensor on a storage in NumPy's memory; several tensors may share one."""
     array = storage.array
     return _made(storage, TensorType(array.shape, array.dtype), name)
 
@@ -172,16 +179,17 @@ def _made(storage: Storage, type_: TensorType, name: str) -> Tensor:
 
 
 def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, device: Device = cpu) -> Tensor:
-    """A tensor of an array, a nested list or a number on a device: shape and dtype as NumPy sees them.
+    """Make a tensor from an array, a nested list or a number, with the shape and dtype that NumPy gives it.
 
-    The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be written to (t[i] = v)
-    until an expression uses the tensor. Raises OperandError where the value is no regular array of numbers.
+    The value is copied; ``copy=False`` takes the array itself and freezes it. Elements may be assigned (t[i] = v) until
+    an expression uses the tensor. Raises OperandError if the value is not a regular array of numbers. Example:
+    ``ex.tensor([[1.0, 2.0]], dtype="float32", name="x")``.
     """
     if isinstance(dtype, (int, np.integer)):
         raise OperandError(
             f"ex.tensor({value!r}, {dtype!r}, …)",
-            rule="a tensor of any rank must be made by its value; its second argument is a dtype",
-            fix=f"ex.Tensor({value!r}, {dtype!r}), with a capital T, is made by its sizes",
+            rule="ex.tensor must be given a value; its second argument is a dtype",
+            fix=f"ex.Tensor({value!r}, {dtype!r}), with a capital T, takes sizes",
         )
     try:
         array = _array(value if type(value) is np.ndarray else _plain(value), dtype, copy)
@@ -189,7 +197,7 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
         raise
     except (ValueError, TypeError, OverflowError) as error:
         raise OperandError(
-            f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor is a regular array of numbers"
+            f"ex.tensor of a {type(value).__name__}: {error}", rule="a tensor must be a regular array of numbers"
         ) from None
     except Exception as error:
         raise OperandError(
@@ -200,13 +208,13 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
     if not is_element(array.dtype):
         raise OperandError(
             f"ex.tensor of a {type(value).__name__}: elements of dtype {array.dtype}",
-            rule="tensors hold booleans, integers, floating or complex numbers, and elements of declared types",
+            rule="elements must be booleans, integers, real or complex numbers, or of a declared element type",
             fix="convert the value first, for instance with .astype(np.float32)",
         )
     if not copy and _is_shared(array):
         raise OperandError(
             "ex.tensor(view, copy=False) of a view of a writable array",
-            rule="a tensor's storage is read-only, and the view's base could still be written to",
+            rule="with copy=False the array must own its memory, because a view's base could still be written to",
             fix="leave copy=False out, or pass the whole array",
         )
     if device is not cpu:
@@ -217,18 +225,18 @@ def tensor(value: Any, dtype: Any = None, *, name: str = "", copy: bool = True, 
 
 
 def _plain(value: Any) -> Any:
-    """What NumPy makes an array of; raises OperandError for expressions, whose value is not there, and for masks."""
+    """Return an object that NumPy makes an array of; raises OperandError for expressions and masked arrays."""
     if isinstance(value, Tensor):
         return value.array
     if _expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)):
         raise OperandError(
             f"ex.tensor of {value!r}",
-            rule="a tensor holds a value that is there",
+            rule="the value must be computed, not an expression",
             fix="evaluate it first: ex.evaluate(x); join expressions with ex.stack",
         )
     if isinstance(value, np.ma.MaskedArray):
         raise OperandError(
-            "ex.tensor of a masked array", rule="a tensor has no mask", fix="fill it first: array.filled(0.0)"
+            "ex.tensor of a masked array", rule="the array must not be masked", fix="fill it first: array.filled(0.0)"
         )
     return value
 
@@ -244,7 +252,7 @@ def _array(value: Any, dtype: Any, copy: bool) -> Array:
 
 
 def _holds_expression(values: Any) -> bool:
-    """Whether nested lists hold an expression: NumPy would evaluate it."""
+    """Whether nested lists hold an expression, which NumPy would evaluate."""
     return any(_expressed(value) or (isinstance(value, (list, tuple)) and _holds_expression(value)) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""Walks over expression graphs, all of them iterative: a graph can be 100,000 nodes deep."""
+"""Traversal of expression graphs, always iterative: a graph can be 100,000 nodes deep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from explorer.core.ir.expr import Expr, Scope, make_replacement
 
 
 def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """All nodes that the roots need, in order of recording (operands before users); not below nodes that ``stop``."""
+    """Return all nodes that the roots need, in order of recording (operands first), without those below ``stop``
+    nodes."""
     seen: dict[int, Expr] = {}
     pending = list(roots)
     while pending:
@@ -23,26 +24,26 @@ def reachable(roots: Iterable[Expr], stop: Callable[[Expr], bool] | None = None)
 def rebuild(
     nodes: Iterable[Expr], replaced: Mapping[int, Expr], rescope: Callable[[Expr], Scope | None]
 ) -> dict[int, Expr]:
-    """New nodes for ``nodes`` (operands first), reading ``replaced`` (uid → node) where it has an operand.
+    """Copy ``nodes`` (operands first), replacing operands that are in ``replaced`` (uid → node).
 
-    Returns uid → node for all of them; a node none of whose operands changed is copied all the same, so that every
-    copy has its own uid, scope ``rescope(node)`` and the place of its original.
+    Returns uid → node for all of them. A node none of whose operands changed is copied too, so that every copy has its
+    own uid, the scope ``rescope(node)`` and the source location of its original.
     """
-    made = dict(replaced)
+    copies = dict(replaced)
     for node in nodes:
-        if node.uid not in made:
-            operands = tuple([made.get(operand.uid, operand) for operand in node.operands])
-            made[node.uid] = make_replacement(node.operation, operands, node, rescope(node))
-    return made
+        if node.uid not in copies:
+            operands = tuple([copies.get(operand.uid, operand) for operand in node.operands])
+            copies[node.uid] = make_replacement(node.operation, operands, node, rescope(node))
+    return copies
 
 
 def rescope(scope: Scope | None, known: dict[int, Scope], top: Scope) -> Scope:
-    """The scope as it stands under another top: ``known`` maps the old scopes that were met to new ones."""
+    """Copy a scope's path below another top; ``known`` maps scopes already copied to their copies."""
     path = []
     while scope is not None and id(scope) not in known:
         path.append(scope)
         scope = scope.parent
-    found = known[id(scope)] if scope is not None else top
+    copy = known[id(scope)] if scope is not None else top
     for old in reversed(path):
-        found = known[id(old)] = Scope(old.name, old.kind, found, old.type, old.payload)
-    return found
+        copy = known[id(old)] = Scope(old.name, old.kind, copy, old.type, old.payload)
+    return copy

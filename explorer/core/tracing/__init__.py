@@ -1,1 +1,1 @@
-"""The ``@function`` decorator: a Python body traced once a signature, and the variables that it captures."""
+"""Tracing of functions: the ``@function`` decorator and the variables that a body captures."""

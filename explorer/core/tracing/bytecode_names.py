@@ -1,4 +1,5 @@
-"""Names that compiled Python code reads: globals, attributes, modules; found in its instructions, never run."""
+"""Names that compiled Python code reads (globals, attributes, modules), taken from its instructions without running
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from explorer.core.ir.source_location import INTERNAL
 _STDLIB = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
 _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _COMPUTED = frozenset({"getattr", "hasattr", "vars", "__dict__", "attrgetter", "asdict", "astuple", "fields"})
-"""names whose mention means that attributes are read by names that are computed"""
+"""names whose use means that attributes are looked up by computed names"""
 _COMPARING = frozenset[str]().union(
     ("eq", "ne", "lt", "le", "gt", "ge", "hash", "contains", "indexOf", "countOf"),
     ("index", "count", "remove", "sort", "sorted", "min", "max", "groupby", "cmp_to_key", "total_ordering"),
@@ -26,28 +27,28 @@ _COMPARING = frozenset[str]().union(
     ("cache", "unique", "isin", "argsort", "argmin", "argmax", "array_equal", "equal", "not_equal", "less", "greater"),
     ("less_equal", "greater_equal"),
 )
-"""names of functions of Python's and NumPy's that compare or hash values"""
+"""names of functions of Python and NumPy that compare or hash values"""
 _KEYED = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD", "SET_UPDATE", "DICT_UPDATE", "DICT_MERGE"})
-"""instructions that put values into sets and keys into dicts"""
+"""instructions that add values to sets or keys to dicts"""
 
 
 class Comparison(IntEnum):
-    """Values that some code compares or hashes without naming the methods that do it; each includes those before."""
+    """Kinds of implicit comparison in some code, each including those before it."""
 
     NONE = 0
     WITH_CONSTANTS = 1
-    """one of the two is a constant, or a key is looked up"""
+    """one operand is a constant, or a key is looked up"""
     ANY = 2
 
 
 class Reads(NamedTuple):
-    """Names that some code, and the functions and comprehensions inside it, look up."""
+    """Names that some code, with the functions and comprehensions inside it, looks up."""
 
     variables: tuple[str, ...]
     """globals"""
     attributes: frozenset[str]
     modules: tuple[str, ...]
-    """those that are imported where the code runs"""
+    """modules that the code imports when it runs"""
     texts: frozenset[str]
     """strings, which may name attributes"""
     computed: bool
@@ -98,7 +99,7 @@ def reads(code: CodeType) -> Reads:
 
 
 def _comparison(instruction: dis.Instruction, before: str) -> Comparison:
-    """The values that an instruction compares, after the instruction of this name."""
+    """Return the kind of comparison of an instruction that follows the instruction ``before``."""
     name = instruction.opname
     is_constant = before in ("LOAD_CONST", "LOAD_SMALL_INT")
     if name in ("COMPARE_OP", "CONTAINS_OP"):
@@ -112,7 +113,7 @@ def _comparison(instruction: dis.Instruction, before: str) -> Comparison:
 
 @functools.lru_cache(maxsize=4096)
 def is_fixed(path: str) -> bool:
-    """Whether source at a path never changes what it reads: explorer's, the standard library's, an installed one's."""
+    """Whether source at a path never changes: explorer's, the standard library's, or an installed package's."""
     if path.startswith(INTERNAL) or path.startswith("<frozen "):
         return True
     if any(part in path for part in _INSTALLED):

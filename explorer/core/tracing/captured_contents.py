@@ -1,4 +1,4 @@
-"""Comparison of captured containers and arrays, which change in place, with their contents at the time of capture."""
+"""Contents of captured containers and arrays, compared with their state at the time of capture."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from explorer.core.ir.expr import Expr, state
 from explorer.core.ir.tensor import Storage, Tensor
 
 ARRAY_BYTES = 1 << 16
-"""bytes of a writable array up to which its contents are compared at each call"""
+"""most bytes of a writable array whose contents are compared at each call"""
 ITEMS = 10_000
-"""items of a container up to which they are compared at each call"""
+"""most items of a container that are compared at each call"""
 
 Read = Callable[[], Any]
 _BUFFERS = (bytearray, memoryview, packed)
@@ -31,9 +31,9 @@ _MAPPINGS = (dict, MappingProxyType)
 
 
 def reader(value: Any) -> Read | None:
-    """Return a function that gives ``value`` itself while its contents are those of now, and otherwise None.
+    """Return a function that returns ``value`` while its contents are unchanged, and None otherwise.
 
-    None for values without contents that could change in place.
+    Returns None for values without contents that could change in place.
     """
     if isinstance(value, np.ndarray):
         return _array_reader(value)
@@ -52,7 +52,7 @@ def reader(value: Any) -> Read | None:
 
 
 def parts(value: Any) -> Iterable[Any]:
-    """The objects inside a container, or behind a reference."""
+    """Return the objects inside a container, or behind a reference."""
     if isinstance(value, _MAPPINGS):
         return [*value, *value.values()]
     if isinstance(value, (tuple, frozenset, *_SEQUENCES)):
@@ -67,17 +67,17 @@ def parts(value: Any) -> Iterable[Any]:
 
 
 def referred(value: ReferenceType[Any] | ContextVar[Any]) -> Any:
-    """The object behind a weak reference or a context variable."""
+    """Return the object behind a weak reference or a context variable."""
     return value() if isinstance(value, ReferenceType) else value.get(None)
 
 
-def environment(held: dict[str, str]) -> Any:
-    """The environment's variables while they are those of ``held``, and otherwise None."""
-    return os.environ if os.environ.copy() == held else None
+def environment(snapshot: dict[str, str]) -> Any:
+    """Return the environment while it equals ``snapshot``, and None otherwise."""
+    return os.environ if os.environ.copy() == snapshot else None
 
 
 def excess(value: Any) -> str:
-    """The size of a value whose contents could change, and are too many to be compared at each call; else ""."""
+    """Return the size of a value whose contents could change and are too many to compare at each call; else ""."""
     if isinstance(value, np.ndarray):
         if value.nbytes <= ARRAY_BYTES or not is_writable(value):
             return ""
@@ -112,26 +112,26 @@ def _array_reader(value: np.ndarray[Any, Any]) -> Read:
     return functools.partial(_frozen, value, value.shape, value.dtype)
 
 
-def _array(value: Any, shape: Any, dtype: Any, held: bytes) -> Any:
-    return value if value.tobytes() == held and value.shape == shape and value.dtype == dtype else None
+def _array(value: Any, shape: Any, dtype: Any, snapshot: bytes) -> Any:
+    return value if value.tobytes() == snapshot and value.shape == shape and value.dtype == dtype else None
 
 
 def _frozen(value: Any, shape: Any, dtype: Any) -> Any:
-    """A large array that nobody could write to when it was captured."""
+    """Return a large array, read-only when it was captured, while it is still read-only."""
     return value if not value.flags.writeable and value.shape == shape and value.dtype == dtype else None
 
 
-def _objects(value: Any, shape: Any, held: list[Any]) -> Any:
-    return value if value.shape == shape and all(map(is_, value.flat, held)) else None
+def _objects(value: Any, shape: Any, snapshot: list[Any]) -> Any:
+    return value if value.shape == shape and all(map(is_, value.flat, snapshot)) else None
 
 
 def _storage(value: Any, storage: Any, version: int) -> Any:
     return value if storage.version == version else None
 
 
-def _sequence(value: Any, held: list[Any]) -> Any:
+def _sequence(value: Any, snapshot: list[Any]) -> Any:
     try:
-        return value if len(value) == len(held) and all(map(is_, value, held)) else None
+        return value if len(value) == len(snapshot) and all(map(is_, value, snapshot)) else None
     except RuntimeError:  # another thread changes it just now
         return None
 
@@ -147,11 +147,11 @@ def _expressions(value: list[Any], captured: list[Expr]) -> Any:
 
 def _mapping(value: Any, keys: list[Any], values: list[Any]) -> Any:
     try:
-        held = len(value) == len(keys) and all(map(is_, value.values(), values)) and all(map(is_, value, keys))
+        is_unchanged = len(value) == len(keys) and all(map(is_, value.values(), values)) and all(map(is_, value, keys))
     except RuntimeError:  # another thread changes it just now
         return None
-    return value if held else None
+    return value if is_unchanged else None
 
 
-def _buffer(value: Any, held: bytes) -> Any:
-    return value if bytes(value) == held else None
+def _buffer(value: Any, snapshot: bytes) -> Any:
+    return value if bytes(value) == snapshot else None

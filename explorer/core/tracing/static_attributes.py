@@ -1,4 +1,4 @@
-"""Attributes of objects and classes as they stand, looked up without running a property or a descriptor."""
+"""Attributes of objects and classes, looked up without running a property or a descriptor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from explorer.core.tracing.bytecode_names import is_fixed
 
 
 def is_known(cls: type) -> bool:
-    """Whether explorer knows by itself how a class's values change."""
+    """Whether explorer knows how a class's values change."""
     return (cls.__module__ or "").split(".")[0] in ("explorer", "numpy")
 
 
 def functions_of(attribute: Any) -> list[Any]:
-    """The functions behind an attribute of a class."""
+    """Return the functions behind an attribute of a class."""
     if isinstance(attribute, property):
         return [attribute.fget]
     if isinstance(attribute, (classmethod, staticmethod)):
@@ -27,12 +27,12 @@ def functions_of(attribute: Any) -> list[Any]:
 
 
 def is_traced(value: Any) -> bool:
-    """Whether it is a traced function: its traces tell by themselves what they depend on."""
+    """Whether a value is a traced function, whose traces know their own dependencies."""
     return type(value).__module__ == "explorer.core.tracing.decorator"
 
 
 def is_fixed_class(cls: type) -> bool:
-    """Whether a class's methods never change: explorer's, the standard library's, an installed package's."""
+    """Whether a class's methods never change: explorer's, the standard library's, or an installed package's."""
     return is_fixed(_file_of(cls))
 
 
@@ -44,7 +44,7 @@ def _file_of(cls: type) -> str:
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """The attribute of a class as it stands in its body, or in that of a base; None without one."""
+    """Return the attribute from the body of a class or its first base that has it; None without one."""
     for base in cls.__mro__:
         if name in vars(base):
             return vars(base)[name]
@@ -52,17 +52,19 @@ def class_attribute(cls: type, name: str) -> Any:
 
 
 def attribute_of(own: dict[str, Any], cls: type, name: str) -> Any:
-    """The attribute of an object with these own ones."""
+    """Return the attribute of an object whose instance attributes are ``own``."""
     return own[name] if name in own else class_attribute(cls, name)
 
 
 def slots(cls: type) -> list[str]:
-    """The names of the slots that objects of a class have."""
-    return [name for base in cls.__mro__ for name, held in vars(base).items() if isinstance(held, MemberDescriptorType)]
+    """Return the names of the slots that objects of a class have."""
+    return [
+        name for base in cls.__mro__ for name, member in vars(base).items() if isinstance(member, MemberDescriptorType)
+    ]
 
 
 def has_attributes(value: Any) -> bool:
-    """Whether it is an object with attributes, and none of explorer's or NumPy's own."""
+    """Whether a value is an object with attributes that is not explorer's or NumPy's own."""
     cls = type(value)
     if is_known(cls):
         return False

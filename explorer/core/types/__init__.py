@@ -1,1 +1,1 @@
-"""The types of values: shape, dtype and device, and users' own dtypes and devices."""
+"""Types of values: shape, dtype and device, and users' own dtypes and devices."""

@@ -1,4 +1,4 @@
-"""Element types of one's own: how numbers are stored, and what they stand for; fixed point is the usual case."""
+"""User-defined dtypes: a storage dtype and conversions to and from real numbers (for example fixed point)."""
 
 from __future__ import annotations
 
@@ -14,63 +14,63 @@ Array = NDArray[Any]
 
 
 class ElementType:
-    """An element type of one's own: a subclass says what is stored, and converts from and to the numbers it means.
+    """User-defined dtype: a subclass declares the stored dtype and converts from and to the represented numbers.
 
-    ``dtype`` is NumPy's structured dtype of one field, so that arrays of it are copied, cut and reshaped by NumPy.
+    ``dtype`` is a structured NumPy dtype of one field, so that NumPy copies, slices and reshapes arrays of it.
     Operations decode their operands, compute on ``numbers`` and encode the result; ``explorer.kernels[operation,
-    element]`` takes a kernel on what is stored instead: function(operation, out, *operands).
-    An element type of a name that the same class made before replaces it.
+    element]`` registers a kernel on the stored values instead: function(operation, out, *operands). A second instance
+    of the same class and name replaces the first.
     """
 
     storage: ClassVar[DTypeLike]
-    """NumPy's dtype of what is stored"""
+    """NumPy dtype of the stored values"""
     numbers: ClassVar[DTypeLike] = np.float64
-    """NumPy's floating dtype of the numbers that it means"""
+    """floating NumPy dtype of the represented numbers"""
 
     def __init__(self, name: str = "") -> None:
-        kind = type(self)
-        self.name = name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
-        if not hasattr(kind, "storage") or np.dtype(self.numbers).kind != "f":
+        cls = type(self)
+        self.name = name or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        if not hasattr(cls, "storage") or np.dtype(self.numbers).kind != "f":
             raise DeclarationError(
-                f"the element type {kind.__name__}",
-                rule="an element type stores numbers of a dtype of NumPy's, and means floating ones",
-                fix="storage = np.int16 in the class body; numbers = np.float64 unless said otherwise",
+                f"the element type {cls.__name__}",
+                rule="an element type must have a NumPy dtype as storage and a floating one as numbers",
+                fix="storage = np.int16 in the class body; numbers is np.float64 by default",
             )
-        if kind.decode is ElementType.decode or kind.encode is ElementType.encode:
+        if cls.decode is ElementType.decode or cls.encode is ElementType.encode:
             raise DeclarationError(
-                f"the element type {kind.__name__} without decode() or encode()",
-                rule="an element type converts what is stored to numbers, and numbers to what is stored",
+                f"the element type {cls.__name__} without decode() or encode()",
+                rule="an element type must convert stored values to numbers, and numbers to stored values",
                 fix="def decode(self, stored): …; def encode(self, numbers): …",
             )
         self.dtype: np.dtype[Any] = np.dtype([(self.name, self.storage)])
-        for held in _known.values():
-            other = type(held)
-            if held.name == self.name and (other.__module__, other.__qualname__) != (
-                kind.__module__,
-                kind.__qualname__,
+        for element in _known.values():
+            owner = type(element)
+            if element.name == self.name and (owner.__module__, owner.__qualname__) != (
+                cls.__module__,
+                cls.__qualname__,
             ):
                 raise DeclarationError(
                     f"a second element type {self.name!r}",
-                    rule=f"an element type's name is unique; {other.__module__}.{other.__qualname__} has it",
-                    fix=f"name it otherwise: {kind.__name__}('…')",
+                    rule=f"an element type's name is unique; {owner.__module__}.{owner.__qualname__} has it",
+                    fix=f"name it otherwise: {cls.__name__}('…')",
                 )
         _known[self.dtype] = self
 
     def decode(self, stored: Array) -> Array:
-        """The numbers that stored ones mean, of the same shape."""
+        """Return the numbers that stored values represent, of the same shape."""
         raise NotImplementedError
 
     def encode(self, numbers: Array) -> Array:
-        """What is stored for numbers, of the same shape: rounded, and kept in range, as the type has it."""
+        """Return the stored values for numbers, of the same shape, rounded and limited to the type's range."""
         raise NotImplementedError
 
     def stored(self, array: Array) -> Array:
-        """What an array of this element type holds, in the same memory."""
-        found: Array = array[self.name]
-        return found
+        """Return the stored values of an array of this element type, in the same memory."""
+        values: Array = array[self.name]
+        return values
 
     def read(self, array: Array) -> Array:
-        """The numbers that an array of this element type means."""
+        """Return the numbers that an array of this element type represents."""
         return np.asarray(self.decode(self.stored(array)), self.numbers)
 
     def write(self, array: Array, numbers: Any) -> None:
@@ -78,11 +78,11 @@ class ElementType:
         self.stored(array)[...] = self.encode(np.asarray(numbers, self.numbers))
 
     def array(self, numbers: Any) -> Array:
-        """An array of this element type of numbers."""
-        given = np.asarray(numbers, self.numbers)
-        made = np.empty(given.shape, self.dtype)
-        self.write(made, given)
-        return made
+        """Make an array of this element type from numbers."""
+        values = np.asarray(numbers, self.numbers)
+        encoded = np.empty(values.shape, self.dtype)
+        self.write(encoded, values)
+        return encoded
 
     def __hash__(self) -> int:
         return hash(self.dtype)
@@ -98,34 +98,34 @@ _known: dict[np.dtype[Any], ElementType] = {}
 
 
 def element_of(dtype: np.dtype[Any]) -> ElementType | None:
-    """The element type that a dtype belongs to; None for NumPy's own."""
+    """Return the element type of a dtype; None for NumPy's own."""
     return _known.get(dtype) if dtype.kind == "V" else None
 
 
 def is_element(dtype: np.dtype[Any]) -> bool:
-    """Whether tensors hold elements of a dtype: numbers, also those of a dtype that a NumPy extension declares."""
+    """Whether tensors can hold elements of a dtype: numbers, also of dtypes that a NumPy extension declares."""
     return not dtype.hasobject and (dtype.kind in "biufc" or dtype.isbuiltin == 2 or element_of(dtype) is not None)
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of a dtype stand for real numbers, which have gradients."""
+    """Whether elements of a dtype are real numbers, which have gradients."""
     return dtype.kind == "f" or element_of(dtype) is not None
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """What a dtype is called: NumPy's name, or the element type's."""
+    """Return the name of a dtype: NumPy's, or the element type's."""
     element = element_of(dtype)
     return dtype.name if element is None else element.name
 
 
 def numbers_of(array: Array) -> Array:
-    """The numbers of an array: itself, or what its elements mean."""
+    """Return the numbers of an array: itself, or its decoded elements."""
     element = element_of(array.dtype)
     return array if element is None else element.read(array)
 
 
 def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
-    """Raise OverflowError where numbers have no place in an integer dtype; NumPy would wrap them around."""
+    """Raise OverflowError for numbers outside the range of an integer dtype, which NumPy would wrap around."""
     if dtype.kind not in "iu" or value.dtype.kind not in "iuf" or not value.size:
         return
     limits = np.iinfo(dtype)
@@ -136,7 +136,7 @@ def refuse_beyond(value: Array, dtype: np.dtype[Any]) -> None:
 
 
 def converted(value: Any, dtype: np.dtype[Any]) -> Array:
-    """An array of numbers, or of elements of any type, in another dtype."""
+    """Convert an array of numbers, or of elements of any type, to another dtype."""
     source = getattr(value, "dtype", None)
     if isinstance(source, np.dtype) and element_of(source) is not None:
         value = numbers_of(np.asarray(value))

@@ -1,4 +1,4 @@
-"""A device: memory and kernels of one kind."""
+"""Devices: memory with its own kernels."""
 
 from __future__ import annotations
 
@@ -14,42 +14,43 @@ _ALIGNMENT = 64
 
 
 class Device:
-    """Memory of one kind; operations register a kernel for each device that they run on (``explorer.kernel``).
+    """Device with memory of its own; operations register a kernel for each device that they run on
+    (``explorer.kernel``).
 
-    A device has NumPy's memory unless a subclass says otherwise, by ``empty``, ``write`` and ``read``. A device of one
-    name is one object: where its class is declared again, it is of the new class, and keeps its arrays and kernels.
+    A device has NumPy's memory unless a subclass overrides ``empty``, ``write`` and ``read``. There is one object per
+    name: if its class is declared again, the object becomes one of the new class, and keeps its arrays and kernels.
     """
 
     __slots__ = ("name",)
     name: str
     addressable: ClassVar[bool] = True
-    """its arrays are NumPy's: views need no kernel"""
+    """whether its arrays are NumPy's, so that views need no kernel"""
 
     def __new__(cls, name: str) -> Device:
-        """The device of a name: one object, however often it is declared."""
-        held = _devices.get(name)
-        if held is None:
+        """Return the device of a name: one object, however often it is declared."""
+        known = _devices.get(name)
+        if known is None:
             return object.__new__(cls)
-        kind = type(held)
-        if (kind.__module__, kind.__qualname__) != (cls.__module__, cls.__qualname__):
+        known_class = type(known)
+        if (known_class.__module__, known_class.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
-                f"a second device {name!r}", rule="a device's name is unique", fix=f"use device({name!r})"
+                f"a second device {name!r}", rule="a device's name must be unique", fix=f"use device({name!r})"
             )
-        held.__class__ = cls
-        return held
+        known.__class__ = cls
+        return known
 
     def __init__(self, name: str) -> None:
         self.name = name
         _devices[name] = self
 
     def new(self, nbytes: int) -> NDArray[np.uint8]:
-        """A block of uninitialised memory of ``nbytes`` bytes, aligned to 64 bytes."""
+        """Return a block of uninitialised memory of ``nbytes`` bytes, aligned to 64 bytes."""
         block = np.empty(nbytes + _ALIGNMENT, np.uint8)
         start = -block.ctypes.data % _ALIGNMENT
         return block[start : start + nbytes]
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """An uninitialised array of the device."""
+        """Return an uninitialised array of the device."""
         return np.empty(shape, dtype)
 
     def write(self, array: Any, values: NDArray[Any]) -> None:
@@ -57,15 +58,15 @@ class Device:
         np.copyto(array, values)
 
     def read(self, array: Any) -> NDArray[Any]:
-        """The values of an array of the device, as NumPy's; the memory may be shared."""
-        found: NDArray[Any] = array
-        return found
+        """Return the values of the device's array as NumPy's; the memory may be shared."""
+        values: NDArray[Any] = array
+        return values
 
     def put(self, values: NDArray[Any]) -> Any:
-        """A new array of the device, of NumPy's values."""
-        made = self.empty(values.shape, values.dtype)
-        self.write(made, values)
-        return made
+        """Copy NumPy's values to a new array of the device."""
+        target = self.empty(values.shape, values.dtype)
+        self.write(target, values)
+        return target
 
     def __repr__(self) -> str:
         return f"Device({self.name!r})"
@@ -79,7 +80,7 @@ cpu = Device("cpu")
 
 
 def device(name: str) -> Device:
-    """The device of a name; raises UnknownNameError where none was declared."""
+    """Return the device of a name; raises UnknownNameError if none was declared."""
     try:
         return _devices[name]
     except KeyError:

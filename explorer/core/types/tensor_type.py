@@ -1,4 +1,8 @@
-"""The type of a value: shape, dtype and device. Types are interned: equal types are one object."""
+"""Types of values: shape, dtype and device. Types are interned: equal types are one object.
+
+Every node has one, and recording looks types up for each operation; interning makes them comparable by identity and
+usable as keys without hashing shapes.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +34,12 @@ class TensorType:
     size: int
     """number of elements"""
     sizes: Sizes
-    """the shape with names for its sizes: rows, columns …"""
+    """shape with names for its sizes: rows, columns …"""
     plain: bool
-    """NumPy's own numbers in cpu's memory: kernels may be joined, cut and replaced"""
+    """whether elements are NumPy's own numbers in cpu memory, so that kernels may be joined, tiled and replaced"""
 
     def __new__(cls, shape: Shape, dtype: DTypeLike = np.float32, device: Device = cpu) -> TensorType:
-        """The one type of a shape, dtype and device; raises OperandError for sizes or elements that no tensor has."""
+        """Return the one type of a shape, dtype and device; raises OperandError for impossible sizes or elements."""
         try:
             return _interned[shape, dtype, device]
         except (KeyError, TypeError):
@@ -44,7 +48,7 @@ class TensorType:
         if not is_element(exact):
             raise OperandError(
                 f"elements of dtype {exact}",
-                rule="tensors hold booleans, integers, floating or complex numbers, and elements of declared types",
+                rule="elements must be booleans, integers, real or complex numbers, or of a declared element type",
                 fix="convert the array first, for instance with .astype(np.float32), or declare an ex.ElementType",
             )
         canonical = (as_shape(shape, "a type"), exact, device)
@@ -53,11 +57,11 @@ class TensorType:
                 f"an array of {exact.name} with {len(canonical[0])} axes: {'×'.join(map(str, canonical[0][:AXES]))}",
                 rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
             )
-        made = object.__new__(cls)
-        made.shape, made.dtype, made.device = canonical
-        made.size, made.sizes = math.prod(made.shape), Sizes(made.shape)
-        made.plain = device is cpu and exact.kind in "biufc"
-        return _interned.setdefault(canonical, made)  # another thread may have been first
+        new = object.__new__(cls)
+        new.shape, new.dtype, new.device = canonical
+        new.size, new.sizes = math.prod(new.shape), Sizes(new.shape)
+        new.plain = device is cpu and exact.kind in "biufc"
+        return _interned.setdefault(canonical, new)  # another thread may have been first
 
     @property
     def rank(self) -> int:
@@ -66,7 +70,7 @@ class TensorType:
 
     @property
     def category(self) -> str:
-        """MetaNN's word for the rank: scalar, vector, matrix, three-d array, then "n-d array"."""
+        """Category of the rank, in MetaNN's words: scalar, vector, matrix, three-d array, then "n-d array"."""
         return category_of(self.rank)
 
     @property
@@ -75,11 +79,11 @@ class TensorType:
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> TensorType:
-        """The type with another shape."""
+        """Return the type with another shape."""
         return TensorType(shape, self.dtype, self.device)
 
     def with_dtype(self, dtype: DTypeLike) -> TensorType:
-        """The type with another dtype."""
+        """Return the type with another dtype."""
         return TensorType(self.shape, np.dtype(dtype), self.device)
 
     def __repr__(self) -> str:
@@ -95,28 +99,28 @@ _interned: dict[Any, TensorType] = {}
 
 
 class TupleType:
-    """The type of a node with several outputs; interned like TensorType."""
+    """Type of a node with several outputs; interned like TensorType."""
 
     __slots__ = ("parts",)
     parts: tuple[TensorType, ...]
 
     def __new__(cls, parts: tuple[TensorType, ...]) -> TupleType:
-        """The one type of these outputs."""
-        found = _interned_tuples.get(parts)
-        if found is None:
-            made = object.__new__(cls)
-            made.parts = parts
-            found = _interned_tuples.setdefault(parts, made)
-        return found
+        """Return the one type of these outputs."""
+        interned = _interned_tuples.get(parts)
+        if interned is None:
+            new = object.__new__(cls)
+            new.parts = parts
+            interned = _interned_tuples.setdefault(parts, new)
+        return interned
 
     @property
     def device(self) -> Device:
-        """Where the parts live."""
+        """Device of the parts."""
         return self.parts[0].device if self.parts else cpu
 
     @property
     def plain(self) -> bool:
-        """All parts are NumPy's own numbers in cpu's memory."""
+        """Whether all parts are NumPy's own numbers in cpu memory."""
         return all(part.plain for part in self.parts)
 
     @property
@@ -137,7 +141,7 @@ AnyType: TypeAlias = TensorType | TupleType
 
 
 def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
-    """Whether NumPy can have an array of this shape; it counts an empty axis as one of size 1."""
+    """Whether NumPy can make an array of this shape; it counts an empty axis as one of size 1."""
     size = max(dtype.itemsize, 1)
     for length in shape:
         size *= length or 1
@@ -147,7 +151,7 @@ def is_addressable(shape: Shape, dtype: np.dtype[Any]) -> bool:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:
-    """The shape that NumPy broadcasts the shapes to, None where they do not fit."""
+    """Return the shape that NumPy broadcasts the shapes to, None if they do not fit."""
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
     for shape in shapes:
@@ -160,60 +164,64 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 def whole(value: Any, what: str) -> int:
-    """A whole number as an int; raises OperandError for anything else, 2.0 included."""
+    """Return a whole number as an int; raises OperandError for anything else, 2.0 included."""
     try:
         return operator.index(value)
     except TypeError:
-        raise OperandError(f"{what}: {value!r}", rule="this is a whole number", fix="use an int") from None
+        raise OperandError(
+            f"{what}: {value!r}", rule="the value must be a whole number", fix="use an int: 2, not 2.0"
+        ) from None
 
 
 def as_shape(shape: Any, what: str) -> Shape:
-    """Sizes as a tuple of ints; raises OperandError where one is no whole number or negative."""
+    """Return sizes as a tuple of ints; raises OperandError for a size that is negative or no whole number."""
     try:
         sizes = tuple(shape)
     except TypeError:
         sizes = (shape,)
-    found = tuple([whole(size, f"{what} of shape {shape!r}") for size in sizes])
-    if any(size < 0 for size in found):
-        raise OperandError(f"{what} of shape {found}", rule="sizes are not negative")
-    return found
+    checked = tuple([whole(size, f"{what} of shape {shape!r}") for size in sizes])
+    if any(size < 0 for size in checked):
+        raise OperandError(f"{what} of shape {checked}", rule="sizes must not be negative")
+    return checked
 
 
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """NumPy's dtype in the machine's byte order; raises OperandError where NumPy knows none."""
+    """Return NumPy's dtype in the machine's byte order; raises OperandError for anything that NumPy does not know."""
     try:
         if dtype is None:
             raise TypeError("None names no dtype")
-        found: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
-        return found
+        native: np.dtype[Any] = np.dtype(dtype).newbyteorder("=")
+        return native
     except (TypeError, ValueError) as error:
         raise OperandError(
-            f"the dtype {dtype!r}: {error}", rule="a dtype is one of NumPy's", fix="for instance np.float32"
+            f"the dtype {dtype!r}: {error}", rule="a dtype must be one of NumPy's", fix="dtype=np.float32, for instance"
         ) from None
 
 
 def normalize_axis(axis: int, rank: int, operation: str) -> int:
-    """An axis counted from the front; raises OperandError when the rank has no such axis."""
+    """Return an axis counted from the front; raises OperandError if the rank has no such axis."""
     axis = whole(axis, f"{operation}: axis")
     if not -rank <= axis < rank:
         raise OperandError(
             f"{operation}: axis {axis} of a tensor of rank {rank}",
-            rule=f"an axis lies in {-rank} … {rank - 1}" if rank else "a scalar has no axes",
+            rule=f"an axis must lie in {-rank} … {rank - 1}" if rank else "a scalar must not be given an axis",
             fix="name an axis that the operand has",
         )
     return axis % rank
 
 
 def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str) -> tuple[int, ...]:
-    """Sorted axes counted from the front, all of them for None; a repeated axis raises OperandError."""
+    """Return sorted axes counted from the front, all of them for None; a repeated axis raises OperandError."""
     if axes is None:
         return tuple(range(rank))
     if type(axes) is int and -rank <= axes < rank:
         return (axes % rank,)
-    given = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
-    found = tuple(sorted(normalize_axis(axis, rank, operation) for axis in given))
-    if len(set(found)) != len(found):
+    requested = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
+    normalized = tuple(sorted(normalize_axis(axis, rank, operation) for axis in requested))
+    if len(set(normalized)) != len(normalized):
         raise OperandError(
-            f"{operation}: axes {given} of a tensor of rank {rank}", rule="each axis once", fix="drop the repeated axis"
+            f"{operation}: axes {requested} of a tensor of rank {rank}",
+            rule="each axis must be named once",
+            fix="drop the repeated axis",
         )
-    return found
+    return normalized
