@@ -35,8 +35,8 @@ def _descend() -> int:
     depth = _nesting.depth = _nesting.depth + 1
     if depth % _EVERY == 0 and depth <= DEEPEST and _has_room():
         limit = sys.getrecursionlimit()
-        _nesting.found = _nesting.found or limit
-        needed = _frames() * 3 // 2 + _nesting.found  # Python counts calls by its own C functions, too
+        _nesting.original_limit = _nesting.original_limit or limit
+        needed = _frames() * 3 // 2 + _nesting.original_limit  # Python counts calls by its own C functions, too
         if needed > limit:
             sys.setrecursionlimit(needed)
     return depth
@@ -45,10 +45,10 @@ def _descend() -> int:
 def _ascend() -> None:
     """Go one level up."""
     _nesting.depth -= 1
-    if _nesting.found and _nesting.depth == 0:
+    if _nesting.original_limit and _nesting.depth == 0:
         with suppress(RecursionError):  # the outermost level itself lies deep
-            sys.setrecursionlimit(_nesting.found)
-        _nesting.found = 0
+            sys.setrecursionlimit(_nesting.original_limit)
+        _nesting.original_limit = 0
 
 
 @contextmanager

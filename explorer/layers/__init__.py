@@ -1,4 +1,7 @@
-"""Layers: named ports, parameters and policies; they write expressions and compute nothing."""
+"""Layers: named ports, parameters and policies; they record expressions and compute nothing.
+
+The names below are the whole public surface. Layers are optional: a net or an expression needs none of them.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -66,7 +69,7 @@ from explorer.layers.library.recurrent import Recurrent
 if not TYPE_CHECKING:  # a type checker knows the names, and refuses others by itself
 
     def __getattr__(name):
-        """What another system's name is called here."""
+        """Raise AttributeError with explorer's name for a name of another system."""
         from explorer.names import told  # only an unknown name asks for it
 
         hint = "" if name.startswith("_") else told(name)

@@ -1,6 +1,6 @@
-"""What MetaNN, Caffe2, CDNN and InferFramework call things, and what they are called here.
+"""Names in MetaNN, Caffe2, CDNN and InferFramework, and their counterparts in explorer.
 
-The maps are data: pages in ``assets/`` are written of them, and an unknown name is answered by them.
+The maps are data: the pages in ``assets/`` are generated from them, and the error for an unknown name cites them.
 """
 
 from __future__ import annotations
@@ -21,39 +21,40 @@ SYSTEMS: dict[str, Sections] = {
 
 
 def told(name: str) -> str:
-    """What a name of one of the systems is called here, as a sentence; "" for a name that none of them has."""
-    found = _entries().get(name)
-    if found is None:
+    """Return the counterpart of another system's name as a sentence; "" for a name that none of them has."""
+    match = _entries().get(name)
+    if match is None:
         return ""
-    system, entry = found
+    system, entry = match
     if isinstance(entry, Owed):
         return f"{system}'s {name} is not there yet ({entry.row})"
     if isinstance(entry, Said):
         return f"{system}'s {name}: {entry.text}"
     ours = dotted(entry)
-    same = [each for each in ours if each.rpartition(".")[2] == name]
-    return f"{system}'s {name} is {', '.join([f'ex.{each}' for each in same or ours])} here"
+    same = [candidate for candidate in ours if candidate.rpartition(".")[2] == name]
+    return f"{system}'s {name} is {', '.join([f'ex.{candidate}' for candidate in same or ours])} here"
 
 
 def dotted(entry: str) -> list[str]:
-    """The names of ours in an entry."""
+    """Return explorer's names in an entry."""
     return entry.split(", ")
 
 
 def spellings(theirs: str) -> list[str]:
-    """The single identifiers in their side of an entry: "Tensor<Elem, Dim>" is Tensor, "EvalPlan::Inst" Inst."""
+    """Return the identifiers in another system's side of an entry: "Tensor<Elem, Dim>" is Tensor, "EvalPlan::Inst"
+    Inst."""
     names = re.split(r"[,:] ", re.sub(r"<[^<>]*>|\([^()]*\)", "", theirs))
-    found = [re.split(r"::|\.", each.strip())[-1].strip() for each in names]
-    return [each for each in found if re.fullmatch(r"[A-Za-z_]\w*", each)]
+    identifiers = [re.split(r"::|\.", name.strip())[-1].strip() for name in names]
+    return [name for name in identifiers if re.fullmatch(r"[A-Za-z_]\w*", name)]
 
 
 @cache
 def _entries() -> dict[str, tuple[str, Entry]]:
-    """Every identifier, with the system that has it first and what it is here."""
-    found: dict[str, tuple[str, Entry]] = {}
+    """Return every identifier with the first system that has it and its entry."""
+    matches: dict[str, tuple[str, Entry]] = {}
     for system, sections in SYSTEMS.items():
         for entries in sections.values():
             for theirs, entry in entries.items():
                 for name in spellings(theirs):
-                    found.setdefault(name, (system, entry))
-    return found
+                    matches.setdefault(name, (system, entry))
+    return matches

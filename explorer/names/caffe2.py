@@ -1,4 +1,4 @@
-"""Caffe2's names."""
+"""Map of Caffe2's names."""
 
 from __future__ import annotations
 

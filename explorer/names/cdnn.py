@@ -1,4 +1,4 @@
-"""CDNN's names."""
+"""Map of CDNN's names."""
 
 from __future__ import annotations
 

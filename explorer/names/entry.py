@@ -1,4 +1,4 @@
-"""What an entry of a map of names says."""
+"""Entries of the maps of names."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple, TypeAlias
 
 
 class Owed(NamedTuple):
-    """It is not there yet; the row of the specification that asks for it, and what it will be."""
+    """Counterpart that does not exist yet: the specification's row that asks for it, and what it will be."""
 
     row: str
     text: str = ""
 
 
 class Said(NamedTuple):
-    """It has no name of its own here: what stands for it."""
+    """Counterpart without a name of its own: a text says what to use instead."""
 
     text: str
 
 
 Entry: TypeAlias = "str | Owed | Said"
-"""names of explorer's, dotted as they are asked of the package, with commas between several; or why there is none"""
+"""explorer's names, dotted, with commas between several; or why there is none"""
 
 Sections: TypeAlias = dict[str, dict[str, Entry]]

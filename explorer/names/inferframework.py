@@ -1,4 +1,4 @@
-"""InferFramework's names, which are KuiperInfer's, and those of PNNX."""
+"""Map of the names of InferFramework, which are KuiperInfer's, and of PNNX."""
 
 from __future__ import annotations
 

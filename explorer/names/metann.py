@@ -1,4 +1,7 @@
-"""MetaNN's names."""
+"""Map of MetaNN's names, section by section as in its sources.
+
+The pages in ``assets/`` are generated from it, and tests check that every name of explorer's in it exists.
+"""
 
 from __future__ import annotations
 

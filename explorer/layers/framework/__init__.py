@@ -1,1 +1,1 @@
-"""The layer itself: ports, parameters, policies, topology, and the way back."""
+"""Base classes of layers: ports, parameters, policies, topology, and the backward pass."""

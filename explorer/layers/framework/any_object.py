@@ -1,6 +1,6 @@
-"""The interface of layers as functions of any object: they do nothing where it lacks the method.
+"""Layer functions for any object: they do nothing if it lacks the method.
 
-So a loop over the parts of a program need not know which of them have parameters, or keep anything.
+A loop over the parts of a program thus need not know which of them have parameters or keep state.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ if TYPE_CHECKING:
 
 
 def init(thing: Any, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-    """Give its parameters what they begin with; nothing where it has no ``init``."""
+    """Initialise the parameters of an object; nothing if it has no ``init``."""
     _ask(thing, "init", initializer, buffer)
 
 
 def load_weights(thing: Any, weights: Mapping[str, Any]) -> None:
-    """Assign arrays by parameter name; nothing where it has no ``load_weights``."""
+    """Assign arrays by parameter name; nothing if it has no ``load_weights``."""
     _ask(thing, "load_weights", weights)
 
 
 def save_weights(thing: Any) -> dict[str, Any]:
-    """Its parameters' arrays by name; an empty dict where it has no ``save_weights``."""
-    found: dict[str, Any] | None = _ask(thing, "save_weights")
-    return {} if found is None else found
+    """Return the arrays of its parameters by name; an empty dict if it has no ``save_weights``."""
+    weights: dict[str, Any] | None = _ask(thing, "save_weights")
+    return {} if weights is None else weights
 
 
 def grad_collect(thing: Any, collector: GradCollector) -> None:
-    """Hand its gradients to a collector; nothing where it has no ``grad_collect``."""
+    """Add its gradients to a collector; nothing if it has no ``grad_collect``."""
     _ask(thing, "grad_collect", collector)
 
 
 def neutral_invariant(thing: Any) -> None:
-    """Raise StateError where it keeps something of a pass; nothing where it has no ``neutral_invariant``."""
+    """Raise StateError if it keeps state of a pass; nothing if it has no ``neutral_invariant``."""
     _ask(thing, "neutral_invariant")
 
 
 def feed_forward(thing: Any, *inputs: Any, **named: Any) -> Any:
-    """The outputs of ``thing.feed_forward``; None where it has none."""
+    """Return the outputs of ``thing.feed_forward``; None if it has none."""
     return _ask(thing, "feed_forward", *inputs, **named)
 
 
 def feed_backward(thing: Any, *gradients: Any, **named: Any) -> Any:
-    """The gradients that ``thing.feed_backward`` gives; None where it has none."""
+    """Return the gradients from ``thing.feed_backward``; None if it has none."""
     return _ask(thing, "feed_backward", *gradients, **named)
 
 
@@ -58,7 +58,7 @@ def _ask(thing: Any, name: str, *arguments: Any, **named: Any) -> Any:
     if isinstance(thing, type):
         raise DeclarationError(
             f"{name} of the class {thing.__name__}",
-            rule=f"{name} must be given an object, which has parameters and a state of its own",
+            rule=f"{name} must be given an object, not a class",
             fix=f'make one first: {thing.__name__}("name", …)',
         )
     return method(*arguments, **named)

@@ -1,4 +1,4 @@
-"""What a layer class declares: ports, constructor arguments, forward; checked where the class is written."""
+"""Checks of layer classes where they are declared: ports, constructor arguments, forward."""
 
 from __future__ import annotations
 
@@ -21,43 +21,47 @@ _REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A constructor argument of a layer class."""
+    """Constructor argument of a layer class."""
 
     name: str
     default: Any = _REQUIRED
 
 
 def fields_of(cls: type[Layer], taken: Iterable[str]) -> tuple[Field, ...]:
-    """The constructor arguments that a class inherits, and those that it annotates.
+    """Return the constructor arguments that a class inherits, then those that it annotates.
 
-    Raises DeclarationError for names that are ``taken``, or that explorer's own base classes have.
+    Raises DeclarationError for names that are ``taken`` or used by explorer's own base classes.
     """
-    found = {field.name: field for field in cls.fields}
+    fields = {field.name: field for field in cls.fields}
     bases = [base for base in cls.__mro__[1:] if base.__module__.startswith("explorer.layers.")]
-    reserved = {*taken, *[name for base in bases for name in vars(base)]} - set(found)
-    for name, kind in inspect.get_annotations(cls).items():
-        if _class_variable(kind):
+    reserved = {*taken, *[name for base in bases for name in vars(base)]} - set(fields)
+    for name, annotation in inspect.get_annotations(cls).items():
+        if _class_variable(annotation):
             continue
         if name in reserved:
             raise DeclarationError(
                 f"the argument {name!r} of the layer class {cls.__name__}",
-                rule="every layer has an attribute of this name",
+                rule="a constructor argument must not have the name of an attribute that every layer has",
                 fix=f"name it otherwise, or annotate it as ClassVar if the class sets it: {name}: ClassVar[…]",
             )
-        found[name] = Field(name, vars(cls).get(name, _REQUIRED))
-    given = [field.name for field in found.values() if field.default is not _REQUIRED]
-    for field in found.values():
-        if field.default is _REQUIRED and given and list(found).index(field.name) > list(found).index(given[0]):
+        fields[name] = Field(name, vars(cls).get(name, _REQUIRED))
+    with_default = [field.name for field in fields.values() if field.default is not _REQUIRED]
+    for field in fields.values():
+        if (
+            field.default is _REQUIRED
+            and with_default
+            and list(fields).index(field.name) > list(fields).index(with_default[0])
+        ):
             raise DeclarationError(
                 f"the argument {field.name!r} of the layer class {cls.__name__} has no default",
-                rule=f"it comes after {given[0]!r}, which has one",
+                rule=f"an argument without a default must not follow {with_default[0]!r}, which has one",
                 fix="give it a default, or annotate it first",
             )
-    return tuple(found.values())
+    return tuple(fields.values())
 
 
 def bind(layer: Layer, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """The values of a layer's fields; raises DeclarationError for arguments that do not fit."""
+    """Return the values of a layer's fields; raises DeclarationError for arguments that do not fit."""
     signature = inspect.Signature(
         [
             inspect.Parameter(field.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=field.default)
@@ -69,14 +73,14 @@ def bind(layer: Layer, arguments: tuple[Any, ...], named: dict[str, Any]) -> dic
     except TypeError as error:
         raise DeclarationError(
             f"the {type(layer).__name__} layer {vars(layer)['_name']!r}: {error}",
-            rule=f"its arguments are {signature}, and policies, train, inputs",
+            rule=f"the arguments must be {signature}, and policies, train, inputs",
         ) from None
     bound.apply_defaults()
     return bound.arguments
 
 
 def check_hashable(layer: Layer) -> None:
-    """Raise DeclarationError for an argument whose value could change."""
+    """Raise DeclarationError for an argument that is not hashable, since its value could change."""
     for field in layer.fields:
         value = getattr(layer, field.name)
         try:
@@ -84,34 +88,36 @@ def check_hashable(layer: Layer) -> None:
         except TypeError:
             raise DeclarationError(
                 f"the argument {field.name!r} of {layer!r} is a {type(value).__name__}",
-                rule="arguments can be hashed: layers of equal arguments share what they record",
+                rule="arguments must be hashable, because layers with equal arguments share one traced function",
                 fix="pass a tuple for a list, ex.tensor(…) for an array",
             ) from None
 
 
 def input_types(layer: Layer, given: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """The types of a layer's inputs by port; raises DeclarationError, or what Ports do, where they are none."""
+    """Return the types of a layer's inputs by port; raises DeclarationError, or the errors of Ports, for wrong ones."""
     if not isinstance(given, Mapping):
         raise DeclarationError(
-            f"inputs={given!r} of {layer!r}", rule="the types of its inputs by port", fix="inputs={port: ex.TensorType}"
+            f"inputs={given!r} of {layer!r}",
+            rule="inputs must be a mapping of ports to types",
+            fix="inputs={port: ex.TensorType}",
         )
-    found = Ports(layer.inputs, repr(layer), given).complete()
-    for port, kind in found.items():
-        if not isinstance(kind, TensorType):
+    types = Ports(layer.inputs, repr(layer), given).complete()
+    for port, port_type in types.items():
+        if not isinstance(port_type, TensorType):
             raise DeclarationError(
-                f"the port {port!r} of {layer!r} made for {kind!r}",
-                rule="what a port takes is a TensorType",
+                f"the port {port!r} of {layer!r} made for {port_type!r}",
+                rule="the type of a port must be a TensorType",
                 fix="ex.TensorType(shape, dtype), or the type of an expression: x.type",
             )
-    return dict(found)
+    return dict(types)
 
 
 def check_class(cls: type[Layer], base: type[Layer]) -> None:
-    """Raise DeclarationError where the constructor, the ports or ``forward`` of a class are not a layer's."""
+    """Raise DeclarationError if a class's constructor, ports or ``forward`` do not fit a layer."""
     if "__init__" in vars(cls):
         raise DeclarationError(
             f"__init__ of the layer class {cls.__name__}",
-            rule="a layer's constructor takes its name, the arguments that its class annotates, and policies",
+            rule="a layer class must not define __init__: its arguments are a name, the annotated ones, and policies",
             fix="annotate the arguments (factor: float = 1.0); derive other attributes from them in prepare()",
         )
     check_ports(cls.__name__, cls.inputs, cls.outputs)
@@ -123,27 +129,31 @@ def check_class(cls: type[Layer], base: type[Layer]) -> None:
         default = " (the default)" if cls.inputs is base.inputs else ""
         raise DeclarationError(
             f"forward of the layer class {cls.__name__} takes ({', '.join(taken)})",
-            rule=f"it takes its input ports by name: {', '.join(cls.inputs) or 'none'}{default}",
+            rule=f"forward must take the input ports by name: {', '.join(cls.inputs) or 'none'}{default}",
             fix=f"name its arguments so, or declare the ports: inputs = {taken!r}",
         )
 
 
 def check_ports(owner: str, inputs: Any, outputs: Any) -> None:
-    """Raise DeclarationError for port names that are not tuples of different names."""
+    """Raise DeclarationError for port names that are not a tuple of different names."""
     for what, names in (("inputs", inputs), ("outputs", outputs)):
         whole = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
         if not whole or len(set(names)) != len(names):
             raise DeclarationError(
                 f"{what} of {owner}: {names!r}",
-                rule="ports are a tuple of different names",
+                rule="ports must be a tuple of different names",
                 fix=f'{what} = ("{what[:-1]}",)',
             )
         for name in names:
             if not name.isidentifier() or iskeyword(name) or name == "self":
                 raise DeclarationError(
-                    f"the port {name!r} of {owner}", rule="a port's name can be that of a Python argument"
+                    f"the port {name!r} of {owner}", rule="a port's name must be a Python identifier"
                 )
 
 
-def _class_variable(kind: Any) -> bool:
-    return kind is ClassVar or get_origin(kind) is ClassVar or (isinstance(kind, str) and "ClassVar" in kind)
+def _class_variable(annotation: Any) -> bool:
+    return (
+        annotation is ClassVar
+        or get_origin(annotation) is ClassVar
+        or (isinstance(annotation, str) and "ClassVar" in annotation)
+    )

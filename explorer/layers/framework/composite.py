@@ -1,4 +1,9 @@
-"""Composite layers: sublayers and how they are wired, declared as a topology; everything else follows from it."""
+"""Composite layers: sublayers and their connections, declared as a topology.
+
+Everything else follows from the topology: ports, parameters by path, which sublayers must feed gradients back, and the
+order in which sublayers are called. A class that called its sublayers in a ``forward`` of its own would leave these to
+be found by running it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +21,12 @@ from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.layers.framework.topology import Topology
 
 _DEEPEST = 100
-"""sublayers inside one another, after which a composite is taken to be made of itself"""
+"""most levels of nested sublayers; a deeper composite is assumed to contain itself"""
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Whether a sublayer feeds gradients back to its inputs, and why."""
+    """Decision whether a sublayer feeds gradients back to its inputs, with the reason."""
 
     sublayer: str
     needed: bool
@@ -29,16 +34,16 @@ class Feedback:
 
 
 class Composite(Layer):
-    """A layer made of sublayers: a class declares its ``topology``, or ``declare`` chooses one by policies.
+    """Layer made of sublayers: a class declares its ``topology``, or ``declare`` chooses one by policies.
 
-    Ports are those that the connection clauses name, in the order of a class's ``inputs`` and ``outputs`` where it says
-    them. ``arguments`` says what each sublayer is constructed with.
+    The ports are those named by the connection clauses, in the order of the class's ``inputs`` and ``outputs`` if it
+    lists them. ``arguments`` returns the constructor arguments of each sublayer.
     """
 
     topology: ClassVar[Topology | None] = None
     inputs: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[tuple[str, ...]] = ()
-    """none: known once the layer is made"""
+    """empty until the layer is made"""
     _running: ClassVar[frozenset[str]] = Layer._running | {"sublayers", "feedback", "wiring"}
 
     def __init_subclass__(cls) -> None:
@@ -49,43 +54,45 @@ class Composite(Layer):
         elif declared is not None:
             raise DeclarationError(
                 f"the topology {declared!r} of the composite {cls.__name__}",
-                rule="a topology is made of clauses",
+                rule="topology must be a Topology",
                 fix="topology = Topology(Sublayer(…), …)",
             )
         if "forward" in vars(cls):
             raise DeclarationError(
                 f"forward of the composite {cls.__name__}",
-                rule="a composite is only its topology",
-                fix="write a sublayer",
+                rule="a composite must not define forward: its topology determines it",
+                fix="move the computation to a sublayer's class",
             )
         super().__init_subclass__()
 
     def declare(self) -> Topology:
-        """The topology for this layer's arguments and policies; the class's own one unless overridden."""
+        """Return the topology for this layer's arguments and policies; the class's own unless overridden."""
         if self.topology is None:
             raise DeclarationError(
                 f"the composite {type(self).__name__} has no topology",
-                rule="a composite declares its topology",
+                rule="a composite must declare its topology",
                 fix="topology = Topology(…) in the class body, or def declare(self) that returns one",
             )
         return self.topology
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """What sublayers are constructed with, by sublayer and argument."""
+        """Return the constructor arguments of the sublayers, by sublayer and argument."""
         return {}
 
     def prepare(self) -> None:
-        """Make the sublayers, with the policies that reach them and the gradients that they have to feed back."""
+        """Make the sublayers, with the policies that reach them and the feedback that is required of them."""
         if self.name.count("/") >= _DEEPEST:
             raise DeclarationError(
                 f"a {type(self).__name__} that is {_DEEPEST} sublayers deep",
-                rule="a composite is not made of itself",
-                fix="let declare() come to an end",
+                rule="a composite must not contain itself",
+                fix="return a topology without this class from declare() at some depth",
             )
         self.wiring = self.declare()
         if not isinstance(self.wiring, Topology):
             raise DeclarationError(
-                f"declare() of {self!r} returned {self.wiring!r}", rule="it returns a Topology", fix="Topology(…)"
+                f"declare() of {self!r} returned {self.wiring!r}",
+                rule="declare() must return a Topology",
+                fix="return Topology(…)",
             )
         for what in ("inputs", "outputs"):
             ports = _ordered(type(self), what, getattr(type(self), what), getattr(self.wiring, what))
@@ -93,10 +100,12 @@ class Composite(Layer):
         names = tuple(self.wiring.sublayers)
         self.policies.check(names, self.name)
         arguments = self.arguments()
-        if not isinstance(arguments, Mapping) or not all(isinstance(each, Mapping) for each in arguments.values()):
+        if not isinstance(arguments, Mapping) or not all(
+            isinstance(sublayer_arguments, Mapping) for sublayer_arguments in arguments.values()
+        ):
             raise DeclarationError(
                 f"arguments() of {self!r} returned {arguments!r}",
-                rule="it maps sublayers to what they are constructed with, by name",
+                rule="arguments() must map sublayers to their constructor arguments, by name",
                 fix='return {"weight": {"in_features": self.in_features}}, for instance',
             )
         for name in arguments:
@@ -104,29 +113,29 @@ class Composite(Layer):
                 raise UnknownNameError(name, kind=f"sublayer of {self!r} in its arguments", known=names)
         self.sublayers: dict[str, Layer] = {}
         self.feedback: list[Feedback] = []
-        """for each sublayer, in order, whether it feeds back"""
+        """feedback of each sublayer, in order"""
         active = {"": self.feeds_back}
         for name in self.wiring.order:
             active[name] = self._make(name, arguments.get(name, {}), active)
 
     def _make(self, name: str, arguments: Mapping[str, Any], active: Mapping[str, bool]) -> bool:
-        """Make a sublayer; whether it updates or feeds back, so that what it feeds has to feed back."""
+        """Make a sublayer; return whether it updates or feeds back, so that its readers have to feed back."""
         taken = {"name", "policies", "train", "inputs"} & {*arguments}
         if taken:
             raise DeclarationError(
                 f"arguments() of {self!r} with {', '.join(sorted(taken))} for {name!r}",
-                rule="a sublayer's name, policies, training and types are those that the composite gives it",
+                rule="arguments() must not set a sublayer's name, policies, train or inputs, which the composite sets",
                 fix=f"pass policies=[Sub({name!r}, …)] to the composite",
             )
         feedback = self._feedback(name, active)
-        made = self._made(name, arguments, feedback)
-        if not feedback.needed and made.updates() and self.returns(name):
+        sublayer = self._made(name, arguments, feedback)
+        if not feedback.needed and sublayer.updates() and self.returns(name):
             feedback = Feedback(name, True, "it updates, and its output comes back through time")
-            made = self._made(name, arguments, feedback)
-        self.wiring.check_made(name, made)
+            sublayer = self._made(name, arguments, feedback)
+        self.wiring.check_made(name, sublayer)
         self.feedback.append(feedback)
-        self.sublayers[name] = made
-        return feedback.needed or bool(made.updates())
+        self.sublayers[name] = sublayer
+        return feedback.needed or bool(sublayer.updates())
 
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
         policies = self.policies.of(name, self.name)
@@ -148,71 +157,71 @@ class Composite(Layer):
     def _made(self, name: str, arguments: Mapping[str, Any], feedback: Feedback) -> Layer:
         policies = self.policies.of(name, self.name)
         policies.given[GradPolicy.feedback_output] = ResolvedPolicy(feedback.needed, f"inferred: {feedback.reason}")
-        kind = self.wiring.sublayers[name]
-        return kind(f"{self.name}/{name}", policies=policies, train=self.train, **arguments)
+        sublayer_class = self.wiring.sublayers[name]
+        return sublayer_class(f"{self.name}/{name}", policies=policies, train=self.train, **arguments)
 
     def returns(self, name: str) -> bool:
         """Whether gradients come back from a sublayer's output to its own input."""
         return False
 
     def __getitem__(self, name: str) -> Layer:
-        """A sublayer; a path ("weight/param") names one inside it."""
+        """Return a sublayer; a path ("weight/param") names one inside it."""
         first, _, rest = name.partition("/")
         if first not in self.sublayers:
             raise UnknownNameError(first, kind=f"sublayer of {self!r}", known=self.sublayers)
-        found = self.sublayers[first]
-        if rest and not isinstance(found, Composite):
-            raise UnknownNameError(rest, kind=f"sublayer of {found!r}", known=())
-        return found[rest] if rest and isinstance(found, Composite) else found
+        sublayer = self.sublayers[first]
+        if rest and not isinstance(sublayer, Composite):
+            raise UnknownNameError(rest, kind=f"sublayer of {sublayer!r}", known=())
+        return sublayer[rest] if rest and isinstance(sublayer, Composite) else sublayer
 
     def paths(self) -> tuple[str, ...]:
-        """Where parameters are inside."""
+        """Return the paths of the parameters inside."""
         return tuple([_path(name, path) for name, layer in self.sublayers.items() for path in layer.paths()])
 
     def parameters(self) -> dict[str, Parameter]:
-        """All parameters inside, by path."""
+        """Return all parameters inside, by path."""
         return {
-            _path(name, path): held
+            _path(name, path): parameter
             for name, layer in self.sublayers.items()
-            for path, held in layer.parameters().items()
+            for path, parameter in layer.parameters().items()
         }
 
     def updates(self) -> frozenset[str]:
-        """Paths of the parameters inside that update."""
+        """Return the paths of the parameters inside that update."""
         return frozenset([_path(name, path) for name, layer in self.sublayers.items() for path in layer.updates()])
 
     def sources(self) -> Iterator[Source]:
-        """Those of all sublayers, in order."""
+        """Yield the sources of all sublayers, in order."""
         for layer in self.sublayers.values():
             yield from layer.sources()
 
     def skeleton(self) -> Layer:
-        """The layer, and all inside it, without values."""
-        made = super().skeleton()
-        vars(made)["sublayers"] = {name: layer.skeleton() for name, layer in self.sublayers.items()}
-        return made
+        """Return the layer and everything inside it without values."""
+        copy = super().skeleton()
+        vars(copy)["sublayers"] = {name: layer.skeleton() for name, layer in self.sublayers.items()}
+        return copy
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Hand over the gradients of its parameters, those too of sublayers that were fed by themselves."""
+        """Collect the gradients of its parameters, also those of sublayers that were fed separately."""
         super().grad_collect(collector)
         for layer in self.sublayers.values():
             layer.grad_collect(collector)
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless it, and each sublayer, was fed backward as often as forward and collected from."""
+        """Raise StateError unless it and each sublayer were fed backward as often as forward, and collected from."""
         super().neutral_invariant()
         for layer in self.sublayers.values():
             layer.neutral_invariant()
 
     def make_blueprint(self) -> Any:
-        """The topology and what the sublayers depend on."""
+        """Return the topology and the blueprints of the sublayers."""
         return type(self), self.wiring, tuple([(name, layer.blueprint) for name, layer in self.sublayers.items()])
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """A call of every sublayer, in topological order."""
-        made: dict[tuple[str, str], Expr] = {("", port): value for port, value in values.items()}
+        """Record a call of every sublayer, in topological order."""
+        port_values: dict[tuple[str, str], Expr] = {("", port): value for port, value in values.items()}
         for name, layer in self.sublayers.items():
-            inputs = {port: made[self.wiring.sources[name, port]] for port in layer.inputs}
+            inputs = {port: port_values[self.wiring.sources[name, port]] for port in layer.inputs}
             own = {path: parameters[_path(name, path)] for path in layer.paths()}
             try:
                 with scope(name, "layer", type(layer).__name__):
@@ -220,18 +229,18 @@ class Composite(Layer):
             except ExplorerError as error:
                 error.add_note(f"in {name!r}, its {type(layer).__name__}")
                 raise
-            made.update({(name, port): value for port, value in outputs.items()})
-        return {port: made[source] for port, source in self.wiring.results.items()}
+            port_values.update({(name, port): value for port, value in outputs.items()})
+        return {port: port_values[source] for port, source in self.wiring.results.items()}
 
 
 def _ordered(cls: type[Layer], what: str, named: Any, ports: tuple[str, ...]) -> tuple[str, ...]:
-    """Ports of a topology, in the order that a class names."""
+    """Return the ports of a topology in the order that the class names."""
     if not named:
         return ports
     if set(named) != set(ports):
         raise DeclarationError(
             f"{what} of the composite {cls.__name__}: {', '.join(named)}",
-            rule=f"the clauses of its topology name {', '.join(ports) or 'none'}",
+            rule=f"the ports must be those that its topology names: {', '.join(ports) or 'none'}",
             fix=f"leave {what} out, or name the same ports",
         )
     return tuple(named)

@@ -1,4 +1,4 @@
-"""What a layer tells of itself: sublayers and their order, policies and who gave them, gradients and why."""
+"""Descriptions of layers: sublayers and their order, policies and their origin, gradients and their reasons."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from explorer.record.layer_rows import Feedback, Layer, Policy, layer_lines
 
 
 class Describable:
-    """What can be asked of a layer without running it."""
+    """Base of layers that answers questions about a layer without running it."""
 
     inputs: ClassVar[tuple[str, ...]]
     outputs: ClassVar[tuple[str, ...]]
     repeats: ClassVar[bool] = False
-    """it calls what is inside it more than once, so that parameters stand beside that"""
+    """whether it calls a sublayer more than once, so that parameters are drawn beside that sublayer"""
     policies: Policies
 
-    if TYPE_CHECKING:  # what a layer has
+    if TYPE_CHECKING:  # attributes of Layer
 
         @property
         def name(self) -> str:
-            """The layer's name."""
+            """Name of the layer."""
 
         @property
         def train(self) -> bool:
-            """Whether it is for training."""
+            """Whether the layer is for training."""
 
         def updates(self) -> frozenset[str]:
-            """Where the parameters are whose gradients are built."""
+            """Return the paths of the parameters whose gradients are built."""
 
     def sublayer(self, name: str) -> Describable | None:
-        """The sublayer of a name, None where there is none."""
-        found: Describable | None = _sublayers(self).get(name)
-        return found
+        """Return the sublayer of a name, None if there is none."""
+        sublayer: Describable | None = _sublayers(self).get(name)
+        return sublayer
 
     def to_row(self) -> Layer:
-        """The layer as plain data, without what is inside it."""
+        """Return the layer as plain data, without its sublayers."""
         wiring = vars(self).get("wiring")
         return Layer(
             self.name,
@@ -57,33 +57,34 @@ class Describable:
         )
 
     def describe(self) -> str:
-        """The layer and all that is inside it as text: order, clauses, policies, gradients, each with its reason."""
-        found: list[Layer] = []
+        """Return the layer and everything inside it as text: order, clauses, policies, gradients, each with its
+        reason."""
+        rows: list[Layer] = []
         waiting: list[Describable] = [self]
         while waiting:
             layer = waiting.pop()
-            found.append(layer.to_row())
+            rows.append(layer.to_row())
             waiting += reversed([*_sublayers(layer).values()])
-        return "\n".join(layer_lines(found)) + "\n"
+        return "\n".join(layer_lines(rows)) + "\n"
 
     def explore(self, inputs: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """Show the layer's graph, and for a training layer the graph of its gradients, with all that it tells.
+        """Show the layer's graph, and for a training layer the graph of its gradients, with its description.
 
-        ``inputs`` are types by port, or values; a layer that was made for types needs none.
+        ``inputs`` are types by port, or values; a layer made for types needs none.
         """
         return hooks.explore(self, inputs=inputs, **options)
 
 
 def _sublayers(layer: Describable) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = vars(layer).get("sublayers", {})
-    return found
+    sublayers: Mapping[str, Any] = vars(layer).get("sublayers", {})
+    return sublayers
 
 
 def _policies(layer: Describable) -> Iterator[Policy]:
-    """Every policy that was given, then the defaults of what the layer's class reads."""
+    """Yield every policy that was given, then the defaults of the policies that the layer's class reads."""
     given = layer.policies.given
-    kind: Any = type(layer)
-    read = _read(kind)
+    layer_class: Any = type(layer)
+    read = _read(layer_class)
     majors = dict.fromkeys([*read, *[minor.major for minor in given if minor.major is not None]])
     for major in majors:
         for minor in major.minors.values():
@@ -100,15 +101,15 @@ def _policy_source(given: ResolvedPolicy) -> str:
 
 @cache
 def _read(cls: type) -> tuple[type[PolicyClass], ...]:
-    """The major classes that a layer class's methods name."""
-    found: dict[Any, None] = {}
+    """Return the major classes that a layer class's methods name."""
+    majors: dict[Any, None] = {}
     for base in reversed(cls.__mro__):
         for member in vars(base).values():
             method = inspect.unwrap(member.fget) if isinstance(member, property) and member.fget else member
             if isinstance(method, FunctionType):
                 named = [method.__globals__.get(name) for name in method.__code__.co_names]
-                found.update(dict.fromkeys(filter(_is_major, named)))
-    return tuple(found)
+                majors.update(dict.fromkeys(filter(_is_major, named)))
+    return tuple(majors)
 
 
 def _is_major(value: Any) -> bool:
@@ -116,13 +117,15 @@ def _is_major(value: Any) -> bool:
 
 
 def _feedback(layer: Describable) -> Iterator[Feedback]:
-    """Of each sublayer whether it feeds back, of a parameter whether its gradient is built, and why."""
+    """Yield for each sublayer whether it feeds back, for a parameter whether its gradient is built, and why."""
     trains = layer.train
-    for each in vars(layer).get("feedback", ()):
-        inside = layer.sublayer(each.sublayer)
-        if inside is None or not inside.inputs:  # a source has nothing to feed back to
+    for feedback in vars(layer).get("feedback", ()):
+        inside = layer.sublayer(feedback.sublayer)
+        if inside is None or not inside.inputs:  # a source has no inputs to feed back to
             continue
-        yield Feedback(each.sublayer, trains and each.needed, each.reason if trains else "the layer is for inference")
+        yield Feedback(
+            feedback.sublayer, trains and feedback.needed, feedback.reason if trains else "the layer is for inference"
+        )
     if vars(layer).get("shape") is None or layer.inputs:
         return
     if not trains:

@@ -1,7 +1,8 @@
-"""A layer's graph written out: every operation a node of its own, in the boxes of the layers, none inside a call.
+"""Expanded layers: every operation is a node of its own in the boxes of the layers, none is inside a call.
 
-``feed_forward`` records one call of what layers of a kind share. To look at one layer its expressions are recorded
-once more, with boxes that know whose they are, and its own parameters in them.
+``feed_forward`` records one call of a function that equal layers share. To show one layer, ``Layer.explore`` records
+its expressions once more, in scopes that belong to this layer, with its own parameters. The shared function's graph
+would not do: it knows neither the layer's name nor its parameters.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedLayer:
-    """Expressions of a layer: its outputs by port, and the gradients that it builds, by port or parameter."""
+    """Expressions of a layer: its outputs by port, and its gradients by port or parameter."""
 
     outputs: Mapping[str, Expr]
     gradients: Mapping[str, Expr]
@@ -48,22 +49,24 @@ _writing = _Writing()
 
 
 def current_expander() -> LayerExpander | None:
-    """Who writes a layer out at present."""
+    """Return the expander at work in this thread, if any."""
     return _writing.writer
 
 
 def expand(layer: Layer, inputs: Mapping[str, Any] | None = None) -> ExpandedLayer:
-    """The expressions of a layer for inputs by port, types or values, and for a training layer those of gradients.
+    """Record the expressions of a layer for inputs by port, types or values; for a training layer the gradients too.
 
-    Raises UnknownNameError for a wrong port, OperandError where one has neither a type nor a value.
+    Raises UnknownNameError for a wrong port, OperandError for a port with neither a type nor a value.
     """
-    given = _given(layer, inputs)
-    operands = {port: Given(value, port)() if isinstance(value, TensorType) else value for port, value in given.items()}
-    with _active(layer) as made:
+    input_values = _given(layer, inputs)
+    operands = {
+        port: Given(value, port)() if isinstance(value, TensorType) else value for port, value in input_values.items()
+    }
+    with _active(layer) as expander:
         with scope(layer.name, "layer", type(layer).__name__):
-            outputs = made.call(layer, operands, dict.fromkeys(layer.paths()))
-        gradients = _gradients(layer, operands, made, outputs) if layer.train else {}
-    valued = not any(isinstance(node.operation, Given) for node in (*operands.values(), *made.parameters.values()))
+            outputs = expander.call(layer, operands, dict.fromkeys(layer.paths()))
+        gradients = _gradients(layer, operands, expander, outputs) if layer.train else {}
+    valued = not any(isinstance(node.operation, Given) for node in (*operands.values(), *expander.parameters.values()))
     return ExpandedLayer(outputs, gradients, valued and not gradients)
 
 
@@ -73,7 +76,7 @@ def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     if missing:
         raise OperandError(
             f"{layer!r} without a type for its input {', '.join(missing)}",
-            rule="what a layer writes depends on the types of its inputs",
+            rule="every input port must have a type or a value",
             fix=f'inputs={{"{missing[0]}": ex.TensorType((2, 3), np.float32), …}}, or values',
         )
     values = {
@@ -86,19 +89,21 @@ def _given(layer: Layer, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _gradients(
-    layer: Layer, operands: Mapping[str, Expr], made: LayerExpander, outputs: Mapping[str, Expr]
+    layer: Layer, operands: Mapping[str, Expr], expander: LayerExpander, outputs: Mapping[str, Expr]
 ) -> dict[str, Expr]:
-    """The gradients that feed-backward would give and collect; no other is built."""
+    """Record the gradients that feed-backward would return and collect, and no others."""
     wanted = dict(operands) if layer.feeds_back else {}
-    wanted.update({path or layer.name: made.parameters[path] for path in sorted(layer.updates())})
-    names = {node.uid: name for name, node in reversed(wanted.items())}  # a shared parameter goes by its first name
+    wanted.update({path or layer.name: expander.parameters[path] for path in sorted(layer.updates())})
+    names = {
+        node.uid: name for name, node in reversed(wanted.items())
+    }  # a shared parameter is listed by its first name
     wanted = {name: node for name, node in wanted.items() if names[node.uid] == name and has_gradient(node.type)}
     if not wanted:
         return {}
     with scope("gradient", "gradient"), under({**state.policies, **reaching(layer.policies)}):
         seeds = [Given(output.type, f"gradient of {port}")() for port, output in outputs.items()]
-        found = backward([*outputs.values()], seeds, [*wanted.values()])
-    return {name: node for name, node in zip(wanted, found, strict=True) if node is not None}
+        gradients = backward([*outputs.values()], seeds, [*wanted.values()])
+    return {name: node for name, node in zip(wanted, gradients, strict=True) if node is not None}
 
 
 @contextmanager
@@ -111,27 +116,29 @@ def _active(layer: Layer) -> Iterator[LayerExpander]:
 
 
 class LayerExpander:
-    """Writes the calls of one layer and those inside it."""
+    """Recorder of the calls of one layer and of those inside it."""
 
     def __init__(self, layer: Layer) -> None:
         self.parameters: dict[str, Expr] = {}
-        """by their path inside the layer"""
+        """paths of the sources inside the layer"""
         self._sources = dict(zip(layer.paths(), layer.sources(), strict=True))
         self._outside = f"{layer.name}/"
         self._paths = {id(source): path for path, source in self._sources.items()}
         self._shared: dict[int, Expr] = {}
 
     def call(self, layer: Layer, values: Mapping[str, Expr], parameters: Mapping[str, Expr | None]) -> dict[str, Expr]:
-        """The outputs by port, written in the present box; parameters that are not there yet are put into it."""
+        """Record the outputs by port in the current scope; parameters not recorded yet are recorded there."""
         box = state.scope
-        assert box is not None  # its caller's
+        assert box is not None  # set by the caller
         box.payload = layer
         passes_on = bool(vars(layer).get("sublayers")) and not layer.repeats
-        held: Mapping[str, Any] = parameters
+        parameter_nodes: Mapping[str, Any] = parameters
         if not passes_on:
             sources = dict(zip(layer.paths(), layer.sources(), strict=True))
-            held = {path: self._parameter(sources[path]) if node is None else node for path, node in parameters.items()}
-        outputs = layer.outputs_of(layer.expand(values, held))
+            parameter_nodes = {
+                path: self._parameter(sources[path]) if node is None else node for path, node in parameters.items()
+            }
+        outputs = layer.outputs_of(layer.expand(values, parameter_nodes))
         box.ports = (
             {port: node.uid for port, node in values.items()},
             {port: node.uid for port, node in outputs.items()},
@@ -139,17 +146,19 @@ class LayerExpander:
         return outputs
 
     def _parameter(self, source: Source) -> Expr:
-        """The tensor that a source holds, or what stands for it before it is initialised."""
-        path, held = self._paths[id(source)], source.held
-        found = self._shared.get(id(held)) if held is not None else None
-        if found is None and held is None:
+        """Return the tensor that a source holds, or a placeholder before it is initialised."""
+        path, parameter = self._paths[id(source)], source.held
+        node = self._shared.get(id(parameter)) if parameter is not None else None
+        if node is None and parameter is None:
             chosen = source.select(ParameterPolicy)
-            found = Given(
+            node = Given(
                 TensorType(source.shape, chosen.dtype, chosen.device), source.name.removeprefix(self._outside)
             )()
-        elif found is None and held is not None:
-            name = held.name.removeprefix(self._outside)
-            found = self._shared[id(held)] = tensor(held.value.array, name=name, copy=False, device=held.value.device)
-        assert found is not None
-        self.parameters[path] = found
-        return found
+        elif node is None and parameter is not None:
+            name = parameter.name.removeprefix(self._outside)
+            node = self._shared[id(parameter)] = tensor(
+                parameter.value.array, name=name, copy=False, device=parameter.value.device
+            )
+        assert node is not None
+        self.parameters[path] = node
+        return node

@@ -1,4 +1,9 @@
-"""Feeding backward: what was kept of a feed-forward, and the gradients made of it."""
+"""Backward pass of layers: records kept of a feed-forward, and the gradients recorded from them.
+
+A training layer keeps a stack of forward records. Each feed-backward takes the last one and records the gradient of its
+call, which is itself one call of a shared function. ``ex.grad`` does the same for expressions; layers need their own
+entry because their gradients may be fed back one layer at a time, in the user's order.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForwardRecord:
-    """One feed-forward: operands and results of its call, and the functions that were being traced."""
+    """Record of one feed-forward: operands and results of its call, and the functions being traced then."""
 
     inputs: Mapping[str, Expr]
     parameters: Mapping[str, Parameter]
@@ -37,93 +42,93 @@ class ForwardRecord:
 
 @dataclass(frozen=True, slots=True)
 class PendingGradient:
-    """The gradient of a parameter that a feed-backward has built, and the functions that were being traced."""
+    """Gradient of a parameter built by a feed-backward, and the functions being traced then."""
 
     parameter: Parameter
     gradient: Expr
     traces: tuple[int, ...]
 
     def check(self, layer: Layer) -> None:
-        """Raise StateError where the gradient belongs to another function's body than what is written now."""
+        """Raise StateError if the gradient belongs to the body of another function than the current one."""
         _same_body(layer, self.traces, "collecting the gradients")
 
 
-def operands(layer: Layer, given: Ports) -> dict[str, Expr]:
-    """The inputs of a layer as expressions, by port; an error names the port."""
-    made: list[Any] = []
+def operands(layer: Layer, ports: Ports) -> dict[str, Expr]:
+    """Convert the inputs of a layer to expressions, by port; an error names the port."""
+    values: list[Any] = []
     for port in layer.inputs:
-        value = given[port]
+        value = ports[port]
         if not isinstance(value, Expr) and type(value) not in WEAK:
             try:
                 (value,) = as_operands((value,))
             except ExplorerError as error:
                 error.add_note(f"given for the port {port!r} of {layer!r}")
                 raise
-        made.append(value)
-    return dict(zip(layer.inputs, as_operands(tuple(made)), strict=True))
+        values.append(value)
+    return dict(zip(layer.inputs, as_operands(tuple(values)), strict=True))
 
 
-def feed_backward(layer: Layer, given: Ports) -> dict[str, Expr | None]:
-    """The gradients of the last feed-forward's inputs, None where the layer feeds none back.
+def feed_backward(layer: Layer, ports: Ports) -> dict[str, Expr | None]:
+    """Record the gradients of the last feed-forward's inputs, None if the layer feeds none back.
 
-    Those of parameters that update are kept in ``layer.waiting``.
+    Gradients of parameters that update are kept in ``layer.pending_gradients``.
     """
     if not layer.train:
         raise StateError(
             f"feed_backward of {layer!r}",
-            rule="a layer for inference keeps nothing to be fed backward",
+            rule="the layer must be made for training, because an inference layer keeps no forward records",
             fix=f"make it for training: {type(layer).__name__}({layer.name!r}, …, train=True)",
         )
     if not layer.forward_records:
         raise StateError(
             f"feed_backward of {layer!r}, which was not fed forward",
-            rule="every feed_backward answers a feed_forward, the last one first",
-            fix="feed it forward first",
+            rule="feed_backward must follow a feed_forward that has not been fed backward yet",
+            fix=f"call feed_forward of {layer.name!r} first",
         )
     last = layer.forward_records[-1]
     _same_body(layer, last.traces, "feed_backward")
-    seeds = [_seed(layer, port, output, given[port]) for port, output in last.outputs.items()]
+    seeds = [_seed(layer, port, output, ports[port]) for port, output in last.outputs.items()]
     if all(seed is None for seed in seeds):
         raise OperandError(
             f"feed_backward of {layer!r} without any gradient",
-            rule="one of its outputs has a gradient; None for a port says that this one has none",
+            rule="at least one output must have a gradient; None for a port means that it has none",
             fix=f"give a gradient for {' or '.join(layer.outputs)}",
         )
     updates = layer.updates()
     wanted = [layer.feeds_back and has_gradient(value.type) for value in last.inputs.values()]
     wanted += [path in updates for path in last.parameters]
     with scope("gradient", "gradient"), scope(layer.name, "layer", type(layer).__name__, layer):
-        found = _gradients(next(iter(last.outputs.values())), seeds, wanted)
+        gradients = _gradients(next(iter(last.outputs.values())), seeds, wanted)
     layer.forward_records.pop()
     layer.pending_gradients.extend(
         PendingGradient(parameter, gradient, state.traces)
-        for parameter, gradient in zip(last.parameters.values(), found[len(last.inputs) :], strict=True)
+        for parameter, gradient in zip(last.parameters.values(), gradients[len(last.inputs) :], strict=True)
         if gradient is not None
     )
-    return dict(zip(last.inputs, found[: len(last.inputs)], strict=True))
+    return dict(zip(last.inputs, gradients[: len(last.inputs)], strict=True))
 
 
 def _gradients(output: Expr, seeds: list[Expr | None], wanted: list[bool]) -> list[Expr | None]:
-    """One for each operand of the call that made an output; the structured zero where nothing reaches it."""
-    made = output.operands[0] if isinstance(output.operation, Item) else output
-    call = made.operation
+    """Return a gradient for each operand of the call that made an output, the structured zero if none reaches it."""
+    node = output.operands[0] if isinstance(output.operation, Item) else output
+    call = node.operation
     if not any(wanted):
         return [None] * len(wanted)
-    if not isinstance(call, Call):  # a source gives the very tensor that it holds
-        return [seeds[0] if yes else None for yes in wanted]
-    operands = made.operands  # captured values come last, and want none
+    if not isinstance(call, Call):  # a source returns the tensor that it holds, without a call
+        return [seeds[0] if is_wanted else None for is_wanted in wanted]
+    operands = node.operands  # captured values come last and get no gradient
     asked = (*wanted, *[False] * (len(operands) - len(wanted)))
     single = not isinstance(output.operation, Item)
-    with twins(made.scope) as twin:
-        twin(made)
-        found = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, made, operands, asked)
+    with twins(node.scope) as twin:
+        twin(node)
+        gradients = call_gradient(call, seeds[0] if single and seeds[0] is not None else seeds, node, operands, asked)
     return [
         None
-        if not yes
+        if not is_wanted
         else gradient
         if gradient is not None
         else Zero(operand.shape, operand.dtype, "unreached", operand.device)()
-        for yes, gradient, operand in zip(wanted, found, operands, strict=False)
+        for is_wanted, gradient, operand in zip(wanted, gradients, operands, strict=False)
     ]
 
 
@@ -136,31 +141,31 @@ def _same_body(layer: Layer, traces: tuple[int, ...], what: str) -> None:
     if traces != state.traces:
         raise StateError(
             f"{what} of {layer!r}, which was fed in another function's body than this",
-            rule="a body is recorded once and called often: what a training layer keeps inside it stays inside it",
+            rule="feed_forward, feed_backward and grad_collect must all run inside one function's body, or outside",
             fix="feed forward, feed backward and collect in one function, or none; ex.grad goes through functions",
         )
 
 
-def _seed(layer: Layer, port: str, output: Expr, given: Any) -> Expr | None:
-    """A gradient of an output; raises OperandError for one of another type. Arrays and numbers are converted."""
-    if given is None:
+def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
+    """Convert the gradient of an output; raises OperandError for another type. Arrays and numbers are converted."""
+    if gradient is None:
         return None
     type_ = output.tensor_type
-    if isinstance(given, Expr):
-        seed = given
+    if isinstance(gradient, Expr):
+        seed = gradient
     else:
-        array = np.asarray(given)
+        array = np.asarray(gradient)
         if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_floating(type_.dtype)):
             raise OperandError(
-                f"the gradient {given!r} of the output {port!r} of {layer!r}",
-                rule=f"it converts to its output's type, {type_}",
+                f"the gradient {gradient!r} of the output {port!r} of {layer!r}",
+                rule=f"the gradient must convert to its output's type, {type_}",
                 fix="give numbers of this kind; integers and booleans have no gradient",
             )
         seed = tensor(converted(array, type_.dtype), device=type_.device)
     if seed.type != type_:
         raise OperandError(
             f"the gradient {seed.type} of the output {port!r} of {layer!r}",
-            rule=f"a gradient has its output's type, {type_}",
+            rule=f"the gradient must have its output's type, {type_}",
             fix="sum or reshape it to this shape, or convert it with .astype",
         )
     return seed

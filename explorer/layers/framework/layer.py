@@ -1,8 +1,9 @@
-"""A layer: named ports, parameters, policies. It computes nothing, it writes expressions.
+"""Base class of layers: named ports, parameters and policies. A layer computes nothing, it records expressions.
 
 Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
-feeding backward records the call that gives its gradients. A training layer keeps on a stack what backward needs of
-forward, so that it can run several times before it is fed backward as often.
+feeding backward records the call of its gradients. A training layer keeps the operands and results of each feed-forward
+on a stack, so that it can run several times before it is fed backward as often. MetaNN's layers do the same in C++ with
+a type per policy set; here one class serves all, because policies are values.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ Major = TypeVar("Major", bound=PolicyClass)
 
 
 class Layer(Describable):
-    """The base of layers, which are made for inference, or with ``train=True`` for training.
+    """Base of layers, made for inference, or with ``train=True`` for training.
 
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
-    name, these arguments and policies; the types of its ``inputs`` make one for training too, which takes no others
-    (MetaNN's training layers need types; here ``train=True`` trains with any). Attributes are fixed once it is made:
-    what others derive from the arguments, ``prepare`` sets.
+    name, these arguments and policies. Passing the types of its ``inputs`` also makes it a training layer, one that
+    accepts no other types (MetaNN's training layers need types; here ``train=True`` trains with any). Attributes are
+    fixed once it is made; ``prepare`` sets those that are derived from the arguments.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("input",)
@@ -48,7 +49,7 @@ class Layer(Describable):
     _running: ClassVar[frozenset[str]] = frozenset(
         {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
-    """attributes of its own that a layer has beside those that its class declares; no part of a blueprint"""
+    """attributes of every layer, beside those that its class declares; they are not part of a blueprint"""
 
     def __init_subclass__(cls) -> None:
         cls.fields = fields_of(cls, cls._running)
@@ -66,7 +67,7 @@ class Layer(Describable):
         if not isinstance(name, str) or not name:
             raise DeclarationError(
                 f"a {type(self).__name__} layer named {name!r}",
-                rule="the first argument is its name, which is not empty",
+                rule="the first argument must be the layer's name, a string that is not empty",
                 fix=f'{type(self).__name__}("name", …)',
             )
         self._name = name
@@ -75,113 +76,116 @@ class Layer(Describable):
         self._train = train or inputs is not None
         self.forward_records: list[ForwardRecord] = []
         self.pending_gradients: list[PendingGradient] = []
-        """gradients of parameters that wait to be collected"""
+        """gradients of parameters that have not been collected yet"""
         self.prepare()
         self.types = {} if inputs is None else input_types(self, inputs)
         self.blueprint = self.make_blueprint()
-        """All that what the layer records depends on; equal for layers that share one function."""
+        """key of everything the recorded forward depends on; layers with equal keys share one function"""
 
     def prepare(self) -> None:
-        """What is left to do once arguments and policies are there; a subclass checks them here."""
+        """Finish the layer once arguments and policies are set; a subclass validates them here."""
         self.policies.check((), self.name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "blueprint" in vars(self):
             raise StateError(
                 f"the attribute {name!r} of {self!r} set to {value!r}",
-                rule="a layer's attributes are fixed once it is made: other layers share what it records",
+                rule="a layer's attributes must not change once it is made, because layers share traced functions",
                 fix="make another layer, or set the attribute in prepare()",
             )
         super().__setattr__(name, value)
 
     @property
     def name(self) -> str:
-        """The layer's name; a sublayer's begins with those that it is inside of."""
+        """Name of the layer; a sublayer's name begins with those of the layers around it."""
         forbid_in_shared_forward(self, "name")
         return self._name
 
     @property
     def train(self) -> bool:
-        """Whether the layer keeps what it needs to be fed backward."""
+        """Whether the layer is for training, so that it keeps records for feed_backward."""
         forbid_in_shared_forward(self, "train")
         return self._train
 
     # -- what a subclass defines -----------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **_: Any) -> Any:
-        """The outputs as expressions of the inputs, which are passed by port: one, or a mapping by port."""
+        """Record the outputs from the inputs, which are passed by port: one expression, or a mapping by port."""
         raise DeclarationError(
             f"the layer class {type(self).__name__} without forward",
-            rule="a layer says what it writes",
+            rule="a layer class must define forward()",
             fix=f"def forward(self, {', '.join(self.inputs)}): return an expression",
         )
 
     # -- parameters ------------------------------------------------------------------------------------------------
 
     def sources(self) -> Iterator[Source]:
-        """The sources inside it, which hold its parameters."""
+        """Yield the sources inside it, which hold its parameters."""
         return iter(())
 
     def paths(self) -> tuple[str, ...]:
-        """Where its parameters are inside it; "" is the layer itself."""
+        """Return the paths of its parameters inside it; "" is the layer itself."""
         return ()
 
     def parameters(self) -> dict[str, Parameter]:
-        """Its parameters by their path inside it; raises StateError for one that is not initialised."""
+        """Return its parameters by path; raises StateError for one that is not initialised."""
         return {}
 
     def updates(self) -> frozenset[str]:
-        """Paths of the parameters whose gradients are built."""
+        """Return the paths of the parameters whose gradients are built."""
         return frozenset()
 
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Give every parameter what it begins with (see Initializer), or none where one has nothing.
+        """Initialise all parameters (see Initializer), or none if one of them has no value.
 
-        Parameters enter the buffer, and those that are in it are shared. A layer without any does nothing.
+        Initialised parameters enter the buffer, and those that are in it are shared. A layer without parameters does
+        nothing. Example: ``layer.init(Initializer(filler=VarScale()))``.
         """
         if initializer is not None and not isinstance(initializer, Initializer):
             raise DeclarationError(
                 f"init({initializer!r}) of {self!r}",
-                rule="parameters are initialised by an Initializer",
+                rule="the first argument must be an Initializer",
                 fix="init(Initializer({name: array}, filler=Constant(0.0)))",
             )
         buffer = {} if buffer is None else buffer
         if not isinstance(buffer, Mapping):
             raise DeclarationError(
-                f"init(…, {buffer!r}) of {self!r}", rule="a load buffer maps parameter names to arrays", fix="pass {}"
+                f"init(…, {buffer!r}) of {self!r}",
+                rule="a load buffer must map parameter names to arrays",
+                fix="init(initializer, {})",
             )
         entered = dict(buffer)
-        made = [(source, source.begin(initializer, entered)) for source in self.sources()]
-        for source, parameter in made:
+        initialised = [(source, source.begin(initializer, entered)) for source in self.sources()]
+        for source, parameter in initialised:
             source.hold(parameter)
         buffer.update(entered)
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Assign arrays by parameter name, of which there may be more; all are checked before any is assigned.
+        """Assign arrays by parameter name, extra names allowed; all are checked before any is assigned.
 
         Raises UnknownNameError for a parameter without an array, OperandError for an array that does not fit.
         """
         if not isinstance(weights, Mapping):
             raise DeclarationError(
                 f"load_weights({weights!r}) of {self!r}",
-                rule="weights are arrays by parameter name",
-                fix="pass what save_weights() of such a layer gave",
+                rule="weights must be a mapping of parameter names to arrays",
+                fix="load_weights(layer.save_weights()), for instance",
             )
-        held = {parameter.name: parameter for parameter in self.parameters().values()}
-        made = {name: parameter.made(weights) for name, parameter in held.items()}
-        for name, parameter in held.items():
-            parameter.value = made[name]
+        parameters = {parameter.name: parameter for parameter in self.parameters().values()}
+        tensors = {name: parameter.made(weights) for name, parameter in parameters.items()}
+        for name, parameter in parameters.items():
+            parameter.value = tensors[name]
 
     def save_weights(self) -> dict[str, Any]:
-        """The parameters' arrays by name."""
+        """Return the parameters' arrays by name."""
         return {parameter.name: parameter.array for parameter in self.parameters().values()}
 
     def grad_collect(self, collector: GradCollector) -> None:
-        """Hand the gradients of parameters that feed-backwards have built to a collector."""
-        for each in self.pending_gradients:
-            each.check(self)
-        for each in self.pending_gradients:
-            collector.collect(each.parameter, each.gradient)
+        """Add the gradients of parameters that feed_backward has built to a collector."""
+        for pending in self.pending_gradients:
+            pending.check(self)
+        for pending in self.pending_gradients:
+            collector.collect(pending.parameter, pending.gradient)
         self.pending_gradients.clear()
 
     def neutral_invariant(self) -> None:
@@ -190,11 +194,11 @@ class Layer(Describable):
             more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
             raise StateError(
                 f"{self!r} is not neutral: fed forward {more} more than backward",
-                rule="a training layer is fed backward once for every time it was fed forward",
+                rule="a training layer must be fed backward as often as it was fed forward",
                 fix="call feed_backward, or make the layer for inference",
             )
         if self.pending_gradients:
-            names = sorted({each.parameter.name for each in self.pending_gradients})
+            names = sorted({pending.parameter.name for pending in self.pending_gradients})
             raise StateError(
                 f"{self!r} is not neutral: gradients of {', '.join(map(repr, names))} wait to be collected",
                 rule="a training layer's gradients must be collected after it was fed backward",
@@ -204,18 +208,19 @@ class Layer(Describable):
     # -- policies --------------------------------------------------------------------------------------------------
 
     def select(self, major: type[Major]) -> Major:
-        """The layer's values of a major policy class."""
+        """Return the layer's values of a major policy class."""
         return self.policies.select(
             major, self._name, lambda minor: forbid_in_shared_forward(self, f"policy {minor!r}")
         )
 
     @property
     def feeds_back(self) -> bool:
-        """Whether feed-backward gives the gradients of the inputs."""
+        """Whether feed_backward returns the gradients of the inputs."""
         return bool(self.select(GradPolicy).feedback_output)
 
     def make_blueprint(self) -> Any:
-        """A key of its class, attributes and policies; raises DeclarationError for an argument that may change."""
+        """Return a key of its class, attributes and policies; raises DeclarationError for an argument that may
+        change."""
         check_hashable(self)
         attributes = {name: value for name, value in vars(self).items() if name not in self._running}
         return type(self), identity(attributes), self.policies.recorded()
@@ -223,27 +228,28 @@ class Layer(Describable):
     # -- running ---------------------------------------------------------------------------------------------------
 
     def feed_forward(self, *positional: Any, **named: Any) -> Any:
-        """The outputs as expressions: one, or Ports where there are several; a single call is recorded.
+        """Record the outputs, in a single call: one expression, or Ports for several outputs.
 
-        Inputs are given by position, by port, or as one mapping. Raises UnknownNameError for a wrong port,
-        OperandError for one that is set twice or missing or of another type than the layer was made for.
+        Inputs are given by position, by port, or as one mapping; arrays and numbers are converted. Raises
+        UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of another type than the
+        layer was made for. Example: ``layer.feed_forward(x)``.
         """
-        given = self._given(self.inputs, "input", positional, named)
-        values = operands(self, given)
+        ports = self._given(self.inputs, "input", positional, named)
+        values = operands(self, ports)
         for port, type_ in self.types.items():
             if values[port].type != type_:
                 raise OperandError(
                     f"the port {port!r} of {self!r} given {values[port].type}",
-                    rule=f"the layer was made for {type_}",
+                    rule=f"the input must have the type that the layer was made for, {type_}",
                     fix="make the layer with train=True for inputs of any type",
                 )
         parameters = self.parameters()
         try:
             with scope(self._name, "layer", type(self).__name__, self):
-                outputs = self.call(values, {path: held.read() for path, held in parameters.items()})
+                outputs = self.call(values, {path: parameter.read() for path, parameter in parameters.items()})
         except ExplorerError as error:
-            told = ", ".join([f"{port} {value.type}" for port, value in values.items()]) or "nothing"
-            error.add_note(f"while {self!r} was fed {told}")
+            types = ", ".join([f"{port} {value.type}" for port, value in values.items()]) or "nothing"
+            error.add_note(f"while {self!r} was fed {types}")
             raise
         if self._train:
             self.forward_records.append(ForwardRecord(values, parameters, outputs, state.traces))
@@ -252,17 +258,17 @@ class Layer(Describable):
     __call__ = feed_forward
 
     def feed_backward(self, *positional: Any, **named: Any) -> Any:
-        """The gradients of the inputs from those of the outputs: one, or Ports; None where none is fed back.
+        """Record the gradients of the inputs from those of the outputs: one, or Ports; None if none is fed back.
 
         Raises StateError for an inference layer, or one that was not fed forward. The gradients of parameters wait for
         ``grad_collect``. Arrays and numbers are converted to the output's dtype.
         """
-        given = self._given(self.outputs, "output", positional, named)
-        found = feed_backward(self, given)
-        return found[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), found)
+        ports = self._given(self.outputs, "output", positional, named)
+        gradients = feed_backward(self, ports)
+        return gradients[self.inputs[0]] if len(self.inputs) == 1 else Ports(self.inputs, repr(self), gradients)
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """Record the call: outputs by port. The layer's policies reach the operations inside."""
+        """Record the call: outputs by port. The layer's policies apply to the operations inside."""
         reached = reaching(self.policies)
         if not reached:
             return self._call(values, parameters)
@@ -278,41 +284,41 @@ class Layer(Describable):
                 return self.outputs_of(self.expand({}, {}))
         titles = [path or "value" for path in parameters]  # a port may have the name of a parameter
         titles = [f"{title} (parameter)" if title in values else title for title in titles]
-        found: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
-        return found
+        outputs: dict[str, Expr] = self.function(**values, **dict(zip(titles, parameters.values(), strict=True)))
+        return outputs
 
     @property
     def function(self) -> Function[..., Any]:
-        """What the call records: a traced function, shared with layers of the same blueprint."""
-        held = vars(self).get("_function")
-        if held is None:
-            held = vars(self)["_function"] = shared(self)
-        return held
+        """Traced function of the call, shared with layers of the same blueprint."""
+        traced = vars(self).get("_function")
+        if traced is None:
+            traced = vars(self)["_function"] = shared(self)
+        return traced
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Any:
-        """The outputs as expressions of inputs by port, and of parameters by path."""
+        """Record the outputs from inputs by port and parameters by path."""
         return self.forward(**values)
 
-    def outputs_of(self, written: Any) -> dict[str, Expr]:
-        """What ``forward`` returned, by port; raises DeclarationError where that is not an expression for each."""
-        if isinstance(written, Expr) and len(self.outputs) == 1:
-            return {self.outputs[0]: written}
-        if not isinstance(written, Mapping) or set(written) != set(self.outputs):
-            told = f"a mapping of {', '.join(map(repr, written))}" if isinstance(written, Mapping) else None
+    def outputs_of(self, results: Any) -> dict[str, Expr]:
+        """Return the results of ``forward`` by port; raises DeclarationError unless there is an expression for each."""
+        if isinstance(results, Expr) and len(self.outputs) == 1:
+            return {self.outputs[0]: results}
+        if not isinstance(results, Mapping) or set(results) != set(self.outputs):
+            mapping_text = f"a mapping of {', '.join(map(repr, results))}" if isinstance(results, Mapping) else None
             ports = f"the ports {', '.join(self.outputs)}, by name" if len(self.outputs) > 1 else "its one output"
             raise DeclarationError(
-                f"forward of {self!r} returned {told or type(written).__name__}",
-                rule=f"it returns an expression for {ports}",
+                f"forward of {self!r} returned {mapping_text or type(results).__name__}",
+                rule=f"forward must return an expression for {ports}",
                 fix="return {" + ", ".join([f'"{port}": …' for port in self.outputs]) + "}",
             )
         for port in self.outputs:
-            if not isinstance(written[port], Expr):
+            if not isinstance(results[port], Expr):
                 raise DeclarationError(
-                    f"forward of {self!r} returned a {type(written[port]).__name__} for the port {port!r}",
-                    rule="outputs are expressions",
+                    f"forward of {self!r} returned a {type(results[port]).__name__} for the port {port!r}",
+                    rule="outputs must be expressions",
                     fix="wrap a constant: ex.tensor(…)",
                 )
-        return {port: written[port] for port in self.outputs}
+        return {port: results[port] for port in self.outputs}
 
     def _given(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
         mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
@@ -324,25 +330,25 @@ class Layer(Describable):
         if len(positional) > len(ports):
             raise OperandError(
                 f"{len(positional)} {what}s for {self!r}",
-                rule=f"its {what} ports are {', '.join(ports) or 'none'}",
+                rule=f"the {what}s must be for its ports {', '.join(ports) or 'none'}",
                 fix="give each of them once, by position or by name",
             )
         return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
 
     def skeleton(self) -> Layer:
-        """The layer without values: what its function keeps, which others share, so that it may itself be dropped."""
-        made = object.__new__(type(self))
-        vars(made).update({name: value for name, value in vars(self).items() if name != "_function"})
-        vars(made).update(stack=[], waiting=[])
-        return made
+        """Return the layer without values; a shared function keeps it, so that the layer itself can be freed."""
+        copy = object.__new__(type(self))
+        vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
+        vars(copy).update(stack=[], waiting=[])
+        return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy has: parameters (shared, unless the copy is deep or pickled), and stacks of its own."""
-        held = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
-        return {**held, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
+        """Return the state of a copy: shared parameters (own ones if deep or pickled), and its own stacks."""
+        state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
+        return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
 
-    def __setstate__(self, held: dict[str, Any]) -> None:
-        vars(self).update(held)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
         self.blueprint = self.make_blueprint()
 
     def __repr__(self) -> str:

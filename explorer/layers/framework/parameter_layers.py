@@ -1,4 +1,4 @@
-"""Sources: layers without inputs, whose output is a parameter, or a constant."""
+"""Sources: layers without inputs, whose output is a parameter or a constant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.layers.framework.policy_classes import GradPolicy, ParameterPolicy
 
 
 class Source(Layer):
-    """A layer that holds one tensor of a shape, named as the layer; policies say its dtype, device and filler."""
+    """Layer that holds one tensor of a shape, named like the layer; policies set its dtype, device and filler."""
 
     shape: tuple[int, ...]
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -30,70 +30,70 @@ class Source(Layer):
         if not isinstance(lengths, tuple) or not all(type(n) is int and n >= 0 for n in lengths):
             raise DeclarationError(
                 f"the shape {lengths!r} of {self!r}",
-                rule="a shape is a tuple of lengths, which are whole numbers, zero or more",
+                rule="a shape must be a tuple of whole numbers of 0 or more",
                 fix="write (3,) for three elements, () for one",
             )
         self.held: Parameter | None = None
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
-        """What it begins with: in the load buffer, else among the initializer's values, else drawn by a filler.
+        """Return its initial value: from the load buffer, else by name from the initializer, else drawn by a filler.
 
-        The parameter enters the buffer. Raises StateError where there is nothing, OperandError where it does not fit.
+        The parameter enters the buffer. Raises StateError if there is none, OperandError if it does not fit.
         """
         chosen = self.select(ParameterPolicy)
         type_ = TensorType(self.shape, chosen.dtype, chosen.device)
-        made = (initializer or Initializer()).make(self.name, type_, self.policies, buffer)
-        buffer[made.name] = made
-        return made
+        parameter = (initializer or Initializer()).make(self.name, type_, self.policies, buffer)
+        buffer[parameter.name] = parameter
+        return parameter
 
     def hold(self, parameter: Parameter) -> None:
-        """Take a parameter."""
+        """Hold a parameter."""
         vars(self)["held"] = parameter
 
     def sources(self) -> Iterator[Source]:
-        """Itself."""
+        """Yield itself."""
         yield self
 
     def skeleton(self) -> Layer:
-        """The source without its parameter."""
-        made = super().skeleton()
-        vars(made)["held"] = None
-        return made
+        """Return the source without its parameter."""
+        copy = super().skeleton()
+        vars(copy)["held"] = None
+        return copy
 
     def paths(self) -> tuple[str, ...]:
-        """Its own."""
+        """Return its own path."""
         return ("",)
 
     def parameters(self) -> dict[str, Parameter]:
-        """The one it holds."""
+        """Return its own parameter."""
         if self.held is None:
             raise StateError(
                 f"the parameter of {self!r} is not initialised",
-                rule="parameters are initialised before they are used",
+                rule="parameters must be initialised before they are used",
                 fix="call init(…) of the outermost layer",
             )
         note(lambda: self.held)
         return {"": self.held}
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
-        """The tensor itself by port, without a call: a function that gives its operand back only costs."""
+        """Return the tensor by port, without a call: a function that returns its operand would only cost time."""
         if current_expander() is None and type(self).expand is Source.expand:
             return self.outputs_of(self.expand(values, parameters))
         return super().call(values, parameters)
 
     def expand(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> Expr:
-        """The tensor."""
+        """Return the tensor."""
         (only,) = parameters.values()
         return only
 
 
 class ParamSource(Source):
-    """A parameter: with PUpdate its gradient is built and collected."""
+    """Source of a parameter: with PUpdate its gradient is built and collected."""
 
     def updates(self) -> frozenset[str]:
-        """Its own path, with PUpdate."""
+        """Return its own path with PUpdate, else nothing."""
         return frozenset({""}) if self.select(GradPolicy).update else frozenset()
 
 
 class ValueSource(Source):
-    """A constant: initialised as a parameter is, never changed by training."""
+    """Source of a constant: initialised like a parameter, never changed by training."""

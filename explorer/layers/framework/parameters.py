@@ -1,4 +1,4 @@
-"""Parameters of layers: named tensors that training changes, and their gradients collected."""
+"""Parameters of layers: named tensors that training changes, and collectors of their gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from explorer.ops.elementwise.arithmetic import add_n
 
 
 class Parameter:
-    """A name and the tensor that it stands for now; layers that share a parameter hold the same one.
+    """Named tensor that can be replaced; layers that share a parameter hold the same object.
 
     A subclass, which the policy ParameterPolicy.type chooses, may override ``assign`` (to limit weights, say).
     """
@@ -29,26 +29,27 @@ class Parameter:
         self.name, self.value = name, value
 
     def read(self) -> Tensor:
-        """The tensor, for an expression; a function that is being traced is traced again when it is another."""
+        """Return the tensor for an expression; a function being traced will be traced again once it is replaced."""
         note(partial(getattr, self, "value"))
         return self.value
 
     def assign(self, array: Any) -> None:
-        """Give it new elements, copied; what was recorded before keeps the old ones.
+        """Assign new elements, copied; expressions recorded before keep the old ones.
 
         Raises OperandError for another shape, or numbers that its dtype cannot hold.
         """
         self.value = self.made({self.name: array})
 
     def made(self, arrays: Mapping[str, Any]) -> Tensor:
-        """A tensor of the array of its name; raises UnknownNameError without one, OperandError for a wrong one."""
+        """Return a tensor of the array of its name; raises UnknownNameError without one, OperandError for a wrong
+        one."""
         if self.name not in arrays:
             raise UnknownNameError(self.name, kind="weight", known=arrays, fix="give an array for every parameter")
         return tensor_for(self.name, arrays[self.name], self.value.tensor_type, "assigned to")
 
     @property
     def array(self) -> Array:
-        """Its elements, read-only."""
+        """Elements, read-only."""
         return self.value.array
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,19 +61,19 @@ class Parameter:
 
 
 def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
-    """A tensor of a copied value for the parameter of a name; raises OperandError where its type does not hold it."""
+    """Copy a value to a tensor for the named parameter; raises OperandError if its type cannot hold it."""
     try:
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
     except ValueError as error:
         raise OperandError(
             f"the value {where} the parameter {name!r}: {error}",
-            rule="it is a regular array of numbers",
+            rule="the value must be a regular array of numbers",
             fix=f"give an array of the shape {type_.shape}",
         ) from None
     if array.shape != type_.shape:
         raise OperandError(
             f"the value {where} the parameter {name!r} has the shape {array.shape}",
-            rule=f"the parameter's shape is {type_.shape}",
+            rule=f"the value must have the parameter's shape, {type_.shape}",
             fix="check the layer's arguments, or the name",
         )
     numbers = numbers_of(array)
@@ -82,28 +83,28 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
     ):
         raise OperandError(
             f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",
-            rule=f"it converts to the parameter's dtype, {dtype_name(type_.dtype)}",
+            rule=f"the value must convert to the parameter's dtype, {dtype_name(type_.dtype)}",
             fix=f"convert it first, or make the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
         )
     return tensor(converted(array, type_.dtype), name=name, device=type_.device)
 
 
-def _parameter(made: type[Parameter], name: str, array: Array, type_: TensorType) -> Parameter:
-    return made(name, tensor_for(name, array, type_, "of"))
+def _parameter(parameter_class: type[Parameter], name: str, array: Array, type_: TensorType) -> Parameter:
+    return parameter_class(name, tensor_for(name, array, type_, "of"))
 
 
 class GradCollector:
-    """Gradients by parameter: those of a parameter that several layers share, or that ran several times, are summed."""
+    """Gradients by parameter; those of a parameter that is shared, or ran several times, are summed."""
 
     def __init__(self) -> None:
         self._found: dict[int, tuple[Parameter, list[Expr]]] = {}
 
     def collect(self, parameter: Parameter, gradient: Expr) -> None:
-        """One more gradient of a parameter."""
+        """Add one more gradient of a parameter."""
         self._found.setdefault(id(parameter), (parameter, []))[1].append(gradient)
 
     def __iter__(self) -> Iterator[tuple[Parameter, Expr]]:
-        """Each parameter with the expression of its gradient, in the order of collection."""
+        """Iterate over parameters and their gradient expressions, in the order of collection."""
         for parameter, parts in self._found.values():
             yield parameter, parts[0] if len(parts) == 1 else add_n(*parts)
 
@@ -111,5 +112,5 @@ class GradCollector:
         return len(self._found)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all gradients."""
         self._found.clear()

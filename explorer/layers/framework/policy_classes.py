@@ -1,4 +1,4 @@
-"""The policies that explorer's own layers read, and their usual objects."""
+"""Policies that explorer's own layers read, and their usual objects."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class GradPolicy(PolicyClass):
-    """Which gradients are built: of parameters, and of inputs."""
+    """Policies of gradients: whether those of parameters and of inputs are built."""
 
     update = Minor(False, among=(False, True), recorded=False)
     feedback_output = Minor(False, among=(False, True), recorded=False)
 
 
 class ParameterPolicy(PolicyClass):
-    """What parameters are made of, and what fills them where no value is named.
+    """Policies of parameters: class, dtype, device, and the filler used when no value is named.
 
-    ``type``: their class, a subclass of Parameter. ``filler``: an object that draws them; else ``initializer`` names
+    ``type``: their class, a subclass of Parameter. ``filler``: the object that draws them; else ``initializer`` names
     one of the Initializer's ``fillers``.
     """
 
@@ -34,20 +34,21 @@ class ParameterPolicy(PolicyClass):
 
 
 class InputPolicy(PolicyClass):
-    """What inputs are: with ``row_vector`` a Dot layer's left one is a single row, and a vector is taken for 1×n."""
+    """Policies of inputs: with ``row_vector`` a Dot layer's left input is a single row, and a vector is treated as
+    1×n."""
 
     row_vector = Minor(False, among=(False, True))
 
 
 class PerceptronPolicy(PolicyClass):
-    """How a single layer perceptron is made: its activation layer, and whether it adds a bias."""
+    """Policies of a single layer perceptron: its activation layer, and whether it adds a bias."""
 
     activation = Minor(kind=type)
     bias_involved = Minor(True, among=(False, True))
 
 
 class DimensionPolicy(PolicyClass):
-    """Which dimensions a layer works on: how many, which ones, and whether reduced ones are kept with length 1."""
+    """Policies of dimensions: how many or which ones a layer works on, and whether reduced ones keep length 1."""
 
     keep = Minor(False, among=(False, True))
     count = Minor(1, kind=int)
@@ -55,9 +56,9 @@ class DimensionPolicy(PolicyClass):
 
 
 class RecurrentPolicy(PolicyClass):
-    """How a recurrent layer runs: its step layer, the axis of time, and whether gradients go back through time.
+    """Policies of a recurrent layer: its step layer, the axis of time, and whether gradients go back through time.
 
-    ``axis`` is that of every input, or pairs (port, axis): ports that are not named are given to each step whole.
+    ``axis`` is the axis of every input, or pairs (port, axis): each step gets the inputs of other ports whole.
     """
 
     step = Minor(kind=type)
@@ -66,7 +67,7 @@ class RecurrentPolicy(PolicyClass):
 
 
 class GRUPolicy(PolicyClass):
-    """How a gated recurrent unit is made: with biases, and the reset gate before the product with the state or after.
+    """Policies of a gated recurrent unit: biases, and the reset gate before or after the product with the state.
 
     "before" is the original, h @ U of r·h; "after" is r·(h @ U), which torch and cuDNN compute.
     """
@@ -76,7 +77,7 @@ class GRUPolicy(PolicyClass):
 
 
 def PUpdateIs(value: bool) -> Policy:  # noqa: N802  # MetaNN's name of a parametrised policy
-    """``PUpdate`` or ``PNoUpdate``."""
+    """Return ``PUpdate`` or ``PNoUpdate``."""
     return GradPolicy.update(value)
 
 

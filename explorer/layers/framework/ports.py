@@ -9,12 +9,11 @@ from explorer.core.errors import DeclarationError, OperandError, StateError, Unk
 
 
 class Container(dict[Any, Any]):
-    """Values by keys that are fixed when it is made, in their order; immutable: ``set`` gives a new one.
+    """Immutable mapping with fixed keys in a fixed order; ``set`` returns a new one with more values.
 
-    Keys are names, or anything that can be hashed; values are of any type, and may be set in any order. It is a dict
-    where containers of expressions are taken (``ex.evaluate``, ``ex.function``). Raises UnknownNameError for a key that
-    it does not have, OperandError for one set twice or read before it is.
-
+    Keys are any hashable objects, usually names; values are of any type and may be set in any order. It is a dict where
+    containers of expressions are accepted (``ex.evaluate``, ``ex.function``). Raises UnknownNameError for a key that it
+    does not have, OperandError for one that is set twice or read before it is set.
     ``Container(("A", "B", "Weight"), "parameters").set(B="abc").set({"A": True})["B"]``
     """
 
@@ -27,58 +26,58 @@ class Container(dict[Any, Any]):
         if not hashable or len(set(names)) != len(names):
             raise DeclarationError(
                 f"the {self._word}s {names!r}{self._of()}",
-                rule=f"a container's {self._word}s must be a tuple of different ones, which can be hashed",
+                rule=f"a container's {self._word}s must be a tuple of different hashable objects",
                 fix='("A", "B"), for instance',
             )
-        given = {} if values is None else values
-        for name in given:
+        initial = {} if values is None else values
+        for name in initial:
             self._known(name)
-        super().__init__({name: given[name] for name in names if name in given})
+        super().__init__({name: initial[name] for name in names if name in initial})
 
     def set(self, values: Mapping[Any, Any] | None = None, /, **named: Any) -> Self:
-        """These values added: by name, or in a mapping."""
-        given = dict(self)
-        for each in ({} if values is None else values, named):
-            for name, value in each.items():
+        """Return a container with these values added, by name or in a mapping."""
+        merged = dict(self)
+        for source in ({} if values is None else values, named):
+            for name, value in source.items():
                 self._known(name)
-                if name in given:
+                if name in merged:
                     raise OperandError(
-                        f"the {self._word} {_told(name)}{self._of()} set twice",
-                        rule=f"a {self._word} has one value",
+                        f"the {self._word} {_key_text(name)}{self._of()} set twice",
+                        rule=f"a {self._word} must be set once",
                         fix=f"the {self._word}s are {self._all()}",
                     )
-                given[name] = value
-        return type(self)(self.names, self._owner, given)
+                merged[name] = value
+        return type(self)(self.names, self._owner, merged)
 
     def _known(self, name: Any) -> None:
         if name not in self.names:
             raise UnknownNameError(
-                name if isinstance(name, str) else _spelt(name),
+                name if isinstance(name, str) else _plain_text(name),
                 kind=f"{self._word}{self._of()}",
-                known=[_spelt(each) for each in self.names],
+                known=[_plain_text(key) for key in self.names],
             )
 
     def _of(self) -> str:
         return f" of {self._owner}" if self._owner else ""
 
     def _all(self) -> str:
-        return ", ".join(map(_spelt, self.names)) or "none"
+        return ", ".join(map(_plain_text, self.names)) or "none"
 
     def __missing__(self, name: Any) -> NoReturn:
         self._known(name)
         raise OperandError(
-            f"the {self._word} {_told(name)}{self._of()} has no value",
-            rule=f"the {self._word}s are {self._all()}; set: {', '.join(map(_spelt, self)) or 'none'}",
-            fix=f"set({name}=…)" if isinstance(name, str) and name.isidentifier() else f"set({{{_told(name)}: …}})",
+            f"the {self._word} {_key_text(name)}{self._of()} has no value",
+            rule=f"the value must be set before it is read; set so far: {', '.join(map(_plain_text, self)) or 'none'}",
+            fix=f"set({name}=…)" if isinstance(name, str) and name.isidentifier() else f"set({{{_key_text(name)}: …}})",
         )
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """The value of a key, or ``default`` where it has none; a wrong key is still refused."""
+        """Return the value of a key, or ``default`` if it is not set; a wrong key raises UnknownNameError."""
         self._known(name)
         return super().get(name, default)
 
     def complete(self) -> Self:
-        """Itself; raises OperandError where a key has no value."""
+        """Return the container itself; raises OperandError if a key has no value."""
         for name in self.names:
             self[name]
         return self
@@ -86,8 +85,8 @@ class Container(dict[Any, Any]):
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise StateError(
             f"writing to the {self._word}s{self._of()}",
-            rule=f"a container of {self._word}s does not change",
-            fix="set(…) gives a new one with more values",
+            rule=f"a container of {self._word}s must not be changed",
+            fix="new = container.set(name=value)",
         )
 
     __setitem__ = __delitem__ = __ior__ = _refuse
@@ -97,7 +96,7 @@ class Container(dict[Any, Any]):
         return type(self), (self.names, self._owner, dict(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join([f'{_spelt(name)}={value!r}' for name, value in self.items()])})"
+        return f"{type(self).__name__}({', '.join([f'{_plain_text(name)}={value!r}' for name, value in self.items()])})"
 
 
 class Ports(Container):
@@ -107,10 +106,10 @@ class Ports(Container):
     _word: ClassVar[str] = "port"
 
 
-def _spelt(key: Any) -> str:
-    """A key without quotes: a class by its name."""
+def _plain_text(key: Any) -> str:
+    """Return a key as text without quotes, a class by its name."""
     return key if isinstance(key, str) else str(getattr(key, "__name__", None) or repr(key))
 
 
-def _told(key: Any) -> str:
-    return repr(key) if isinstance(key, str) else _spelt(key)
+def _key_text(key: Any) -> str:
+    return repr(key) if isinstance(key, str) else _plain_text(key)

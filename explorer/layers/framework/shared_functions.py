@@ -1,4 +1,4 @@
-"""What layers record, shared: layers of equal class, arguments and policies are calls of one traced function."""
+"""Shared functions of layers: equal class, arguments and policies give calls of one traced function."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from explorer.layers.framework.layer import Layer
 
 _functions: WeakValueDictionary[Any, Function[..., Any]] = WeakValueDictionary()
-"""what layers record, by their blueprints"""
+"""traced functions by blueprint"""
 
 
 class _State(threading.local):
     recording: Layer | None = None
-    """the layer whose forward is being recorded, in this thread"""
+    """layer whose forward is being recorded in this thread"""
 
 
 _state = _State()
 
 
 def shared(layer: Layer) -> Function[..., Any]:
-    """The function of all layers with this one's blueprint.
+    """Return the function of all layers with this one's blueprint.
 
     It is called with inputs by port, then parameters in the order of ``layer.paths()``.
     """
-    held = _functions.get(layer.blueprint)
-    if held is None:
-        held = _functions[layer.blueprint] = Function(_body(layer.skeleton()), type(layer).__name__, "layer")
-    return held
+    traced = _functions.get(layer.blueprint)
+    if traced is None:
+        traced = _functions[layer.blueprint] = Function(_body(layer.skeleton()), type(layer).__name__, "layer")
+    return traced
 
 
 def _body(layer: Layer) -> Any:
@@ -55,7 +55,7 @@ def _body(layer: Layer) -> Any:
 
 @contextmanager
 def recording_forward(layer: Layer) -> Iterator[None]:
-    """What the layer's forward must not read is refused meanwhile."""
+    """Forbid reads of individual values while the layer's shared forward is recorded."""
     outer, _state.recording = _state.recording, layer
     try:
         yield
@@ -64,37 +64,37 @@ def recording_forward(layer: Layer) -> Iterator[None]:
 
 
 def forbid_in_shared_forward(layer: Layer, what: str) -> None:
-    """Raise DeclarationError where a layer's forward reads what others, which share its function, have otherwise."""
+    """Raise DeclarationError if a layer's forward reads a value in which layers that share its function differ."""
     if _state.recording is layer:
         raise DeclarationError(
             f"forward of {layer!r} reads its {what}",
-            rule="layers of equal class, arguments and policies share what forward records, whatever that is",
+            rule="forward must not read it, because layers of equal class, arguments and policies share one function",
             fix="make it an argument of the layer, or derive an attribute from it in prepare()",
         )
 
 
 def identity(value: Any) -> Any:
-    """A key for an attribute: by value where it can be hashed, through lists and dicts; else by the object itself."""
+    """Return a key for an attribute: by value if hashable, through lists and dicts; else by identity."""
     if isinstance(value, Mapping):
         return type(value), tuple([(name, identity(item)) for name, item in value.items()])
     if isinstance(value, list | tuple):
         return type(value), tuple(map(identity, value))
-    found = exact(value)
+    key = exact(value)
     try:
-        hash(found)
+        hash(key)
     except TypeError:
-        return _Itself(value)
-    return found
+        return _ByIdentity(value)
+    return key
 
 
-class _Itself:
-    """An object that equals no other; it is kept alive."""
+class _ByIdentity:
+    """Key that equals only keys of the same object, which it keeps alive."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other.value is self.value
+        return isinstance(other, _ByIdentity) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)

@@ -1,4 +1,8 @@
-"""How a composite layer is wired: clauses in any order, checked, and put into topological order."""
+"""Topology of composite layers: clauses in any order, checked and sorted topologically.
+
+``Composite`` reads it. Clauses name sublayers and ports by text, so that a topology can be checked as a whole where the
+class is declared, with errors that name the wrong clause; nothing needs to run for it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from explorer.layers.framework.layer import Layer
 
 @dataclass(frozen=True, slots=True)
 class Sublayer:
-    """A layer inside, by its name and class."""
+    """Clause: a sublayer with its name and class."""
 
     name: str
     kind: type[Layer]
@@ -26,7 +30,7 @@ class Sublayer:
 
 @dataclass(frozen=True, slots=True)
 class InConnect:
-    """An input port of the composite goes to a port of a sublayer."""
+    """Clause: an input port of the composite feeds an input port of a sublayer."""
 
     port: str
     to: str
@@ -38,7 +42,7 @@ class InConnect:
 
 @dataclass(frozen=True, slots=True)
 class InternalConnect:
-    """An output port of a sublayer goes to an input port of another."""
+    """Clause: an output port of a sublayer feeds an input port of another."""
 
     source: str
     source_port: str
@@ -51,7 +55,7 @@ class InternalConnect:
 
 @dataclass(frozen=True, slots=True)
 class OutConnect:
-    """An output port of a sublayer is an output port of the composite."""
+    """Clause: an output port of a sublayer becomes an output port of the composite."""
 
     source: str
     source_port: str
@@ -63,13 +67,14 @@ class OutConnect:
 
 Clause: TypeAlias = Sublayer | InConnect | InternalConnect | OutConnect
 Source: TypeAlias = tuple[str, str]
-"""a sublayer, "" for the composite itself, and one of its ports"""
+"""a sublayer ("" for the composite itself) and one of its ports"""
 
 
 class Topology:
-    """The clauses of a composite, in any order; raises DeclarationError that names the clause which is wrong.
+    """Clauses of a composite, in any order; raises DeclarationError that names the wrong clause.
 
-    ``inputs`` and ``outputs`` are its ports as the clauses name them first, ``order`` its sublayers as they run.
+    ``inputs`` and ``outputs`` are its ports in the order of their first clauses, ``order`` its sublayers in topological
+    order.
     """
 
     def __init__(self, *clauses: Clause) -> None:
@@ -77,17 +82,17 @@ class Topology:
             if not isinstance(clause, Sublayer | InConnect | InternalConnect | OutConnect):
                 raise DeclarationError(
                     f"{clause!r} in a topology",
-                    rule="clauses are Sublayer, InConnect, InternalConnect and OutConnect",
+                    rule="clauses must be Sublayer, InConnect, InternalConnect or OutConnect",
                     fix="Topology(Sublayer(…), …): each clause is an argument",
                 )
         self.clauses = clauses
         self.sublayers = self._named()
         self.sources: dict[Source, Source] = {}
-        """what each input port of a sublayer reads"""
+        """source of each input port of a sublayer"""
         self.results: dict[str, Source] = {}
-        """what each output port of the composite is"""
+        """source of each output port of the composite"""
         self._uses: dict[str, list[tuple[Clause, str, str]]] = {}
-        """for each sublayer the clauses that name it, and which of its ports"""
+        """clauses that name each sublayer, with the port"""
         for clause in clauses:
             if isinstance(clause, InConnect):
                 self._feed(clause, ("", clause.port))
@@ -99,8 +104,8 @@ class Topology:
                 if clause.port in self.results:
                     raise DeclarationError(
                         f"{clause!r}: the output port {clause.port!r} has two sources",
-                        rule="an output port of a composite is one output of one sublayer",
-                        fix="name the ports otherwise, or join the outputs in a sublayer",
+                        rule="an output port of a composite must come from one output of one sublayer",
+                        fix="rename one of the ports, or join the outputs in a sublayer",
                     )
                 self.results[clause.port] = clause.source, clause.source_port
         self.inputs = _unique(clause.port for clause in clauses if isinstance(clause, InConnect))
@@ -111,51 +116,53 @@ class Topology:
         self._hash = hash(frozenset(clauses))
 
     def _named(self) -> dict[str, type[Layer]]:
-        found: dict[str, type[Layer]] = {}
+        classes: dict[str, type[Layer]] = {}
         for clause in self.clauses:
             if isinstance(clause, Sublayer):
-                if clause.name in found:
+                if clause.name in classes:
                     raise DeclarationError(
                         f"{clause!r}: a second sublayer {clause.name!r}",
-                        rule="sublayers have different names",
-                        fix="name it otherwise",
+                        rule="sublayers must have different names",
+                        fix=f"Sublayer({clause.name + '_2'!r}, …)",
                     )
                 if not isinstance(clause.name, str) or not clause.name or "/" in clause.name:
                     raise DeclarationError(
-                        f"{clause!r}", rule="a sublayer has a name, without a slash", fix="write one: 'weight'"
+                        f"{clause!r}",
+                        rule="a sublayer's name must be a string without a slash",
+                        fix="Sublayer('weight', …)",
                     )
                 if not isinstance(clause.kind, type) or not issubclass(clause.kind, Layer):
                     raise DeclarationError(
                         f"{clause!r}",
-                        rule="a sublayer's kind is a layer class; the composite makes the layer",
-                        fix="pass the class, and what it is made with in arguments()",
+                        rule="a sublayer must be given as a class; the composite makes the layer",
+                        fix="pass the class, and return its constructor arguments from arguments()",
                     )
-                found[clause.name] = clause.kind
-        if not found:
+                classes[clause.name] = clause.kind
+        if not classes:
             raise DeclarationError(
                 f"a topology without sublayers: {list(self.clauses)}",
-                rule="a composite is made of sublayers",
+                rule="a composite must have at least one sublayer",
                 fix='add Sublayer("name", a layer class)',
             )
-        return found
+        return classes
 
     def _known(self, clause: Clause, name: str, port: str, what: str) -> None:
         if name not in self.sublayers:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
-        kind = self.sublayers[name]
-        ports = kind.inputs if what == "input" else kind.outputs
-        if kind.outputs and port not in ports:
-            raise UnknownNameError(port, kind=f"{what} port of {kind.__name__} in {clause!r}", known=ports)
+        sublayer_class = self.sublayers[name]
+        ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
+        if sublayer_class.outputs and port not in ports:
+            raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))
 
     def _feed(self, clause: InConnect | InternalConnect, source: Source) -> None:
         self._known(clause, clause.to, clause.to_port, "input")
-        held = self.sources.setdefault((clause.to, clause.to_port), source)
-        if held is not source:
+        first_source = self.sources.setdefault((clause.to, clause.to_port), source)
+        if first_source is not source:
             raise DeclarationError(
                 f"{clause!r}: the input {clause.to_port!r} of {clause.to!r} has two sources",
-                rule="an input port has one source",
-                fix="join them in a sublayer, an Add for instance",
+                rule="an input port must have exactly one source",
+                fix="combine the sources in a sublayer, Add for instance",
             )
 
     def _connected(self) -> None:
@@ -166,14 +173,14 @@ class Topology:
             if clause.name not in touched:
                 raise DeclarationError(
                     f"{clause!r} is connected to nothing",
-                    rule="every sublayer is in a connection clause",
+                    rule="every sublayer must be named by a connection clause",
                     fix="connect it, or leave it out",
                 )
             self._fed(clause.name, clause.kind.inputs)
         if not self.results:
             raise DeclarationError(
                 f"a topology without OutConnect: {list(self.clauses)}",
-                rule="a composite has an output port",
+                rule="a composite must have an output port",
                 fix='add OutConnect(sublayer, its port, "output")',
             )
 
@@ -182,12 +189,13 @@ class Topology:
         if missing:
             raise DeclarationError(
                 f"{Sublayer(name, self.sublayers[name])!r}: nothing is connected to its input {', '.join(missing)}",
-                rule="every input port of a sublayer has a source",
+                rule="every input port of a sublayer must have a source",
                 fix=f"add InConnect(…, {name!r}, {missing[0]!r}) or an InternalConnect to it",
             )
 
     def check_made(self, name: str, layer: Layer) -> None:
-        """Raise for clauses that do not fit the ports of a sublayer, which some only have once they are made."""
+        """Raise UnknownNameError for clauses that do not fit a sublayer's ports, which some layers have only once
+        made."""
         for clause, what, port in self._uses.get(name, ()):
             ports = layer.inputs if what == "input" else layer.outputs
             if port not in ports:
@@ -207,12 +215,12 @@ class Topology:
             clauses = [c for c in self.clauses if isinstance(c, InternalConnect) and (c.source, c.to) in steps]
             raise DeclarationError(
                 f"a cycle of sublayers: {' → '.join(cycle)}; in {', '.join(map(repr, clauses))}",
-                rule="no sublayer depends on its own output",
-                fix="a value that goes from step to step is a recurrent layer's",
+                rule="a sublayer must not depend on its own output",
+                fix="use a Recurrent layer for values that go from step to step",
             ) from None
 
     def feeding(self, name: str) -> list[str]:
-        """The sublayers, "" for the composite's inputs, that a sublayer reads, each once."""
+        """Return the sublayers that a sublayer reads, each once; "" stands for the composite's inputs."""
         ports = [port for _, what, port in self._uses.get(name, ()) if what == "input"]
         return list(_unique(self.sources[name, port][0] for port in ports))
 

@@ -1,1 +1,1 @@
-"""The layers that come with explorer."""
+"""Layers that come with explorer."""

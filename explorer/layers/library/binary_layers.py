@@ -1,4 +1,4 @@
-"""Layers that combine inputs, or arrange one."""
+"""Layers that combine several inputs, or rearrange one."""
 
 from __future__ import annotations
 
@@ -17,45 +17,46 @@ from explorer.ops.nn.softmax_and_loss import nll_loss, softmax
 
 
 class Add(Layer):
-    """left + right; a broadcast operand's gradient is summed back to its shape, as in all of these."""
+    """Sum, left + right; a broadcast operand's gradient is summed back to its shape, as in all layers here."""
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def forward(self, left: Expr, right: Expr) -> Expr:
-        """The sum."""
+        """Record the sum."""
         return left + right
 
 
 class Subtract(Layer):
-    """left − right."""
+    """Difference, left − right."""
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def forward(self, left: Expr, right: Expr) -> Expr:
-        """The difference."""
+        """Record the difference."""
         return left - right
 
 
 class Multiply(Layer):
-    """left · right, element by element."""
+    """Elementwise product, left · right."""
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def forward(self, left: Expr, right: Expr) -> Expr:
-        """The product of the elements."""
+        """Record the product."""
         return left * right
 
 
 class Dot(Layer):
-    """Contracts the last axes of left with the first ones of right, as many as ``DimensionPolicy.count``, or one.
+    """Contraction of the last axes of left with the first ones of right, ``DimensionPolicy.count`` of them, or one.
 
-    With PRowVecInput ``left`` is one row: a vector is taken for 1×n, and a matrix of more rows is refused.
+    With PRowVecInput ``left`` must be one row: a vector is treated as 1×n, and a matrix of more rows raises
+    OperandError.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def forward(self, left: Expr, right: Expr) -> Expr:
-        """The contraction."""
+        """Record the contraction."""
         count = self.select(DimensionPolicy).count
         if self.select(InputPolicy).row_vector:
             left = _row(left)
@@ -65,23 +66,23 @@ class Dot(Layer):
 
 
 def _row(x: Expr) -> Expr:
-    """A single row: a vector as 1×n; raises OperandError for more rows."""
+    """Return a single row: a vector as 1×n; raises OperandError for more rows."""
     if not x.ndim or math.prod(x.shape[:-1]) != 1:
         raise OperandError(
             f"the input {x.type} of a product",
-            rule="with PRowVecInput it must be one row: a vector, or a matrix 1×n",
-            fix="leave the policy out, and rows are multiplied together",
+            rule="with PRowVecInput the left input must be one row: a vector, or a matrix 1×n",
+            fix="leave PRowVecInput out to multiply all rows",
         )
     return reshape(x, (1, x.shape[-1]))
 
 
 class Interpolate(Layer):
-    """first · weight + second · (1 − weight)."""
+    """Interpolation, first · weight + second · (1 − weight)."""
 
     inputs: ClassVar[tuple[str, ...]] = ("first", "second", "weight")
 
     def forward(self, first: Expr, second: Expr, weight: Expr) -> Expr:
-        """The value between both."""
+        """Record the interpolated value."""
         return interpolate(first, second, weight)
 
 
@@ -89,34 +90,34 @@ class Softmax(Layer):
     """Softmax over the last ``DimensionPolicy.count`` axes."""
 
     def forward(self, input: Expr) -> Expr:
-        """Positive numbers that sum to one over the axes."""
+        """Record positive numbers that sum to one over the axes."""
         count = self.select(DimensionPolicy).count
         return softmax(input, axis=tuple(range(-count, 0)))
 
 
 class Permute(Layer):
-    """The axes in the order of ``DimensionPolicy.axes``: axis i of the output is axis axes[i] of the input."""
+    """Transposition to the order of ``DimensionPolicy.axes``: axis i of the output is axis axes[i] of the input."""
 
     def prepare(self) -> None:
-        """An order has to be given."""
+        """Check that an order is given."""
         super().prepare()
         if self.select(DimensionPolicy).axes is None:
             raise DeclarationError(
                 f"{self!r} without an order of axes",
-                rule="the order has no default",
+                rule="the order of axes must be given, because it has no default",
                 fix="pass policies=[DimensionPolicy.axes((1, 0))]",
             )
 
     def forward(self, input: Expr) -> Expr:
-        """The permuted input."""
+        """Record the permuted input."""
         return transpose(input, self.select(DimensionPolicy).axes)
 
 
 class NLLLoss(Layer):
-    """−Σ weight · log(input) / Σ weight: the negative log likelihood of probabilities, a scalar."""
+    """Negative log likelihood of probabilities, −Σ weight · log(input) / Σ weight, a scalar."""
 
     inputs: ClassVar[tuple[str, ...]] = ("input", "weight")
 
     def forward(self, input: Expr, weight: Expr) -> Expr:
-        """The loss."""
+        """Record the loss."""
         return nll_loss(weight, input)

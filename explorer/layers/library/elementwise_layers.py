@@ -1,4 +1,4 @@
-"""Layers of one input that apply one operation to its elements."""
+"""Layers that apply one elementwise operation to one input."""
 
 from __future__ import annotations
 
@@ -13,89 +13,89 @@ from explorer.ops.elementwise.unary import absolute, cos, relu, sigmoid, sin, sq
 
 
 class Elementwise(Layer):
-    """The elements of ``input``, each by itself."""
+    """Base of layers that apply ``operation`` to each element of ``input``."""
 
     operation: ClassVar[Callable[[Any], Expr] | None] = None
 
     def forward(self, input: Expr) -> Expr:
-        """The operation's result, of the input's shape."""
+        """Record the operation's result, of the input's shape."""
         operation = type(self).operation
         if operation is None:
             raise DeclarationError(
                 f"the elementwise layer class {type(self).__name__} without an operation",
-                rule="it applies one operation",
+                rule="the class must set operation, a function of one expression",
                 fix="operation = ex.tanh, for instance",
             )
         return operation(input)
 
 
 class Absolute(Elementwise):
-    """|x|."""
+    """Absolute value, |x|."""
 
     operation = absolute
 
 
 class Arccos(Elementwise):
-    """The angle whose cosine is x, in radians."""
+    """Inverse cosine: the angle, in radians, whose cosine is x."""
 
     operation = arccos
 
 
 class Arccosh(Elementwise):
-    """The inverse of cosh."""
+    """Inverse hyperbolic cosine."""
 
     operation = arccosh
 
 
 class Arcsin(Elementwise):
-    """The angle whose sine is x, in radians."""
+    """Inverse sine: the angle, in radians, whose sine is x."""
 
     operation = arcsin
 
 
 class Arcsinh(Elementwise):
-    """The inverse of sinh."""
+    """Inverse hyperbolic sine."""
 
     operation = arcsinh
 
 
 class Cos(Elementwise):
-    """The cosine of x in radians."""
+    """Cosine of x in radians."""
 
     operation = cos
 
 
 class Sin(Elementwise):
-    """The sine of x in radians."""
+    """Sine of x in radians."""
 
     operation = sin
 
 
 class Tan(Elementwise):
-    """The tangent of x in radians."""
+    """Tangent of x in radians."""
 
     operation = tan
 
 
 class Square(Elementwise):
-    """x²."""
+    """Square, x²."""
 
     operation = square
 
 
 class Sigmoid(Elementwise):
-    """1 / (1 + e⁻ˣ)."""
+    """Logistic sigmoid, 1 / (1 + e⁻ˣ)."""
 
     operation = sigmoid
 
 
 class Tanh(Elementwise):
-    """The hyperbolic tangent."""
+    """Hyperbolic tangent."""
 
     operation = tanh
 
 
 class Relu(Elementwise):
-    """x where it is positive, else 0."""
+    """Rectified linear unit: x if positive, else 0."""
 
     operation = relu

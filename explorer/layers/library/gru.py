@@ -1,4 +1,4 @@
-"""The gated recurrent unit (Cho et al. 2014), one step of it."""
+"""Gated recurrent unit (Cho et al. 2014), one step of it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _GATES = ("update", "reset")
 
 
 class GRUStep(Composite):
-    """h = z·ĥ + (1 − z)·h₋₁, with z, r = σ(x @ W + h₋₁ @ U) and ĥ = tanh(x @ W + (r·h₋₁) @ U); see GRUPolicy.
+    """Step of a gated recurrent unit: h = z·ĥ + (1 − z)·h₋₁.
 
-    x goes into ``input``, h₋₁ into ``previous``. Note that torch's z is 1 − z.
+    z, r = σ(x @ W + h₋₁ @ U) and ĥ = tanh(x @ W + (r·h₋₁) @ U); see GRUPolicy. ``input`` is x, ``previous`` is h₋₁.
+    Note that torch's z is 1 − z.
 
     Sublayers: update_input, update_state, update_sum, update; reset_input, reset_state, reset_sum, reset;
     candidate_input, candidate_state, candidate_sum, candidate; gated, blend.
@@ -30,7 +31,7 @@ class GRUStep(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """Two gates, the candidate, and the value between it and the state."""
+        """Return two gates, the candidate, and the interpolation between it and the state."""
         chosen = self.select(GRUPolicy)
         product = Linear if chosen.bias_involved else Weight
         after = chosen.reset == "after"
@@ -74,7 +75,7 @@ class GRUStep(Composite):
         return Topology(*clauses)
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Numbers of features."""
+        """Return the numbers of features of the sublayers."""
         return {
             f"{gate}_{side}": {"in_features": features, "out_features": self.out_features}
             for gate in (*_GATES, "candidate")

@@ -13,9 +13,9 @@ from explorer.layers.library.binary_layers import Add, Dot
 
 
 class Weight(Composite):
-    """input @ weight, whose parameter has the shape (in_features, out_features).
+    """Linear map without bias: (…, in_features) → (…, out_features), input @ weight.
 
-    Sublayers: parameter, product.
+    The parameter has the shape (in_features, out_features). Sublayers: parameter, product.
     """
 
     in_features: int
@@ -29,14 +29,14 @@ class Weight(Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """The parameter's shape."""
+        """Return the parameter's shape."""
         return {"parameter": {"shape": (self.in_features, self.out_features)}}
 
 
 class Bias(Composite):
-    """input + bias, whose parameter has the shape (features,).
+    """Addition of a bias: (…, features) → (…, features), input + bias.
 
-    Sublayers: parameter, sum.
+    The parameter has the shape (features,). Sublayers: parameter, sum.
     """
 
     features: int
@@ -49,14 +49,14 @@ class Bias(Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """The parameter's shape."""
+        """Return the parameter's shape."""
         return {"parameter": {"shape": (self.features,)}}
 
 
 class Linear(Composite):
-    """input @ weight + bias.
+    """Affine map: (…, in_features) → (…, out_features), input @ weight + bias.
 
-    Sublayers: weight, bias.
+    Example: ``Linear("hidden", 784, 128, train=True)``. Sublayers: weight, bias.
     """
 
     in_features: int
@@ -70,7 +70,7 @@ class Linear(Composite):
     )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Numbers of features."""
+        """Return the numbers of features of the sublayers."""
         return {
             "weight": {"in_features": self.in_features, "out_features": self.out_features},
             "bias": {"features": self.out_features},
@@ -78,9 +78,9 @@ class Linear(Composite):
 
 
 class SingleLayerPerceptron(Composite):
-    """An activation of a linear map; PerceptronPolicy says which one, and whether a bias is added.
+    """Linear map and activation; PerceptronPolicy chooses the activation, and whether a bias is added.
 
-    Sublayers: linear, activation.
+    Shapes: (…, in_features) → (…, out_features). Sublayers: linear, activation.
     """
 
     in_features: int
@@ -89,7 +89,7 @@ class SingleLayerPerceptron(Composite):
     outputs: ClassVar[tuple[str, ...]] = ("output",)
 
     def declare(self) -> Topology:
-        """The linear map, then the activation."""
+        """Return the linear map, then the activation."""
         chosen = self.select(PerceptronPolicy)
         return Topology(
             Sublayer("linear", Linear if chosen.bias_involved else Weight),
@@ -100,5 +100,5 @@ class SingleLayerPerceptron(Composite):
         )
 
     def arguments(self) -> Mapping[str, Mapping[str, Any]]:
-        """Numbers of features."""
+        """Return the numbers of features of the sublayers."""
         return {"linear": {"in_features": self.in_features, "out_features": self.out_features}}
