@@ -1,1 +1,1 @@
-"""Containers of values."""
+"""Data types: tensors of a fixed rank, structured and growing tensors, users' own types, images and tables."""

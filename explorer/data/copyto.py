@@ -1,4 +1,4 @@
-"""Copies of values into tensors that are there."""
+"""Copies of values into existing tensors."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from explorer.core.types.custom_dtypes import is_floating, numbers_of
 
 
 def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
-    """Copy a value of the same shape into a tensor, whatever the dtypes and devices of the two (MetaNN: DataCopy).
+    """Copy a value of the same shape into a tensor, converting dtype and device (MetaNN: DataCopy).
 
     ``casting`` is NumPy's rule for dtypes. Raises OperandError for another shape or a dtype that does not convert,
-    StateError where something else reads the target, before anything is overwritten.
+    StateError if anything else reads the target, before anything is overwritten.
     """
     if not isinstance(target, Tensor):
         raise OperandError(
             f"copyto into a {type(target).__name__}",
-            rule="a copy is written into a tensor",
+            rule="the target must be a tensor",
             fix="target = ex.tensor(value)",
         )
     target.refuse_shared()
@@ -36,15 +36,15 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
     if value.shape != type_.shape:
         raise OperandError(
             f"copyto of shape {value.shape} into {type_}",
-            rule="source and target have one shape",
+            rule="source and target must have the same shape",
             fix="write to a part of the target instead: target[1:3] = value",
         )
-    found = numbers_of(value)
-    fits = is_floating(type_.dtype) and found.dtype.kind != "c"
-    if not fits and not np.can_cast(found.dtype, type_.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
+    numbers = numbers_of(value)
+    fits = is_floating(type_.dtype) and numbers.dtype.kind != "c"
+    if not fits and not np.can_cast(numbers.dtype, type_.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
         raise OperandError(
             f"copyto of {value.dtype} into {type_}",
-            rule=f"{value.dtype} does not convert to {type_.dtype} by NumPy's casting rule {casting!r}",
-            fix="say casting='unsafe' where what is lost may be lost",
+            rule=f"{value.dtype} must convert to {type_.dtype} by NumPy's casting rule {casting!r}",
+            fix="casting='unsafe', if the loss of precision is acceptable",
         )
-    target[...] = found.astype(type_.dtype) if fits is False and casting == "unsafe" else found
+    target[...] = numbers.astype(type_.dtype) if fits is False and casting == "unsafe" else numbers

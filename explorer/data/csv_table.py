@@ -1,4 +1,4 @@
-"""Tables of numbers from CSV files."""
+"""Tables of numbers in CSV files."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def load_csv(
     empty: float = float("nan"),
     dtype: Any = np.float32,
 ) -> Tensor:
-    """The numbers of a CSV file: (rows, columns).
+    """Load the numbers of a CSV file as a tensor (rows, columns).
 
-    Empty cells become ``empty``; empty lines are left out. ``header`` says whether the first row holds names; None
-    looks: it does where one of its cells is neither a number nor empty. Raises FileError, with the line, for a cell
-    that is no number of the dtype and for a row of another length.
+    Empty cells become ``empty``; empty lines are skipped. ``header`` tells whether the first row holds names; None
+    checks whether one of its cells is neither a number nor empty. Raises FileError, with the line, for a cell that is
+    not a number of the dtype and for a row of another length.
     """
-    kind = np.dtype(dtype)
-    if kind.kind not in "fiu" or len(delimiter) != 1:
+    element_dtype = np.dtype(dtype)
+    if element_dtype.kind not in "fiu" or len(delimiter) != 1:
         raise OperandError(
-            f"load_csv with dtype {kind.name} and delimiter {delimiter!r}",
-            rule="cells are real numbers, and one character stands between them",
+            f"load_csv with dtype {element_dtype.name} and delimiter {delimiter!r}",
+            rule="the dtype must be of real numbers, and the delimiter one character",
         )
     name = os.fspath(path)
-    read = float if kind.kind == "f" else int
+    read = float if element_dtype.kind == "f" else int
     rows: list[list[Any]] = []
     try:
         with io.TextIOWrapper(opened(name), encoding="utf-8-sig", newline="") as file:
@@ -51,16 +51,16 @@ def load_csv(
                 if rows and len(row) != len(rows[0]):
                     raise FileError(
                         f"{len(row)} cells", path=name, line=lines.line_num,
-                        rule=f"every row has as many as the first: {len(rows[0])}", fix="complete the row",
+                        rule=f"every row must have as many cells as the first: {len(rows[0])}", fix="complete the row",
                     )  # fmt: skip
-                rows.append([_cell(cell, read, empty, kind, name, lines.line_num) for cell in row])
+                rows.append([_cell(cell, read, empty, element_dtype, name, lines.line_num) for cell in row])
     except FileError:
         raise
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"the file cannot be read as CSV: {error}", path=name, fix="give a UTF-8 text file") from error
     if not rows:
-        raise FileError("no row of numbers", path=name, rule="there is something to load")
-    return tensor(np.array(rows, kind), name=Path(name).stem, copy=False)
+        raise FileError("no row of numbers", path=name, rule="the file must have at least one row")
+    return tensor(np.array(rows, element_dtype), name=Path(name).stem, copy=False)
 
 
 def _is_number(cell: str) -> bool:
@@ -71,16 +71,16 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _cell(cell: str, read: Any, empty: float, kind: np.dtype[Any], path: str, line: int) -> Any:
+def _cell(cell: str, read: Any, empty: float, element_dtype: np.dtype[Any], path: str, line: int) -> Any:
     text = cell.strip()
     try:
         value = read(text) if text else empty
-        if kind.kind in "iu" and not np.iinfo(kind).min <= value <= np.iinfo(kind).max:
+        if element_dtype.kind in "iu" and not np.iinfo(element_dtype).min <= value <= np.iinfo(element_dtype).max:
             raise ValueError
     except ValueError:
         raise FileError(
             f"the cell {text[:40]!r}" if text else "an empty cell", path=path, line=line,
-            rule=f"a cell is a number of dtype {kind.name}",
-            fix="correct it, choose another dtype, or say what empty cells are: empty=0",
+            rule=f"a cell must be a number of dtype {element_dtype.name}",
+            fix="correct the cell, choose another dtype, or give a value for empty cells: empty=0",
         ) from None  # fmt: skip
     return value

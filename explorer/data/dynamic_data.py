@@ -1,4 +1,4 @@
-"""Dynamic data hides what concrete type it is of: a container then holds several types of one category."""
+"""Dynamic data: values whose concrete type is hidden, so that one container holds several types of one category."""
 
 # ruff: noqa: D102  # an operation's facets are documented once, by Operation
 
@@ -20,7 +20,7 @@ _STRUCTURED = {ZeroTensor: Zero, TrivialTensor: Full, BiasVector: OneHot}
 
 
 class Dynamic(Operation):
-    """The operand itself, of a type that rules do not see (MetaNN: DynamicData)."""
+    """Identity whose operand's type is hidden from rewrite rules (MetaNN: DynamicData)."""
 
     view = True
     linear = True
@@ -43,25 +43,22 @@ class Dynamic(Operation):
 
 
 def make_dynamic(x: Any, category: str | None = None) -> Expr:
-    """``x`` with its concrete type hidden; dynamic data stays as it is. It evaluates to what ``x`` evaluates to.
+    """Record ``x`` with its concrete type hidden; dynamic data is returned as it is. The value is that of ``x``.
 
-    Raises OperandError where ``x`` is not of the category that is asked for ("matrix", say).
+    Raises OperandError if ``x`` is not of the requested category ("matrix", say).
     """
     (x,) = as_operands((x,))
     if category is not None and category_of(x) != category:
         raise OperandError(
             f"make_dynamic({x!r}, {category!r})",
-            rule=f"dynamic data holds values of one category; this is a {category_of(x)}",
+            rule=f"the value must be of the requested category; this is a {category_of(x)}",
             fix=f"reshape it, or ask for {category_of(x)!r}",
         )
     return x if isinstance(x.operation, Dynamic) else Dynamic()(x)
 
 
 def try_cast(x: Expr, kind: Any) -> Any:
-    """What dynamic data hides where that is of a concrete type, None where it is not (MetaNN: TryCastTo).
-
-    ``kind`` is ex.Tensor, a class of ex.Data, an operation's class, or ex.ZeroTensor, ex.TrivialTensor, ex.BiasVector.
-    """
+    """Return the value hidden in dynamic data if it is of a concrete type, else None (MetaNN: TryCastTo)."""
     hidden = x.operands[0] if isinstance(x, Expr) and isinstance(x.operation, Dynamic) else x
     (concrete,) = as_operands((hidden,))
     wanted = _STRUCTURED.get(kind, kind) if callable(kind) else kind
@@ -74,6 +71,6 @@ def try_cast(x: Expr, kind: Any) -> Any:
         return concrete if isinstance(concrete, wanted) else None
     raise OperandError(
         f"try_cast to {kind!r}",
-        rule="a concrete type is ex.Tensor, a class of ex.Data, an operation's class, or a structured tensor",
+        rule="the type must be ex.Tensor, a class of ex.Data or of an operation, or a structured tensor",
         fix="for instance ex.try_cast(x, ex.ZeroTensor)",
     )

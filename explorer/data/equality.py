@@ -1,4 +1,4 @@
-"""MetaNN's equality of data: whether two values are one by identity and structure; elements are never compared."""
+"""MetaNN's equality of data: identity and structure of two values; elements are never compared."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from explorer.core.types.tensor_type import Array
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are the same without a look at elements; False does not mean that elements differ.
+    """Whether two values are the same by identity or structure; False does not mean that elements differ.
 
-    A copy is the same as its original; results of evaluating these are the same, in one plan, and by ``ex.evaluate``
-    while somebody holds the first one; so are tensors of one storage, one operation on the same operands, and
-    structured tensors of equal description. Otherwise values are usually not the same.
+    A copy is the same as its original, and so are the results of evaluating both, in one plan, or by ``ex.evaluate``
+    while the first result exists; so are tensors of one storage, one operation on the same operands, and structured
+    tensors of equal description. Other values are usually not the same.
 
-    ``==`` and ``!=`` are no such question: x == y records a comparison of each element with the other's, as NumPy's
-    does, and its truth value is there only for a single element.
+    ``==`` and ``!=`` are different: x == y records an elementwise comparison, as in NumPy, and has a truth value only
+    for a single element.
     """
     first, second = _value(a), _value(b)
     if isinstance(first, Expr) and isinstance(second, Expr):
@@ -36,7 +36,7 @@ def _value(value: Any) -> Any:
     if not isinstance(value, (Expr, np.ndarray)):
         raise OperandError(
             f"same() of a {type(value).__name__}",
-            rule="expressions, data, and results of evaluating them are compared",
+            rule="the operands must be expressions, data, or results of evaluating them",
             fix="compare numbers with ==",
         )
     return value
@@ -48,7 +48,7 @@ def _same_memory(a: Array, b: Array) -> bool:
 
 
 def _same_expressions(a: Expr, b: Expr) -> bool:
-    """Walk both graphs side by side; a pair of nodes is looked at once."""
+    """Walk both graphs in parallel; each pair of nodes is visited once."""
     pending = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while pending:
@@ -62,7 +62,7 @@ def _same_expressions(a: Expr, b: Expr) -> bool:
             continue
         if left.operation is not right.operation or len(left.operands) != len(right.operands):
             return False
-        if isinstance(left.operation, Parameter):  # each is given its own value
+        if isinstance(left.operation, Parameter):  # each parameter gets its own value
             return False
         pending.extend(zip(left.operands, right.operands, strict=True))
     return True

@@ -1,4 +1,4 @@
-"""MetaNN's categories: what a value is by its number of dimensions, known as soon as it is written."""
+"""MetaNN's categories: the rank of a value, known as soon as it is recorded."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from explorer.core.types.tensor_type import TensorType, TupleType
 
 
 def type_of(x: Any) -> TensorType:
-    """The type of an expression, of data of any type, or of an array; raises OperandError for anything else.
+    """Return the type of an expression, of data of any type, or of an array; raises OperandError for anything else.
 
-    A class of data that all have one type, a class attribute, has it, too.
+    A class of data whose instances all have one type, a class attribute, has that type.
     """
-    kind = getattr(x, "type", None)
-    if isinstance(x, type) and not isinstance(kind, TensorType):
+    declared = getattr(x, "type", None)
+    if isinstance(x, type) and not isinstance(declared, TensorType):
         raise OperandError(
             f"the category of the class {x.__name__}",
-            rule="a class must have a TensorType as its class attribute `type`; other data has a category one by one",
+            rule="a class must have a TensorType as its class attribute `type`",
             fix=f"ask an instance: category({x.__name__}(…)), or its type",
         )
-    if isinstance(kind, TupleType):
+    if isinstance(declared, TupleType):
         raise OperandError(
-            f"the category of a value with the outputs {kind}",
-            rule="a category is that of one tensor",
+            f"the category of a value with the outputs {declared}",
+            rule="the value must have a single output",
             fix="unpack it: a, b = f(x)",
         )
-    if isinstance(kind, TensorType):
-        return kind
+    if isinstance(declared, TensorType):
+        return declared
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
         raise OperandError(
             f"the category of a {type(x).__name__}",
-            rule="expressions, data and arrays have a category",
+            rule="the value must be an expression, data or an array",
             fix="wrap it: ex.tensor(value)",
         )
     return TensorType(tuple(x.shape), x.dtype)
 
 
 def category(x: Any) -> str:
-    """MetaNN's word for the rank: "scalar", "vector", "matrix", "three-d array", then "4-d array" and so on."""
+    """Return MetaNN's name of the rank: "scalar", "vector", "matrix", "three-d array", then "4-d array" and so on."""
     return type_of(x).category
 
 

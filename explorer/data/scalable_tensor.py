@@ -1,4 +1,8 @@
-"""A scalable tensor: a list of values of one shape that grows, and is a tensor of one dimension more."""
+"""Scalable tensors: growing lists of values of one shape, used as tensors of one dimension more.
+
+They collect, for example, the steps of a sequence. Values are kept in one growing buffer instead of a Python list, so
+that an operand is a view of it and nothing is copied when the list is used after each push.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +25,25 @@ _LEAST = 4
 
 
 class ScalableTensor(ExprLike):
-    """A growing list of values of one shape (MetaNN: ScalableTensor): as an operand, the tensor of those in it now.
+    """Growing list of values of one shape (MetaNN: ScalableTensor); as an operand, the tensor of its present members.
 
-    Values that are there lie side by side in memory that doubles when it is full, so an operand is no copy of them;
-    expressions are stacked when they are evaluated. Later changes do not reach expressions that used it before.
+    Values are adjacent in memory that doubles when it is full, so an operand is a view; expressions are stacked when
+    they are evaluated. Later changes do not affect expressions that used it before.
     """
 
     def __init__(self, shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> None:
         self._item = TensorType(as_shape(shape, "ScalableTensor"), as_dtype(dtype), device)
         self._members: list[Expr | None] = []
-        """the expressions; None for a value, which lies at its place in the buffer"""
+        """pushed expressions; None for a value, which is at its position in the buffer"""
         self._expressions = 0
         self._buffer: Array | None = None
         self._given = 0
-        """members at the buffer's beginning that expressions read, and that are never written again"""
+        """number of members at the buffer's start that expressions read, so that they must not be overwritten"""
         self._node: Expr | None = None
 
     @property
     def type(self) -> TensorType:
-        """The members' type with their number as a dimension before the others."""
+        """Type of the members, with their number as first dimension."""
         return self._item.with_shape((len(self._members), *self._item.shape))
 
     @property
@@ -49,22 +53,22 @@ class ScalableTensor(ExprLike):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The elements' dtype."""
+        """Dtype of the elements."""
         return self._item.dtype
 
     @property
     def device(self) -> Device:
-        """Where the members live."""
+        """Device of the members."""
         return self._item.device
 
     @property
     def ndim(self) -> int:
-        """One more than the members have."""
+        """Number of dimensions, one more than the members have."""
         return self._item.rank + 1
 
     @property
     def capacity(self) -> int:
-        """How many values there is memory for."""
+        """Number of values that fit the allocated memory."""
         return 0 if self._buffer is None else len(self._buffer)
 
     def __len__(self) -> int:
@@ -75,18 +79,18 @@ class ScalableTensor(ExprLike):
         return (whole_[index] for index in range(len(self)))
 
     def reserve(self, count: int) -> None:
-        """Make room for ``count`` values in all, so that pushing them allocates nothing."""
+        """Allocate memory for ``count`` values in all, so that pushing them allocates nothing."""
         count = whole(count, "reserve")
         if self._item.device is cpu and count > self.capacity:
-            made = np.empty((count, *self._item.shape), self._item.dtype)
+            buffer = np.empty((count, *self._item.shape), self._item.dtype)
             if self._buffer is not None:
-                made[: len(self._buffer)] = self._buffer
-            self._buffer, self._given = made, 0
+                buffer[: len(self._buffer)] = self._buffer
+            self._buffer, self._given = buffer, 0
 
     def push_back(self, value: Any) -> None:
-        """Add a value or an expression at the end; raises OperandError where its shape, dtype or device differ.
+        """Add a value or an expression at the end; raises OperandError if its shape, dtype or device differs.
 
-        A value's numbers are converted to the element type where NumPy's rule "same_kind" lets them.
+        A value is converted to the dtype if NumPy's rule "same_kind" allows it.
         """
         if isinstance(value, Tensor) and self._item.device is cpu and value.device is cpu:
             value = value.array
@@ -117,15 +121,15 @@ class ScalableTensor(ExprLike):
             self._buffer, self._given = None, 0
 
     def reverse(self) -> None:
-        """Put the members in the opposite order, as a backward pass through time collects them."""
+        """Reverse the order of the members, as a backward pass through time needs it."""
         count = len(self._members)
         self._members.reverse()
         self._node = None
         if self._buffer is not None:
-            made = np.empty((max(count, self.capacity), *self._item.shape), self._item.dtype)
+            buffer = np.empty((max(count, self.capacity), *self._item.shape), self._item.dtype)
             values = self._buffer[:count]
-            made[count - len(values) : count] = values[::-1]
-            self._buffer, self._given = made, 0
+            buffer[count - len(values) : count] = values[::-1]
+            self._buffer, self._given = buffer, 0
 
     def __expr__(self) -> Expr:
         if self._node is None:
@@ -136,7 +140,7 @@ class ScalableTensor(ExprLike):
         if not self._members:
             raise OperandError(
                 "an empty scalable tensor as an operand",
-                rule="a tensor of members has at least one",
+                rule="the list must have at least one member",
                 fix="push_back(value) first",
             )
         count = len(self._members)
@@ -155,11 +159,11 @@ class ScalableTensor(ExprLike):
             members.append(member)
         return stack(members)
 
-    def _check(self, fits: bool, given: str) -> None:
+    def _check(self, fits: bool, member: str) -> None:
         if not fits:
             raise OperandError(
-                f"push_back of {given}",
-                rule=f"all members are {self._item}",
+                f"push_back of {member}",
+                rule=f"all members must be {self._item}",
                 fix="reshape or convert it first, or use another ScalableTensor",
             )
 

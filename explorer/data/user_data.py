@@ -41,11 +41,11 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 class ExprLike(NumpyProtocol, Operators):
-    """What is an expression when it is used as an operand: it has an expression's operators, and can be evaluated."""
+    """Base of objects that act as expressions: with an expression's operators, and evaluated like one."""
 
     @abstractmethod
     def __expr__(self) -> Expr:
-        """The expression that it stands for now."""
+        """Return the expression that it stands for now."""
 
     __hash__ = object.__hash__
 
@@ -77,7 +77,7 @@ class ExprLike(NumpyProtocol, Operators):
 
 
 class UserData(Operation, abstract=True):
-    """The operation of a node that stands for data of a user's type."""
+    """Operation of a node that holds data of a user's type."""
 
     data: Data
     nondifferentiable = "data of a user's type has no operands"
@@ -93,7 +93,7 @@ class UserData(Operation, abstract=True):
         if value.shape != out.shape:
             raise OperandError(
                 f"{self.name}.evaluate() gave an array of shape {value.shape}",
-                rule=f"it gives what the data's type says: {self.data.type}",
+                rule=f"evaluate() must return an array of the data's type, {self.data.type}",
                 fix="correct evaluate(), or type",
             )
         out[...] = converted(value, out.dtype)
@@ -104,7 +104,7 @@ class UserData(Operation, abstract=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """None to be told of: the data itself is no number or name."""
+        """Attributes to show: none, since the data is neither a number nor a name."""
         return {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -112,10 +112,10 @@ class UserData(Operation, abstract=True):
 
 
 class Data(ExprLike):
-    """The base of a user's data type: a subclass gives ``type`` and ``evaluate()``, and does not change once used."""
+    """Base of users' data types: a subclass defines ``type`` and ``evaluate()``, and does not change once used."""
 
     Operation: ClassVar[type[UserData]]
-    """the operation of the type's nodes, for rules"""
+    """operation of the type's nodes, to be matched by rules"""
 
     def __init_subclass__(cls, *, abstract: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -125,8 +125,8 @@ class Data(ExprLike):
         if missing or not (cls.__doc__ or "").strip():
             raise DeclarationError(
                 f"the data type {cls.__name__} without {' and '.join(missing) or 'a docstring (one sentence)'}",
-                rule="a data type says in a sentence what it is, names its type, and evaluates to an array",
-                fix="def type(self), a property that gives ex.TensorType(shape, dtype); def evaluate(self)",
+                rule="a data type must have a docstring, a type, and evaluate()",
+                fix="@property def type(self): return ex.TensorType(shape, dtype); def evaluate(self): return an array",
             )
         body = {"__doc__": cls.__doc__, "__module__": cls.__module__, "name": cls.__name__}
         cls.Operation = type(cls.__name__, (UserData,), body, abstract=True)
@@ -137,7 +137,7 @@ class Data(ExprLike):
         raise NotImplementedError
 
     def evaluate(self) -> Any:
-        """The value as an array of the type's shape."""
+        """Return the value as an array of the type's shape."""
         raise NotImplementedError
 
     @property
@@ -166,15 +166,15 @@ class Data(ExprLike):
         return self.type.size
 
     def __expr__(self) -> Expr:
-        held: Expr | None = self.__dict__.get("_node")
-        if held is None:
+        node: Expr | None = self.__dict__.get("_node")
+        if node is None:
             type_ = self.type
             if not isinstance(type_, TensorType):
                 raise DeclarationError(
                     f"{type(self).__name__}.type gave {type_!r}",
-                    rule="a data type names its shape, dtype and device",
+                    rule="type must be a TensorType",
                     fix="return ex.TensorType(shape, dtype)",
                 )
-            held = record(self.Operation(self), ())
-            self.__dict__["_node"] = held
-        return held
+            node = record(self.Operation(self), ())
+            self.__dict__["_node"] = node
+        return node

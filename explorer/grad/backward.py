@@ -1,4 +1,9 @@
-"""The backward pass: from roots down to inputs, one gradient expression for each node that a gradient reaches."""
+"""Backward pass: one gradient expression for each node that a gradient reaches, from the outputs to the inputs.
+
+Gradients are recorded, not computed, so that they are planned with the forward pass and can be differentiated again.
+``ex.grad`` calls it for expressions, ``call_gradient`` for the bodies of functions; the walk is iterative and visits
+nodes in the order of their uids, which is topological.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +37,11 @@ def backward(
     border: Iterable[Expr] = (),
     within: Scope | None = None,
 ) -> list[Expr | None]:
-    """The gradients of Σ seed·output for the inputs, None where no output depends on one.
+    """Record the gradients of Σ seed·output for the inputs, None where no output depends on one.
 
-    An operation that is constant wherever it has a derivative (a comparison, say) ends the gradient's way. So does the
-    ``border``: a body's operands, of which one may have been made from another outside. Each gradient stands in boxes
-    like those of the layers, inside ``within``, of the node that it belongs to.
+    An operation that is constant wherever it has a derivative (a comparison, say) stops the gradient. So does the
+    ``border``: a body's operands, one of which may have been computed from another outside the body. Each gradient is
+    recorded in scopes like those of its forward node's layers, inside ``within``.
     """
     with twins(within) as twin:
         return _backward(outputs, seeds, inputs, border, twin)
@@ -76,7 +81,7 @@ def _backward(
             upstream = [None if part is None else _total(part) for part in upstream]
         else:
             upstream = _total(upstream)
-        if isinstance(operation, Call):  # what nobody wants is not built inside it
+        if isinstance(operation, Call):  # unwanted gradients are not built inside the body
             asked = tuple([operand.uid in wanted for operand in node.operands])
             parts = hooks.call_gradient(operation, upstream, node, node.operands, asked)
         else:
@@ -84,23 +89,25 @@ def _backward(
         for operand, gradient in zip(node.operands, parts, strict=True):
             if gradient is not None and operand.uid in wanted and _has_gradient(operand):
                 _add(gradients, operand, _fit(gradient, operand, operation.elementwise))
-    found: list[Expr | None] = []
+    totals: list[Expr | None] = []
     for node in inputs:
         twin(node)
-        found.append(_total(gradients[node.uid]) if node.uid in gradients else None)
-    return found
+        totals.append(_total(gradients[node.uid]) if node.uid in gradients else None)
+    return totals
 
 
 def _has_gradient(node: Expr) -> bool:
     if isinstance(node.type, TupleType):
         return True
     if node.type.dtype.kind == "c":
-        raise OperandError(f"a gradient through {node!r}", rule="gradients are those of real numbers")
+        raise OperandError(
+            f"a gradient through {node!r}", rule="values on the way to the loss must be real, not complex"
+        )
     return is_floating(node.type.dtype)
 
 
 def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
-    """A gradient in its operand's shape and dtype: what was broadcast is summed back."""
+    """Reduce a gradient to its operand's shape and dtype: broadcast axes are summed."""
     if gradient.type is operand.type:
         return gradient
     if elementwise and gradient.shape != operand.shape:
@@ -108,7 +115,7 @@ def _fit(gradient: Expr, operand: Expr, elementwise: bool) -> Expr:
     if gradient.shape != operand.shape:
         raise OperandError(
             f"a gradient of shape {gradient.shape} for {operand!r}",
-            rule="a gradient has its operand's shape",
+            rule="a gradient must have its operand's shape",
             fix="check the operation's gradient()",
         )
     return cast(gradient, operand.dtype)
@@ -130,39 +137,47 @@ def _total(parts: list[Expr]) -> Expr:
 
 @public
 def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
-    """The gradients of ``loss`` for ``wrt``, an expression or a nested container of them, each shaped as its own.
+    """Record the gradients of ``loss`` for ``wrt``, an expression or a nested container of them.
 
-    ``loss`` is a scalar, or ``seed`` gives the gradient for it, shaped as it. An input that the loss does not depend
-    on gets the structured zero, and the plan says so. Raises OperandError for a loss that is not a real number.
+    Each gradient has the shape and dtype of its expression. ``loss`` must be a scalar, unless ``seed`` is a gradient
+    for it, of its shape. An input that the loss does not depend on gets the structured zero, and the plan says so.
+    Raises OperandError for a loss that is not a real number. Example: ``dw, db = ex.grad(loss, [w, b])``.
     """
     inputs, structure = flatten(wrt)
     if not inputs or not all(isinstance(node, Expr) for node in inputs):
-        raise OperandError("ex.grad for something that is no expression", rule="wrt holds the expressions themselves")
+        raise OperandError(
+            "ex.grad for something that is no expression",
+            rule="wrt must be an expression, or a container of expressions",
+        )
     if not isinstance(loss, Expr):
         raise OperandError(
-            f"ex.grad of a {type(loss).__name__}", rule="a loss is one expression", fix="sum several losses"
+            f"ex.grad of a {type(loss).__name__}",
+            rule="the loss must be one expression",
+            fix="ex.grad(loss_1 + loss_2, wrt)",
         )
     if not is_floating(loss.dtype):
         raise OperandError(
-            f"ex.grad of {loss.type}", rule="a loss is a real number", fix="convert it: loss.astype(float)"
+            f"ex.grad of {loss.type}",
+            rule="the loss must have a real floating dtype",
+            fix="convert it: loss.astype(float)",
         )
     if seed is None and loss.shape:
         raise OperandError(
             f"ex.grad of {loss.type} without a seed",
-            rule="the loss is a scalar, or a seed of its shape says how its elements weigh",
+            rule="the loss must be a scalar, or a seed of its shape must weigh its elements",
             fix="reduce it first (loss.sum()), or pass seed=…",
         )
     for node in inputs:
         if not is_floating(node.dtype):
-            raise OperandError(f"ex.grad for {node!r}", rule="gradients exist for real floating values")
+            raise OperandError(f"ex.grad for {node!r}", rule="wrt must have a real floating dtype")
     with gc_paused(), single_source_line(), scope("gradient", "gradient"):
         start = full((), 1.0, loss.dtype, loss.device) if seed is None else _seed(seed, loss.tensor_type)
-        found = backward([loss], [start], inputs)
+        gradients = backward([loss], [start], inputs)
         return unflatten(
             structure,
             [
                 Zero(node.shape, np.dtype(node.dtype), "unreached", node.device)() if gradient is None else gradient
-                for node, gradient in zip(inputs, found, strict=True)
+                for node, gradient in zip(inputs, gradients, strict=True)
             ],
         )
 
@@ -176,5 +191,5 @@ def _seed(seed: Any, type_: TensorType) -> Expr:
         else cast(tensor(seed), type_.dtype)
     )
     if node.shape != type_.shape:
-        raise OperandError(f"a seed of shape {node.shape} for {type_}", rule="the seed has the loss's shape")
+        raise OperandError(f"a seed of shape {node.shape} for {type_}", rule="the seed must have the loss's shape")
     return node

@@ -1,7 +1,8 @@
-"""The gradient of a call: two functions made from its body once, and two calls recorded for each use.
+"""Gradients of calls: two bodies derived from a function's body once, and two calls recorded for each use.
 
-The *augmented* body gives the outputs and the residuals, which are what the backward pass needs of the forward one;
-the *vjp* body takes inputs, residuals and upstream gradients, and gives the gradients of the inputs.
+The *augmented* body returns the outputs and the residuals, the forward values that the backward pass needs; the *vjp*
+body takes inputs, residuals and upstream gradients, and returns the gradients of the inputs. Inlining the body at each
+gradient would record it again for every call and lose the boxes of the function.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from explorer.grad.backward import backward
 
 @dataclass(frozen=True, slots=True)
 class Differentiated:
-    """What differentiating a body gave."""
+    """Result of differentiating a body: its augmented and vjp bodies and their operands."""
 
     augmented: Call
-    """the call itself where its outputs are all that the vjp body takes"""
+    """the call itself if the vjp body needs only its outputs"""
     residuals: tuple[int, ...]
     """outputs of the augmented body that the vjp body takes"""
     vjp: Call | None
@@ -35,28 +36,28 @@ class Differentiated:
 
 
 def differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
-    """The augmented and the vjp body for upstream gradients of the outputs ``seeded``, and of the operands ``wanted``.
+    """Return the augmented and the vjp body for upstream gradients of ``seeded`` outputs and ``wanted`` operands.
 
-    Made once.
+    Made once for each combination.
     """
     around = {**state.policies, **body.policies}
     key = "gradient", seeded, wanted, frozenset(around.values())
-    held: Differentiated | None = body.derived.get(key)
-    if held is None:
+    differentiated: Differentiated | None = body.derived.get(key)
+    if differentiated is None:
         with under(around), one_deeper(f"a gradient of {body.name}"):
-            held = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
-    return held
+            differentiated = body.derived.setdefault(key, _differentiate(body, seeded, wanted))
+    return differentiated
 
 
 def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...]) -> Differentiated:
     inputs = (*body.parameters, *body.captured)
-    asked = [node for node, yes in zip(inputs, wanted, strict=True) if yes]
+    asked = [node for node, is_used in zip(inputs, wanted, strict=True) if is_used]
     first = body.outputs[0]
-    kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
-    with recording_at(None, first.code, first.instruction), scope(f"{body.name} gradient", kind) as inside:
+    scope_kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"
+    with recording_at(None, first.code, first.instruction), scope(f"{body.name} gradient", scope_kind) as inside:
         seeds = [
-            Parameter(output.type, f"g{index}")() if yes else None
-            for index, (output, yes) in enumerate(zip(body.outputs, seeded, strict=True))
+            Parameter(output.type, f"g{index}")() if is_used else None
+            for index, (output, is_used) in enumerate(zip(body.outputs, seeded, strict=True))
         ]
         by_uid = {
             node.uid: gradient
@@ -64,16 +65,16 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
                 asked, backward(body.outputs, seeds, asked, border=inputs, within=body.scope), strict=True
             )
         }
-    found = [by_uid.get(node.uid) for node in inputs]
-    given = [seed for seed in seeds if seed is not None]
+    input_gradients = [by_uid.get(node.uid) for node in inputs]
+    given_seeds = [seed for seed in seeds if seed is not None]
     forward = {node.uid for node in body.nodes}
-    borders = {node.uid for node in (*inputs, *given)}
+    borders = {node.uid for node in (*inputs, *given_seeds)}
 
     def is_residual(node: Expr) -> bool:
-        value, _ = _value(node)  # of a call inside this one the outputs, each by itself
+        value, _ = _value(node)  # outputs of an inner call count separately
         return value in forward and bool(node.operands) and node.uid not in borders
 
-    gradients = [node for node in found if node is not None]
+    gradients = [node for node in input_gradients if node is not None]
     nodes = reachable(gradients, stop=lambda node: node.uid in borders or is_residual(node))
     reached = {node.uid for node in nodes}
     used = [index for index, node in enumerate(inputs) if node.uid in reached]
@@ -91,32 +92,32 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
         structure = flatten(tuple(outputs))[1]
         augmented = make_body(body.name, body.parameters, body.captured, tuple(outputs), body.scope, structure)
         augmented.derived["structure"] = body.structure
-    with recording_at(inside, first.code, first.instruction):  # not where the first gradient happened to be taken
+    with recording_at(inside, first.code, first.instruction):  # not the line of the first gradient taken
         stand_ins = {inputs[i].uid: _stand_in(inputs[i]) for i in used}
         parameters = [*stand_ins.values()]
         for same in residuals.values():
             parameters.append(_stand_in(same[0]))
             stand_ins.update({node.uid: parameters[-1] for node in same})
     boxes = {id(inside): inside, **({id(body.scope): inside} if body.scope is not None else {})}
-    fixed = {**stand_ins, **{seed.uid: seed for seed in given}}
-    made = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
+    fixed = {**stand_ins, **{seed.uid: seed for seed in given_seeds}}
+    copies = rebuild(nodes, fixed, lambda node: rescope(node.scope, boxes, inside))
     vjp = None
     order = list({node.uid: node for node in gradients}.values())
     if gradients:
-        taken = (*parameters, *given)
-        vjp = Call(make_body(inside.name, taken, (), tuple([made[node.uid] for node in order]), inside))
+        taken = (*parameters, *given_seeds)
+        vjp = Call(make_body(inside.name, taken, (), tuple([copies[node.uid] for node in order]), inside))
     order_of = {node.uid: index for index, node in enumerate(order)}
     return Differentiated(
         Call(augmented),
         tuple(places),
         vjp,
         tuple(used),
-        tuple([None if node is None else order_of[node.uid] for node in found]),
+        tuple([None if node is None else order_of[node.uid] for node in input_gradients]),
     )
 
 
 def _value(node: Expr) -> tuple[int, int]:
-    """What a node's value is told by: its uid, or that of the call and the number of the output that it reads."""
+    """Return the identity of a node's value: its uid, or the uid of a call and the output that it reads."""
     operation = node.operation
     return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
 
@@ -132,23 +133,27 @@ def call_gradient(
     operands: tuple[Expr, ...],
     wanted: tuple[bool, ...] | None = None,
 ) -> list[Expr | None]:
-    """The gradients of a call's operands, hidden ones included; of all, or None for those that are not ``wanted``."""
+    """Record the gradients of a call's operands, hidden ones included; None for those that are not ``wanted``."""
     seeds = [upstream] if isinstance(upstream, Expr) else list(upstream)
     seeded = tuple([seed is not None for seed in seeds])
-    made = differentiate(call.body, seeded, (True,) * len(operands) if wanted is None else wanted)
-    if made.vjp is None:
+    differentiated = differentiate(call.body, seeded, (True,) * len(operands) if wanted is None else wanted)
+    if differentiated.vjp is None:
         return [None] * len(operands)
     residuals: list[Expr] = []
-    if made.residuals:
-        forward = result if made.augmented is call else _recorded_beside(result, made.augmented, operands)
-        residuals = [_output(forward, index) for index in made.residuals]
-    given = (*[operands[i] for i in made.inputs], *residuals, *[seed for seed in seeds if seed is not None])
-    gradients = record(made.vjp, given)
-    return [None if index is None else _output(gradients, index) for index in made.gradients]
+    if differentiated.residuals:
+        forward = result if differentiated.augmented is call else _record_at(result, differentiated.augmented, operands)
+        residuals = [_output(forward, index) for index in differentiated.residuals]
+    vjp_operands = (
+        *[operands[i] for i in differentiated.inputs],
+        *residuals,
+        *[seed for seed in seeds if seed is not None],
+    )
+    gradients = record(differentiated.vjp, vjp_operands)
+    return [None if index is None else _output(gradients, index) for index in differentiated.gradients]
 
 
-def _recorded_beside(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
-    """A call in the place of another one."""
+def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
+    """Record a call in the scope and at the place of another one."""
     scope, origin = state.scope, state.origin
     state.scope, state.origin = result.scope, (result.code, result.instruction)
     try:
@@ -158,6 +163,6 @@ def _recorded_beside(result: Expr, operation: Call, operands: tuple[Expr, ...]) 
 
 
 def _output(value: Expr, index: int) -> Expr:
-    """One output of a call."""
+    """Return one output of a call."""
     type_ = value.type
     return record_typed(item(index), type_.parts[index], (value,)) if isinstance(type_, TupleType) else value

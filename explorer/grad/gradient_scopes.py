@@ -1,7 +1,7 @@
-"""Where gradients stand: in boxes like those of the layers whose nodes they belong to, and named after these nodes.
+"""Scopes for gradient nodes: they mirror the forward node's layer scopes and record which forward node they belong to.
 
-What belongs to which node travels in scopes of the kind "twin", which nobody draws: copies of a body keep them, and
-what a pass makes of a node stands in the scope of that node.
+The forward node is kept in scopes of the kind "twin", which are not drawn: copies of a body keep them, and nodes that a
+pass makes from a node are in that node's scope.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from explorer.core.ir.expr import Expr, Scope, state
 
 @contextmanager
 def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
-    """Record what follows as the gradient of the node that the given function was told last.
+    """Record nodes as the gradient of the forward node that the yielded function was last called with.
 
-    The boxes of layers around that node, up to ``within``, are drawn again inside the present one.
+    The layer scopes around that node, up to ``within``, are repeated inside the current one.
     """
     inside = state.scope
     known: dict[int, Scope | None] = {}
@@ -27,12 +27,12 @@ def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
         while scope is not None and scope is not within and id(scope) not in known:
             path.append(scope)
             scope = scope.parent
-        found = inside if scope is None or scope is within else known[id(scope)]
+        mirrored = inside if scope is None or scope is within else known[id(scope)]
         for outer in reversed(path):
             if outer.kind == "layer":
-                found = Scope(outer.name, outer.kind, found, outer.type, outer.payload)
-            known[id(outer)] = found
-        state.scope = Scope("", "twin", found, "", node.uid)
+                mirrored = Scope(outer.name, outer.kind, mirrored, outer.type, outer.payload)
+            known[id(outer)] = mirrored
+        state.scope = Scope("", "twin", mirrored, "", node.uid)
 
     try:
         yield tell
@@ -41,10 +41,11 @@ def twins(within: Scope | None = None) -> Iterator[Callable[[Expr], None]]:
 
 
 def twin_path(scope: Scope | None) -> tuple[int, ...]:
-    """The uid of the node whose gradient stands in a scope, after those of the calls that it was opened from."""
-    found = []
+    """Return the uid of the forward node of a gradient's scope, after those of the calls that were inlined around
+    it."""
+    path = []
     while scope is not None:
         if scope.kind == "twin":
-            found.append(scope.payload)
+            path.append(scope.payload)
         scope = scope.parent
-    return tuple(reversed(found))
+    return tuple(reversed(path))

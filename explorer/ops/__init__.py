@@ -1,4 +1,4 @@
-"""All operations; importing this package enters every family into the registry."""
+"""Operations; importing this package registers every family."""
 
 from explorer.ops import accumulation_dtype
 from explorer.ops.creation import constants

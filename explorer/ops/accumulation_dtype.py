@@ -1,4 +1,4 @@
-"""How elements are combined along axes: by which operation, and in which dtype the partial results are kept."""
+"""Accumulation of elements along axes: the combining operation, and the dtype of partial results."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _floating(value: Any) -> np.dtype[Any] | None:
 
 
 class AccumulationPolicy(PolicyClass):
-    """How a reduction or a matrix product combines elements.
+    """Policies of how a reduction or a matrix product combines elements.
 
-    ``by``: what a sum combines them by. ``dtype``: in which dtype, at least, partial results are kept; the result is
-    converted to its own. None is the result's own, or float32 where halves would overflow.
+    ``by``: the operation that replaces a sum's addition. ``dtype``: the least dtype of partial results; the result is
+    converted to its own. None is the result's dtype, or float32 for halves, which would overflow.
     """
 
     by = Minor("sum", among=("sum", "product"), scoped=False)
@@ -35,15 +35,15 @@ PAccumulateBySum, PAccumulateByProduct = AccumulationPolicy.by("sum"), Accumulat
 
 
 def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named as the policies are
-    """Accumulate in this floating dtype, or in the result's where that is wider."""
+    """Return the policy to accumulate in this floating dtype, or in the result's if that is wider."""
     return AccumulationPolicy.dtype(dtype)
 
 
 def accumulating(operation: Operation, policies: Policies) -> Operation:
-    """An operation that accumulates in the dtype which policies ask for; itself where they ask for none."""
+    """Return an operation that accumulates in the dtype of the policies; itself if they set none."""
     dtype = policies.select(AccumulationPolicy).dtype
     if dtype is None:
         return operation
-    accumulated: Any = registry.operation("accumulated_in")  # knows the operations that are accumulated
-    made: Operation = accumulated(operation, dtype)
-    return made
+    accumulated: Any = registry.operation("accumulated_in")  # by name: its module imports the operations that it wraps
+    accumulating_operation: Operation = accumulated(operation, dtype)
+    return accumulating_operation

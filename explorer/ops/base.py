@@ -1,4 +1,8 @@
-"""What the families share: elementwise operations over broadcast operands, and alignment of batched operands."""
+"""Base classes of operations: elementwise ones over broadcast operands, and alignment of batched operands.
+
+A family subclasses ``Elementwise`` or ``Ufunc`` and inherits type inference, batching and cost; only the kernel and the
+gradient remain to be written.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,13 @@ from explorer.core.registry import function
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes
 
 EXPENSIVE = 10
-"""flops that one transcendental function counts for"""
+"""flops of one transcendental function"""
 
 
 class Elementwise(Operation, abstract=True):
-    """An operation on each element of broadcast operands; subclasses give ``kernel`` and ``gradient``.
+    """Operation on each element of broadcast operands; subclasses define ``kernel`` and ``gradient``.
 
-    The gradient may have the result's shape: what was broadcast is summed back by the backward pass.
+    The gradient may have the result's shape: the backward pass sums the broadcast axes.
     """
 
     elementwise = True
@@ -32,19 +36,19 @@ class Elementwise(Operation, abstract=True):
         if shape is None:
             raise self.refuse(
                 types,
-                "shapes are aligned at their last axes; sizes must be equal, or one of them 1",
+                "sizes must be equal, or one of them 1, with shapes aligned at their last axes",
                 "insert axes of size 1 with .reshape(…) so that equal sizes meet",
             )
         return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype of the result: NumPy's promotion of the operands' dtypes unless a subclass says otherwise."""
+        """Return the dtype of the result: NumPy's promotion of the operands' dtypes unless a subclass overrides it."""
         return np.result_type(*dtypes)
 
     def refuse_dtypes(self, dtypes: tuple[np.dtype[Any], ...], rule: str, fix: str = "") -> OperandError:
-        """The error for operands whose elements are of dtypes that the operation is not defined for."""
-        given = ", ".join([dtype.name for dtype in dtypes])
-        return OperandError(f"{self.label}: given elements of dtype {given}", rule=rule, fix=fix)
+        """Return the error for operands of dtypes that the operation is not defined for."""
+        names = ", ".join([dtype.name for dtype in dtypes])
+        return OperandError(f"{self.label}: given elements of dtype {names}", rule=rule, fix=fix)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         return self(*align(batched, operands))
@@ -55,14 +59,14 @@ class Elementwise(Operation, abstract=True):
 
 
 class Ufunc(Elementwise, abstract=True):
-    """An elementwise operation that is one NumPy ufunc."""
+    """Elementwise operation that is one NumPy ufunc."""
 
     reuses_operand = True
     ufunc: ClassVar[np.ufunc]
 
     @classmethod
     def count_operands(cls) -> int:
-        """As many as the ufunc takes."""
+        """Return the number of the ufunc's operands."""
         return cls.ufunc.nin
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -72,7 +76,8 @@ class Ufunc(Elementwise, abstract=True):
             raise self.refuse_dtypes(dtypes, f"NumPy's {self.ufunc.__name__} is not defined for these dtypes") from None
 
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
-        """As every operation's; but ints beyond the dtype beside them are taken where NumPy computes in another one."""
+        """Convert operands to expressions; ints beyond the other operand's dtype are accepted if the ufunc computes
+        wider."""
         try:
             return as_operands(values)
         except OperandError as refusal:
@@ -88,14 +93,15 @@ class Ufunc(Elementwise, abstract=True):
             return as_operands(tuple([number if i == place else value for i, value in enumerate(values)]))
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
-        """An int beyond the dtype of the tensor beside it, in the dtype that the ufunc computes with; None for none."""
+        """Return an int beyond the other operand's dtype in the dtype that the ufunc computes in; None if there is
+        none."""
         if computed.kind in "iu":
             return None
         try:
             with np.errstate(over="ignore"):
                 taken: np.generic = computed.type(number)
                 return taken
-        except OverflowError:  # beyond floating numbers too, as NumPy has it
+        except OverflowError:  # beyond floating numbers too, as in NumPy
             return None
 
     def kernel(self, out: Any, *operands: Array) -> Array:
@@ -104,19 +110,19 @@ class Ufunc(Elementwise, abstract=True):
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The floating dtype that a function of real numbers gives for a dtype; raises OperandError for complex ones."""
+    """Return the floating dtype of a real function's result for a dtype; raises OperandError for complex ones."""
     if dtype.kind == "c":
-        raise OperandError(f"a function of real numbers of {dtype}", rule="its operands are real numbers")
+        raise OperandError(f"a function of real numbers of {dtype}", rule="the operands must be real numbers")
     return dtype if dtype.kind == "f" else np.exp.resolve_dtypes((dtype, None))[-1]
 
 
 def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
-    """Operands with axes of size 1 after the batch axis, so that their own axes meet the others' when broadcast."""
-    own = [node.ndim - yes for node, yes in zip(operands, batched, strict=True)]
+    """Insert axes of size 1 after the batch axis, so that the operands' own axes are aligned when broadcast."""
+    own = [node.ndim - is_batched for node, is_batched in zip(operands, batched, strict=True)]
     rank = max(own)
     aligned = []
-    for node, yes, own_rank in zip(operands, batched, own, strict=True):
-        if yes and own_rank < rank:
+    for node, is_batched, own_rank in zip(operands, batched, own, strict=True):
+        if is_batched and own_rank < rank:
             node = reshape(node, (node.shape[0], *[1] * (rank - own_rank), *node.shape[1:]))
         aligned.append(node)
     return aligned
@@ -127,32 +133,32 @@ def align(batched: tuple[bool, ...], operands: tuple[Expr, ...]) -> list[Expr]:
 
 
 def reshape(x: Expr, shape: Shape) -> Expr:
-    """``x`` in another shape; itself when the shape is the same."""
-    found: Expr = x if x.shape == shape else function("reshape")(x, shape)
-    return found
+    """Record ``x`` in another shape; return ``x`` if it has that shape."""
+    result: Expr = x if x.shape == shape else function("reshape")(x, shape)
+    return result
 
 
 def broadcast_to(x: Expr, shape: Shape) -> Expr:
-    """``x`` repeated to a shape that it can be broadcast to; itself when the shape is the same."""
-    found: Expr = x if x.shape == shape else function("broadcast_to")(x, shape)
-    return found
+    """Record ``x`` broadcast to a shape; return ``x`` if it has that shape."""
+    result: Expr = x if x.shape == shape else function("broadcast_to")(x, shape)
+    return result
 
 
 def cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
-    """``x`` with its elements converted; itself when it has that dtype."""
-    found: Expr = x if x.dtype == dtype else function("cast")(x, dtype)
-    return found
+    """Record ``x`` converted to a dtype; return ``x`` if it has that dtype."""
+    result: Expr = x if x.dtype == dtype else function("cast")(x, dtype)
+    return result
 
 
 def sum_to(x: Expr, shape: Shape) -> Expr:
-    """``x`` summed over what broadcasting ``shape`` to x.shape would repeat."""
+    """Sum ``x`` over the axes that broadcasting ``shape`` to x.shape repeats."""
     if x.shape == shape:
         return x
     extra = x.ndim - len(shape)
     if extra < 0 or broadcast_shapes(x.shape, shape) != x.shape:
         raise OperandError(
             f"a gradient of shape {x.shape} for an operand of shape {shape}",
-            rule="an elementwise gradient has the result's shape, or one that the operand's shape broadcasts to",
+            rule="an elementwise gradient must have the result's shape, or one that the operand's broadcasts to",
             fix="check the gradient() of the operation",
         )
     axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and x.shape[extra + i] != 1))

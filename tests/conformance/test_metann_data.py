@@ -410,7 +410,7 @@ def test_a_scalable_tensor_grows() -> None:
     assert handle.data().shape == (3, 2)
     assert len(grown) == 0
     for wrong in ([1, 2, 3], ex.tensor(np.ones(2, np.float32)) + 1, [1j, 2]):
-        with pytest.raises(ex.OperandError, match="all members are 2 float64"):
+        with pytest.raises(ex.OperandError, match="all members must be 2 float64"):
             grown.push_back(wrong)
 
 

@@ -181,7 +181,7 @@ def test_sources_look_in_the_buffer_then_for_a_value_then_for_a_filler(kind: typ
         kind("w", (2,)).init()
     with pytest.raises(ex.StateError, match="is not initialised"):
         kind("w", (2,))()
-    with pytest.raises(ex.OperandError, match=r"has the shape \(3,\)"):
+    with pytest.raises(ex.OperandError, match=r"\(3,\)"):
         kind("w", (2,)).init(layers.Initializer({"w": [1, 2, 3]}))
 
 
@@ -270,9 +270,9 @@ def test_containers_take_any_keys_and_values() -> None:
         (lambda: params.set({"A": 1}, A=2), ex.OperandError, r"'A' of FParams set twice"),
         (lambda: tags.set({4: 1}), ex.UnknownNameError, r"'4'\n.*\('a', 1\), 3, Tag"),
         (lambda: held[("a", 1)], ex.OperandError, r"\('a', 1\) has no value"),
-        (lambda: layers.Container(("A", "A")), ex.DeclarationError, "a tuple of different ones"),
-        (lambda: layers.Container(([],)), ex.DeclarationError, "can be hashed"),
-        (lambda: full.update(A=2), ex.StateError, "does not change"),
+        (lambda: layers.Container(("A", "A")), ex.DeclarationError, "a tuple of different"),
+        (lambda: layers.Container(([],)), ex.DeclarationError, "hashable"),
+        (lambda: full.update(A=2), ex.StateError, "must not be changed"),
     ]
     for call, error, message in wrong:
         with pytest.raises(error, match=message):
@@ -367,7 +367,7 @@ def test_weights_are_saved_and_loaded_by_name_all_or_none() -> None:
     }
     wrong: list[tuple[Any, str]] = [
         ({"l/weight/parameter": np.zeros((2, 1))}, "unknown weight 'l/bias/parameter'"),
-        ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": np.zeros(3)}, r"has the shape \(3,\)"),
+        ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": np.zeros(3)}, r"\(3,\)"),
         ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": [1j]}, "is complex128"),
         ({"l/weight/parameter": np.zeros((2, 1)), "l/bias/parameter": [[1], [2, 3]]}, "a regular array"),
     ]
@@ -389,7 +389,7 @@ def test_a_layer_runs_several_times_and_is_fed_backward_as_often_last_first() ->
         layer(given)
     with pytest.raises(ex.StateError, match="fed forward 3 times more than backward"):
         layer.neutral_invariant()
-    with pytest.raises(ex.OperandError, match="a gradient has its output's type, scalar float64"):
+    with pytest.raises(ex.OperandError, match="output's type, scalar float64"):
         layer.feed_backward(np.ones(2))
     for given in reversed(inputs):
         np.testing.assert_allclose(ex.evaluate(layer.feed_backward(np.ones(given.shape))), 2 * given)

@@ -183,7 +183,12 @@ def test_dot_contracts_the_last_k_dimensions_with_the_first_k() -> None:
     for left, right in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((2, 3), (4, 3, 2)), ((), (2, 3))):
         a, b = RANDOM.normal(size=left), RANDOM.normal(size=right)
         np.testing.assert_allclose(ex.evaluate(np.dot(ex.tensor(a), b)), np.dot(a, b), rtol=1e-12, atol=1e-14)
-    for axes, said in ((2, "one size"), (4, "0 … 3"), (((0, 0), (0, 1)), "contracted once"), (((0,), (0, 1)), "meets")):
+    for axes, said in (
+        (2, "equal sizes"),
+        (4, "0 … 3"),
+        (((0, 0), (0, 1)), "at most once"),
+        (((0,), (0, 1)), "equally many"),
+    ):
         with pytest.raises(ex.OperandError, match=said):
             ex.tensordot(x, ex.tensor(np.ones((4, 3, 2))), axes)
 

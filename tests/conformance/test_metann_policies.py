@@ -58,7 +58,7 @@ def test_policies_have_defaults_exclude_each_other_and_come_in_any_order() -> No
     assert defaults.select(layers.RecurrentPolicy).through_time is True
     scale = layers.VarScale()
     assert (scale.distribution, scale.fan) == ("uniform", "avg")
-    with pytest.raises(ex.DeclarationError, match=r"PerceptronPolicy\.activation has no default: it must be given"):
+    with pytest.raises(ex.DeclarationError, match=r"PerceptronPolicy\.activation must be given"):
         layers.SingleLayerPerceptron("s", 2, 3)
     with pytest.raises(ex.DeclarationError, match=r"GradPolicy\.update = True and GradPolicy\.update = False of 'l'"):
         linear(PUpdate, PNoUpdate)
@@ -357,7 +357,7 @@ WRONG: list[tuple[list[Any], str]] = [
         r"a cycle .*\('y', 'output', 'x', 'input'\), InternalConnect\('x', 'output', 'y', 'left'\)",
     ),
     ([[PARTS["x"]]], "in a topology"),
-    ([Sublayer("x", layers.Tanh("x"))], "a sublayer's kind is a layer class"),  # type: ignore[arg-type]
+    ([Sublayer("x", layers.Tanh("x"))], "must be given as a class"),  # type: ignore[arg-type]
     ([Sublayer("a/b", layers.Tanh)], "without a slash"),
     ([PARTS["x"], InConnect("a b", "x", "input"), OUT], "the port 'a b' of a topology"),
 ]

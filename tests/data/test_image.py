@@ -194,11 +194,11 @@ def test_damaged_pictures_end_in_one_kind_of_error(tmp_path: Path, seed: int) ->
         ({"resample": "linear"}, "unknown resample"),
         ({"channels": 4}, "a picture of 4 channels"),
         ({"channels": 1}, "mean (0.485, 0.456, 0.406) for pictures of 1 channels"),
-        ({"std": [0.0]}, "a standard deviation is above 0"),
+        ({"std": [0.0]}, "a standard deviation must be above 0"),
         ({"mean": [float("nan")]}, "mean (nan,)"),
         ({"dtype": np.uint8}, "a picture as uint8"),
         ({"preset": "none", "dtype": np.int8}, "a picture as int8"),
-        ({"crop": 0.0}, "the part kept is above 0"),
+        ({"crop": 0.0}, "a crop above 0"),
         ({"size": 0}, "height 0"),
     ],
 )

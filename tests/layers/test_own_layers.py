@@ -148,15 +148,15 @@ def test_a_forward_that_returns_wrong_things_is_told_so(made: Any, outputs: Any,
     [
         ({"forward": lambda self, x: x}, r"takes \(x\)\n.*input \(the default\)\n.*inputs = \('x',\)"),
         ({"inputs": ("a", "b"), "forward": lambda self, a: a}, r"takes \(a\)\n.*by name: a, b"),
-        ({"inputs": "input"}, "ports are a tuple of different names"),
-        ({"inputs": ("a", "a")}, "ports are a tuple of different names"),
+        ({"inputs": "input"}, "ports must be a tuple"),
+        ({"inputs": ("a", "a")}, "ports must be a tuple"),
         ({"inputs": ("a b",)}, "the port 'a b'"),
         ({"inputs": ("self",)}, "the port 'self'"),
         ({"outputs": ("lambda",)}, "the port 'lambda'"),
-        ({"__annotations__": {"name": str}}, r"the argument 'name' .*\n.*attribute of this name"),
+        ({"__annotations__": {"name": str}}, r"the argument 'name' .*\n.*attribute that every layer has"),
         ({"__annotations__": {"forward_records": int}}, "the argument 'forward_records'"),
         ({"__annotations__": {"forward": int}}, "the argument 'forward'"),
-        ({"__annotations__": {"a": int, "b": int}, "a": 1}, r"'b' .* has no default\n.*after 'a'"),
+        ({"__annotations__": {"a": int, "b": int}, "a": 1}, r"'b' .* has no default\n.*follow 'a'"),
         ({"__init__": lambda self: None}, "annotate the arguments"),
     ],
 )
@@ -207,7 +207,7 @@ def test_arguments_are_checked_when_the_layer_is_made() -> None:
         (lambda: layers.Linear("", 2, 3), "named ''"),
         (lambda: Listed("l", [1]), "the argument 'sizes' .* is a list\n.*\n.*pass a tuple"),
         (lambda: Listed("l", np.ones(2)), "the argument 'sizes' .* is a ndarray"),
-        (lambda: layers.Tanh("t", policies=layers.PUpdate), "policies are given in a list"),  # type: ignore[arg-type]
+        (lambda: layers.Tanh("t", policies=layers.PUpdate), "policies must be a list"),  # type: ignore[arg-type]
         (lambda: layers.Tanh("t", policies=["PUpdate"]), "'PUpdate' among the policies"),  # type: ignore[list-item]
         (lambda: layers.Tanh("t", policies=[layers.GradPolicy.update]), "call it with a value"),  # type: ignore[list-item]
         (lambda: layers.Layer("l")(ONE), "the layer class Layer without forward"),

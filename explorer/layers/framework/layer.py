@@ -2,8 +2,7 @@
 
 Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
 feeding backward records the call of its gradients. A training layer keeps the operands and results of each feed-forward
-on a stack, so that it can run several times before it is fed backward as often. MetaNN's layers do the same in C++ with
-a type per policy set; here one class serves all, because policies are values.
+on a stack, so that it can run several times before it is fed backward as often.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ class Layer(Describable):
 
     A subclass names its ports, annotates its constructor's arguments, and defines ``forward``. A layer is made with a
     name, these arguments and policies. Passing the types of its ``inputs`` also makes it a training layer, one that
-    accepts no other types (MetaNN's training layers need types; here ``train=True`` trains with any). Attributes are
-    fixed once it is made; ``prepare`` sets those that are derived from the arguments.
+    accepts no other types. Attributes are fixed once it is made; ``prepare`` sets those derived from the arguments.
     """
 
     inputs: ClassVar[tuple[str, ...]] = ("input",)
@@ -138,8 +136,7 @@ class Layer(Describable):
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
         """Initialise all parameters (see Initializer), or none if one of them has no value.
 
-        Initialised parameters enter the buffer, and those that are in it are shared. A layer without parameters does
-        nothing. Example: ``layer.init(Initializer(filler=VarScale()))``.
+        Initialised parameters enter the buffer, and those in it are shared: ``init(Initializer(filler=VarScale()))``.
         """
         if initializer is not None and not isinstance(initializer, Initializer):
             raise DeclarationError(
@@ -231,8 +228,7 @@ class Layer(Describable):
         """Record the outputs, in a single call: one expression, or Ports for several outputs.
 
         Inputs are given by position, by port, or as one mapping; arrays and numbers are converted. Raises
-        UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of another type than the
-        layer was made for. Example: ``layer.feed_forward(x)``.
+        UnknownNameError for a wrong port, OperandError for one that is set twice, missing, or of a wrong type.
         """
         ports = self._given(self.inputs, "input", positional, named)
         values = operands(self, ports)

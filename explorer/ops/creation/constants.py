@@ -1,4 +1,8 @@
-"""Structured tensors, described instead of stored: constants, zeros, one-hot vectors, short lists; rules use them."""
+"""Structured tensors, described instead of stored: constants, zeros, one-hot vectors, short lists.
+
+Rewrite rules read the description: adding a zero or multiplying by a constant one can be dropped without looking at
+elements. Kernels return broadcast views, so that a large constant allocates nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, Tenso
 
 
 class Structured(Operation, abstract=True):
-    """A tensor that is described, not stored."""
+    """Base of tensors that are described, not stored."""
 
     view = True
     nondifferentiable = "a constant has no operands"
@@ -29,15 +33,15 @@ class Structured(Operation, abstract=True):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes by name; the device where it is not cpu."""
-        found = super().attributes
-        if found["device"] is cpu:
-            del found["device"]
-        return found
+        """Attributes by name; the device only if it is not cpu."""
+        attributes = super().attributes
+        if attributes["device"] is cpu:
+            del attributes["device"]
+        return attributes
 
 
 class Full(Structured):
-    """Every element has one value (MetaNN: TrivialTensor)."""
+    """Tensor with one value for all elements (MetaNN: TrivialTensor)."""
 
     name = "full"
     value: Number
@@ -58,7 +62,7 @@ class Full(Structured):
 
 
 class Zero(Structured):
-    """The algebraic zero: rules drop x + 0 and turn x · 0 into it whatever x holds (MetaNN: ZeroTensor)."""
+    """Algebraic zero: rules drop x + 0 and turn x · 0 into it for every x (MetaNN: ZeroTensor)."""
 
     name = "zeros"
     shape: Shape
@@ -76,7 +80,7 @@ class Zero(Structured):
 
 
 class OneHot(Structured):
-    """A vector that is zero but for one element (MetaNN: BiasVector); positions count from zero."""
+    """Vector of zeros except for one element (MetaNN: BiasVector); positions count from zero."""
 
     name = "one_hot_vector"
     length: int
@@ -91,7 +95,7 @@ class OneHot(Structured):
         if not 0 <= self.position < self.length:
             raise OperandError(
                 f"a one-hot vector of length {self.length} with its element at {self.position}",
-                rule=f"positions count from zero: 0 … {self.length - 1}",
+                rule=f"the position must lie in 0 … {self.length - 1}",
             )
         return TensorType((self.length,), self.dtype, self.device)
 
@@ -102,7 +106,7 @@ class OneHot(Structured):
 
 
 class Literal(Structured):
-    """A small tensor whose elements are listed, in row-major order: what a plan has computed of constants."""
+    """Small tensor whose elements are listed in row-major order; plans make it from constants."""
 
     elements: tuple[Number, ...]
     shape: Shape
@@ -115,7 +119,7 @@ class Literal(Structured):
         if type_.size != len(self.elements):
             raise OperandError(
                 f"{len(self.elements)} elements for a literal of shape {self.shape}",
-                rule=f"a shape has as many elements as are listed: {type_.size}",
+                rule=f"there must be as many elements as the shape has: {type_.size}",
             )
         return type_
 
@@ -124,22 +128,24 @@ class Literal(Structured):
 
 
 def full(shape: Shape, value: Number, dtype: Any = np.float32, device: Device = cpu) -> Expr:
-    """A tensor whose elements are all ``value``; stores one number."""
-    kind = as_dtype(dtype)
-    return Full(_converted(value, kind), as_shape(shape, "full"), kind, device)()
+    """Record a tensor of a shape whose elements are all ``value``; it stores one number."""
+    element_dtype = as_dtype(dtype)
+    return Full(_converted(value, element_dtype), as_shape(shape, "full"), element_dtype, device)()
 
 
 def zeros(shape: Shape, dtype: Any = np.float32, device: Device = cpu) -> Expr:
-    """The algebraic zero of a shape; stores nothing."""
+    """Record the algebraic zero of a shape; it stores nothing."""
     return Zero(as_shape(shape, "zeros"), as_dtype(dtype), "", device)()
 
 
 def one_hot_vector(
     length: int, position: int, value: Number = 1.0, dtype: Any = np.float32, device: Device = cpu
 ) -> Expr:
-    """A vector of zeros with ``value`` at ``position`` (from zero); stores three numbers."""
-    kind = as_dtype(dtype)
-    return OneHot(whole(length, "length"), whole(position, "position"), _converted(value, kind), kind, device)()
+    """Record a vector of zeros with ``value`` at ``position`` (from zero); it stores three numbers."""
+    element_dtype = as_dtype(dtype)
+    return OneHot(
+        whole(length, "length"), whole(position, "position"), _converted(value, element_dtype), element_dtype, device
+    )()
 
 
 def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
@@ -150,7 +156,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Number:
             number: Number = numbers_of(converted(value, dtype)).item()
     except (OverflowError, TypeError, ValueError) as error:
         raise OperandError(
-            f"{value!r} as an element of dtype {dtype}: {error}", rule="a value fits its dtype"
+            f"{value!r} as an element of dtype {dtype}: {error}", rule="the value must fit the dtype"
         ) from None
     return number
 
@@ -161,16 +167,16 @@ _KEPT_CONSTANTS = 1024
 
 @public
 def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu) -> Expr:
-    """An operand that is no expression, beside operands of ``dtypes`` on a device.
+    """Convert an operand that is not an expression, for use with operands of ``dtypes`` on a device.
 
-    Python's numbers are weak: they take the dtype that NumPy gives them beside the others. What has a method
-    ``__expr__`` is the expression that it gives. All else becomes a tensor.
+    Python's numbers are weak: they take the dtype that NumPy gives them with the others. An object with ``__expr__()``
+    becomes the expression that this returns. Anything else becomes a tensor.
     """
     cls = type(value)
     if cls not in WEAK:
-        # the line's variable is the name of what the array becomes part of, not of the array
-        made: Expr = cls.__expr__(value) if hasattr(cls, "__expr__") else tensor(value, name="tensor")
-        return made
+        # named here, because the variable assigned on this line names the whole expression
+        operand: Expr = cls.__expr__(value) if hasattr(cls, "__expr__") else tensor(value, name="tensor")
+        return operand
     key = (cls, value or repr(value), dtypes, device)
     known = _constants.get(key)
     if known is not None:

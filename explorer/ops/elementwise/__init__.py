@@ -1,1 +1,1 @@
-"""Operations on each element by itself, with NumPy's broadcasting."""
+"""Elementwise operations, with NumPy's broadcasting."""

@@ -1,4 +1,8 @@
-"""Arithmetic and comparison of two or more tensors, element by element, with NumPy's broadcasting."""
+"""Arithmetic and comparisons of two or more tensors, elementwise, with NumPy's broadcasting.
+
+Most are NumPy ufuncs, so their class bodies hold only the flags that rewrite rules read and the gradient. Gradients are
+written with the same operations, so that they can be differentiated again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ _STEPS = "comparisons are constant wherever they have a derivative"
 
 
 class Add(Ufunc):
-    """a + b."""
+    """Sum, a + b."""
 
     ufunc, linear, commutative, associative, examples = (
         np.add,
@@ -45,7 +49,7 @@ class Add(Ufunc):
 
 
 class Subtract(Ufunc):
-    """a − b."""
+    """Difference, a − b."""
 
     ufunc, linear, examples = np.subtract, True, PAIRS
 
@@ -54,7 +58,7 @@ class Subtract(Ufunc):
 
 
 class Multiply(Ufunc):
-    """a · b, element by element."""
+    """Elementwise product, a · b."""
 
     ufunc, linear, commutative, associative, examples = np.multiply, True, True, True, PAIRS
 
@@ -63,7 +67,7 @@ class Multiply(Ufunc):
 
 
 class Divide(Ufunc):
-    """a / b."""
+    """Quotient, a / b."""
 
     ufunc, weight, examples = np.divide, 4, POSITIVE_PAIRS
 
@@ -72,7 +76,7 @@ class Divide(Ufunc):
 
 
 class Power(Ufunc):
-    """a to the power b; the gradient for b needs a ≥ 0."""
+    """Power, aᵇ; the gradient for b needs a ≥ 0."""
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
 
@@ -84,7 +88,7 @@ class Power(Ufunc):
 
 
 def _power_slope(a: Expr, exponent: Number) -> Expr:
-    """The derivative of a to a constant power; that of a⁰ is 0, also where a is 0."""
+    """Record the derivative of a to a constant power; that of a⁰ is 0, also where a is 0."""
     if exponent == 2:
         return 2 * a
     return exponent * a ** (exponent - 1) if exponent else full((), 0, a.dtype, a.device)
@@ -110,21 +114,21 @@ class Minimum(Ufunc):
 
 
 def _shared(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """The gradient for the larger of a and b, and for the other."""
+    """Return the gradient for the larger of a and b, and for the other."""
     half = where(a == b, 0.5 * g, 0)
     return where(a > b, g, half), where(a < b, g, half)
 
 
 class Comparison(Ufunc, abstract=True):
-    """True or False for each pair of elements."""
+    """Base of comparisons, True or False for each pair of elements."""
 
     nondifferentiable = _STEPS
     examples = (*PAIRS, Example(integers(3), integers(3)))
     reuses_operand = False
 
     def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
-        kind = np.min_scalar_type(number)
-        return np.float64(math.copysign(math.inf, number)) if kind.hasobject else kind.type(number)
+        smallest_dtype = np.min_scalar_type(number)
+        return np.float64(math.copysign(math.inf, number)) if smallest_dtype.hasobject else smallest_dtype.type(number)
 
 
 class Equal(Comparison):
@@ -164,7 +168,7 @@ class GreaterEqual(Comparison):
 
 
 class Logic(Ufunc, abstract=True):
-    """Combines truth values; a number is true where it is not 0."""
+    """Base of logical operations; a number is true if it is not 0."""
 
     nondifferentiable = "truth values have no derivative"
 
@@ -195,7 +199,7 @@ class LogicalNot(Logic):
 
 
 class Select(Elementwise):
-    """a where the condition holds, b elsewhere."""
+    """Choice: a where the condition is true, b elsewhere."""
 
     name = "where"
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
@@ -216,7 +220,10 @@ class Select(Elementwise):
 
 @public
 def where(condition: Any, a: Any, b: Any) -> Expr:
-    """a where the condition holds (a number where it is not 0), b elsewhere; numbers take the other's dtype."""
+    """Choose elements of a where the condition is true (a number: not 0), of b elsewhere; all three are broadcast.
+
+    Numbers take the dtype of the other operand. Example: ``ex.where(x > 0, x, 0.0)``.
+    """
     dtype = getattr(condition, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "iufc":
         condition = not_equal(condition, 0)
@@ -224,14 +231,14 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
 
 
 class AddN(Elementwise):
-    """The sum of any number of tensors, from left to right."""
+    """Sum of any number of tensors, from left to right."""
 
     linear, commutative, associative = True, True, True
     examples = (Example(real(2, 3), real(2, 3), real(2, 3)), Example(real(3)))
 
     def infer(self, *types: TensorType) -> TensorType:
         if not types:
-            raise self.refuse(types, "a sum has at least one term")
+            raise self.refuse(types, "a sum must have at least one term")
         return super().infer(*types)
 
     def kernel(self, out: Array, *terms: Array) -> Array:
@@ -259,7 +266,7 @@ add_n = AddN()
 
 
 class Interpolate(Elementwise):
-    """a·weight + b·(1 − weight): a where the weight is 1, b where it is 0 (MetaNN: Interpolate)."""
+    """Interpolation, a·weight + b·(1 − weight): a for weight 1, b for weight 0 (MetaNN: Interpolate)."""
 
     weight, examples = (
         4,
@@ -271,10 +278,10 @@ class Interpolate(Elementwise):
     )
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
-        found = np.result_type(*dtypes)
-        if found.kind == "b":
+        dtype = np.result_type(*dtypes)
+        if dtype.kind == "b":
             raise self.refuse_dtypes(dtypes, "operands are numbers", "choose between truth values with ex.where")
-        return found
+        return dtype
 
     def kernel(self, out: Array, a: Array, b: Array, weight: Array) -> Array:
         rest = b * np.subtract(1, weight, dtype=np.result_type(weight, out.dtype))

@@ -1,4 +1,4 @@
-"""Functions of two numbers beside arithmetic: lengths, signs, steps, extremes without NaN, common divisors."""
+"""Functions of two numbers: lengths, signs, steps, extremes that ignore NaN, common divisors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Fmin(Ufunc):
 
 
 def _shared(g: Expr, a: Expr, b: Expr, first: Expr, second: Expr) -> tuple[Expr, Expr]:
-    """The gradients of a and b where the first is chosen, and where the second is."""
+    """Return the gradients of a and b, given where the first and where the second is chosen."""
     half = where(a == b, 0.5 * g, 0)
     return where(logical_or(first, isnan(b)), g, half), where(logical_or(second, isnan(a)), g, half)
 

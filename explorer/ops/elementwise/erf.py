@@ -1,4 +1,4 @@
-"""The error function, which NumPy lacks."""
+"""Error function, which NumPy lacks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _ONE_FROM = np.float32(3.8325)
 
 
 class Erf(Elementwise):
-    """The error function 2/√π ∫₀ˣ e^(−t²) dt, to six units in the last place of float32, to one of float64."""
+    """Error function 2/√π ∫₀ˣ e^(−t²) dt, to six units in the last place of float32, one of float64."""
 
     monotone, weight = True, 2 * EXPENSIVE
     defined_everywhere = True
@@ -72,21 +72,21 @@ class Erf(Elementwise):
             return _single(x, out)
         exact = np.atleast_1d(x).astype(np.float64)
         size = np.abs(exact)
-        found = np.copysign(1.0, exact)
-        found[np.isnan(exact)] = np.nan
+        values = np.copysign(1.0, exact)
+        values[np.isnan(exact)] = np.nan
         near = size < 0.84375
         if near.any():
             z = exact[near] ** 2
-            found[near] = exact[near] * (1 + _ratio(_P0, _Q0, z))
+            values[near] = exact[near] * (1 + _ratio(_P0, _Q0, z))
         middle = (size >= 0.84375) & (size < 1.25)
         if middle.any():
-            found[middle] *= _AT_ONE + _ratio(_P1, _Q1, size[middle] - 1)
+            values[middle] *= _AT_ONE + _ratio(_P1, _Q1, size[middle] - 1)
         for low, high, above, below in ((1.25, 1 / 0.35, _P2, _Q2), (1 / 0.35, 6.0, _P3, _Q3)):
             far = (size >= low) & (size < high)
             if far.any():
                 s = size[far]
-                found[far] *= 1 - np.exp(-s * s - 0.5625 + _ratio(above, below, 1 / (s * s))) / s
-        out[...] = found.reshape(out.shape)
+                values[far] *= 1 - np.exp(-s * s - 0.5625 + _ratio(above, below, 1 / (s * s))) / s
+        out[...] = values.reshape(out.shape)
         return out
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -94,7 +94,7 @@ class Erf(Elementwise):
 
 
 def _single(x: Array, out: Array) -> Array:
-    """The function to single precision."""
+    """Compute the function in single precision into ``out``."""
     near = np.clip(np.asarray(np.atleast_1d(x), np.float32), -_ONE_FROM, _ONE_FROM)
     square = near * near
     above, below = _horner(_P, square), _horner(_Q, square)
@@ -105,7 +105,7 @@ def _single(x: Array, out: Array) -> Array:
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
-    """A polynomial, lowest power first, in the dtype of `x`."""
+    """Evaluate a polynomial, lowest power first, in the dtype of ``x``."""
     result: Array = np.multiply(x, x.dtype.type(coefficients[-1]))
     for coefficient in coefficients[-2:0:-1]:
         result += x.dtype.type(coefficient)
@@ -115,7 +115,7 @@ def _horner(coefficients: tuple[float, ...], x: Array) -> Array:
 
 
 def _ratio(above: tuple[float, ...], below: tuple[float, ...], x: Array) -> Array:
-    """The quotient of two polynomials, lowest power first."""
+    """Evaluate the quotient of two polynomials, lowest power first."""
     result: Array = np.polyval(above[::-1], x) / np.polyval(below[::-1], x)
     return result
 

@@ -1,4 +1,4 @@
-"""Rounding, division with remainder, and bits."""
+"""Rounding, division with remainder, and bitwise operations."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SHIFTS = (Example(integers(2, 3), integers(3, high=4)),)
 
 
 class Floor(Ufunc):
-    """The largest whole number that is not above x."""
+    """Largest whole number that is not above x."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.floor, True, True, _STEPS, _BETWEEN
     defined_everywhere = True
 
 
 class Ceil(Ufunc):
-    """The smallest whole number that is not below x."""
+    """Smallest whole number that is not below x."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.ceil, True, True, _STEPS, _BETWEEN
     defined_everywhere = True
@@ -43,26 +43,26 @@ class Trunc(Ufunc):
 
 
 class RoundHalfEven(Ufunc):
-    """The nearest whole number; of two equally near ones the even one."""
+    """Nearest whole number; halves go to the even one."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.rint, True, True, _STEPS, _BETWEEN
     defined_everywhere = True
 
 
 class FloorDivide(Ufunc):
-    """⌊a / b⌋."""
+    """Floor division, ⌊a / b⌋."""
 
     ufunc, nondifferentiable, weight, examples = np.floor_divide, _STEPS, 4, _QUOTIENTS
 
 
 @public
 def divmod(a: Any, b: Any) -> tuple[Expr, Expr]:
-    """⌊a / b⌋, and what is left of a."""
+    """Record the quotient ⌊a / b⌋ and the remainder a − b · ⌊a / b⌋."""
     return floor_divide(a, b), remainder(a, b)
 
 
 class Fmod(Ufunc):
-    """What is left of a after division by b towards zero; it has the sign of a."""
+    """Remainder of a / b rounded towards zero; it has the sign of a."""
 
     ufunc, weight, examples = np.fmod, 4, _QUOTIENTS
 
@@ -71,7 +71,7 @@ class Fmod(Ufunc):
 
 
 class Remainder(Ufunc):
-    """What is left of a after division by b downwards; it has the sign of b."""
+    """Remainder of a / b rounded down; it has the sign of b."""
 
     ufunc, weight, examples = np.remainder, 4, _QUOTIENTS
 
@@ -80,28 +80,28 @@ class Remainder(Ufunc):
 
 
 class BitwiseAnd(Ufunc):
-    """Bits that a and b both have; of booleans: both."""
+    """Bits set in both a and b; logical and for booleans."""
 
     ufunc, commutative, associative, idempotent = np.bitwise_and, True, True, True
     nondifferentiable, examples = "bits have no derivative", _WORDS
 
 
 class BitwiseOr(Ufunc):
-    """Bits that a or b has; of booleans: either."""
+    """Bits set in a or b; logical or for booleans."""
 
     ufunc, commutative, associative, idempotent = np.bitwise_or, True, True, True
     nondifferentiable, examples = "bits have no derivative", _WORDS
 
 
 class BitwiseXor(Ufunc):
-    """Bits that one of a and b has; of booleans: one of them."""
+    """Bits set in exactly one of a and b; exclusive or for booleans."""
 
     ufunc, commutative, associative = np.bitwise_xor, True, True
     nondifferentiable, examples = "bits have no derivative", _WORDS
 
 
 class Invert(Ufunc):
-    """x with every bit turned over, −x − 1; of a boolean: whether it does not hold."""
+    """Complement of every bit, −x − 1; logical not for booleans."""
 
     ufunc, involution, nondifferentiable, examples = (
         np.invert,
@@ -112,13 +112,13 @@ class Invert(Ufunc):
 
 
 class LeftShift(Ufunc):
-    """a with its bits moved up by b places."""
+    """a with its bits shifted up by b places."""
 
     ufunc, nondifferentiable, examples = np.left_shift, "bits have no derivative", _SHIFTS
 
 
 class RightShift(Ufunc):
-    """a with its bits moved down by b places."""
+    """a with its bits shifted down by b places."""
 
     ufunc, nondifferentiable, examples = np.right_shift, "bits have no derivative", _SHIFTS
 

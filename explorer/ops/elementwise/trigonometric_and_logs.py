@@ -1,4 +1,7 @@
-"""Inverse trigonometric and hyperbolic functions, and logarithms of other bases."""
+"""Inverse trigonometric and hyperbolic functions, and logarithms to other bases.
+
+All are NumPy ufuncs except Rsqrt. Domains are NumPy's: outside them the result is NaN or ±∞, without a warning.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Functions of one number, applied to each element."""
+"""Elementwise functions of one number.
+
+Most are NumPy ufuncs. Gradients use the result where that saves work (tanh, sigmoid, exp), so that the operand need not
+be kept for the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +149,7 @@ class Tan(Ufunc):
 
 
 class Tanh(Ufunc):
-    """The hyperbolic tangent; its gradient takes the output: g·(1 − y²)."""
+    """Hyperbolic tangent; its gradient uses the result: g·(1 − y²)."""
 
     ufunc, monotone, weight, examples = np.tanh, True, EXPENSIVE, ANY
     defined_everywhere = True
@@ -155,7 +159,7 @@ class Tanh(Ufunc):
 
 
 class Sigmoid(Elementwise):
-    """1 / (1 + e⁻ˣ), without overflow; its gradient takes the output: g·y·(1 − y)."""
+    """Logistic sigmoid 1 / (1 + e⁻ˣ), without overflow; its gradient uses the result: g·y·(1 − y)."""
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
@@ -175,7 +179,7 @@ class Sigmoid(Elementwise):
 
 
 class SigmoidGradient(Elementwise):
-    """g·y·(1 − y) for the output y of a sigmoid."""
+    """Gradient of a sigmoid with output y: g·y·(1 − y)."""
 
     reuses_operand = True
     weight, examples = 3, (Example(real(2, 3), real(2, 3, low=0.1, high=0.9)),)

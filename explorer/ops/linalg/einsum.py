@@ -1,4 +1,4 @@
-"""Einstein's sums: products of tensors by named axes, as matrix products."""
+"""Einstein summation: products of tensors by named axes, as matrix products."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.reduction.reduce import sum
 
 _HIDDEN = 0x4E00
-"""the first of the letters of axes that an ellipsis stands for: none that an equation may hold"""
+"""letters for the axes of an ellipsis start here: no equation contains them"""
 
 
 class _Named(NamedTuple):
-    """A tensor and a letter for each of its axes."""
+    """Tensor with a letter for each of its axes."""
 
     x: Expr
     letters: str
@@ -32,22 +32,23 @@ class _Named(NamedTuple):
 @public
 @composition
 def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
-    """Σ of products by named axes: ``einsum("bij,bjk->bik", a, b)``; a letter that the result lacks is summed over.
+    """Sum products by named axes: ``einsum("bij,bjk->bik", a, b)``; letters missing from the result are summed over.
 
-    Without ``->`` the result has the letters that occur once, in the alphabet's order. An ellipsis stands for axes
-    without letters, a letter twice in one operand for its diagonal; an axis of size 1 is repeated. Operands are
-    combined from left to right, each pair as one matrix product.
+    Without ``->`` the result has the letters that occur once, in alphabetical order. An ellipsis stands for axes
+    without letters, a repeated letter in one operand for its diagonal; an axis of size 1 is broadcast. Operands are
+    combined from left to right, each pair as one matrix product. Raises OperandError for an equation that does not fit
+    the operands.
     """
-    given = as_operands(operands)
-    terms, result = _parsed(equation, given)
+    expressions = as_operands(operands)
+    terms, result = _parsed(equation, expressions)
     sizes: dict[str, int] = {}
     for x, letters in terms:
         for letter, size in zip(letters, x.shape, strict=True):
             if sizes.setdefault(letter, size) != size and size != 1:
                 if sizes[letter] != 1:
                     raise OperandError(
-                        f"einsum: {equation!r} with {', '.join(repr(x.type) for x in given)}",
-                        rule=f"an axis has one size, and {letter} has {sizes[letter]} and {size}",
+                        f"einsum: {equation!r} with {', '.join(repr(x.type) for x in expressions)}",
+                        rule=f"a letter must stand for one size; {letter} has {sizes[letter]} and {size}",
                     )
                 sizes[letter] = size
     terms = [_diagonal(_wide(term, sizes)) for term in terms]
@@ -60,7 +61,7 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
 
 
 def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _Named:
-    """The product of two tensors, summed over what both have and nothing else needs."""
+    """Return the product of two tensors, summed over axes that both have and nothing else needs."""
     a, b = _summed(a, needed | set(b.letters)), _summed(b, needed | set(a.letters))
     shared = [letter for letter in a.letters if letter in b.letters]
     batch, inner = ("".join(filter(lambda c: (c in needed) == kept, shared)) for kept in (True, False))
@@ -82,7 +83,7 @@ def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _
 
 
 def _summed(term: _Named, needed: set[str]) -> _Named:
-    """A tensor without the axes that nothing needs."""
+    """Sum a tensor over the axes that nothing needs."""
     axes = tuple([axis for axis, letter in enumerate(term.letters) if letter not in needed])
     if not axes:
         return term
@@ -90,14 +91,14 @@ def _summed(term: _Named, needed: set[str]) -> _Named:
 
 
 def _wide(term: _Named, sizes: dict[str, int]) -> _Named:
-    """A tensor without the axes of size 1 that others are longer along: a product repeats it there."""
+    """Drop the axes of size 1 that are longer in other operands: the product broadcasts them."""
     kept = [axis for axis, letter in enumerate(term.letters) if term.x.shape[axis] == sizes[letter]]
     shape = tuple([term.x.shape[axis] for axis in kept])
     return _Named(reshape(term.x, shape), "".join([term.letters[axis] for axis in kept]))
 
 
 def _diagonal(term: _Named) -> _Named:
-    """A tensor with each letter once: of two axes of one letter the diagonal is left."""
+    """Return a tensor with each letter once: two axes of one letter are replaced by their diagonal."""
     x, letters = term
     while len(set(letters)) < len(letters):
         twice = next(letter for letter in letters if letters.count(letter) > 1)
@@ -111,7 +112,7 @@ def _diagonal(term: _Named) -> _Named:
 
 
 def _parsed(equation: str, operands: tuple[Expr, ...]) -> tuple[list[_Named], str]:
-    """Each operand with its letters, and the result's letters; those of an ellipsis are its own, equal at the last."""
+    """Return the operands with their letters, and the result's letters; ellipsis axes are aligned at the last."""
     text = equation.replace(" ", "") if isinstance(equation, str) else ""
     entering, arrow, result = text.partition("->")
     parts = entering.split(",")

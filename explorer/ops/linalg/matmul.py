@@ -19,11 +19,11 @@ from explorer.ops.base import reshape, sum_to
 from explorer.ops.manipulation.reshape import Transpose
 
 _FLOPS = 1 << 24
-"""arithmetic operations that are worth a piece of their own"""
+"""arithmetic operations that are worth a tile of their own"""
 
 
 class Matmul(Adjustable):
-    """a @ b: (…, n, k) and (…, k, m) give (…, n, m); a vector is a row on the left and a column on the right."""
+    """Matrix product a @ b: (…, n, k), (…, k, m) → (…, n, m); a vector is a row on the left, a column on the right."""
 
     linear = True
     policies = (AccumulationPolicy.dtype,)
@@ -40,17 +40,17 @@ class Matmul(Adjustable):
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         if not a.shape or not b.shape:
-            raise self.refuse((a, b), "both operands have at least one axis", "multiply by a scalar with *")
+            raise self.refuse((a, b), "both operands must have at least one axis", "multiply by a scalar with *")
         if a.shape[-1] != b.shape[-2 if b.rank > 1 else 0]:
             raise self.refuse(
                 (a, b),
                 f"the last axis of a ({a.shape[-1]}) and the {'second last' if b.rank > 1 else 'only'} axis of b "
-                f"({b.shape[-2 if b.rank > 1 else 0]}) are equal",
+                f"({b.shape[-2 if b.rank > 1 else 0]}) must be equal",
                 "transpose an operand (.T), or check which axis is contracted",
             )
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if batch is None:
-            raise self.refuse((a, b), "the axes before the last two can be broadcast together")
+            raise self.refuse((a, b), "the axes before the last two must broadcast together")
         shape = (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))
         return TensorType(shape, np.result_type(a.dtype, b.dtype), a.device)
 
@@ -63,7 +63,7 @@ class Matmul(Adjustable):
         most = max(2 * out.size * a.shape[-1] // _FLOPS, out.nbytes // TILE_BYTES)
         if most < 2 or min(a.ndim, b.ndim) < 2:
             return [Tile(whole, lambda: self._into(out, a, b))]
-        # along the batch where there is one, else along rows or columns: the longer is cut
+        # cut along the batch if there is one, else along the longer of rows and columns
         axes = [axis for axis, size in enumerate(out.shape[:-2]) if size > 1]
         axis = axes[0] if axes else out.ndim - 2 + (out.shape[-1] > out.shape[-2])
 
@@ -78,7 +78,7 @@ class Matmul(Adjustable):
     @staticmethod
     def _into(out: Array, a: Array, b: Array) -> None:
         if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
-            # one product over all rows, where NumPy would make one for each of the stacked matrices
+            # one product over all rows: NumPy would compute one for each of the stacked matrices
             rows = math.prod(a.shape[:-1])
             a, out = a.reshape(rows, a.shape[-1]), out.reshape(rows, out.shape[-1])
         np.matmul(a, b, out=out)
@@ -118,7 +118,7 @@ class Matmul(Adjustable):
         return reshape(left @ right, (size, *single))
 
     def under(self, policies: Policies) -> Operation:
-        """The product in the dtype that is asked for."""
+        """Return the product that accumulates in the policies' dtype."""
         return accumulating(self, policies)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
@@ -140,7 +140,7 @@ def _product_shape(left: Shape, right: Shape) -> Shape:
 
 
 def swap(x: Expr) -> Expr:
-    """``x`` with its last two axes exchanged."""
+    """Exchange the last two axes of ``x``."""
     return Transpose((*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))(x)
 
 

@@ -18,9 +18,9 @@ from explorer.ops.manipulation.reshape import transpose
 
 @public
 def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
-    """Σ over ``axes``: the last k of a with the first k of b for a number k (MetaNN: Dot), or a pair of axes of each.
+    """Sum products over ``axes``: the last k of a with the first k of b for a number k, or a pair of axis lists.
 
-    The result has a's other axes, then b's. Raises OperandError where axes that meet have other sizes.
+    The result has a's other axes, then b's (MetaNN: Dot). Raises OperandError for contracted axes of different sizes.
     """
     a, b = as_operands((a, b))
     of_a, of_b = _paired(a, b, axes)
@@ -28,7 +28,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
     if sizes != tuple([b.shape[axis] for axis in of_b]):
         raise OperandError(
             f"tensordot: given {a.type!r}, {b.type!r} and the axes {of_a} of the first, {of_b} of the second",
-            rule=f"axes that are contracted have one size, these have {sizes} "
+            rule=f"contracted axes must have equal sizes, these have {sizes} "
             f"and {tuple([b.shape[axis] for axis in of_b])}",
             fix="choose the axes: ex.tensordot(a, b, axes=((…), (…))), or transpose an operand",
         )
@@ -43,7 +43,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, policies: Items = ()) -> Expr:
 
 @public
 def dot(a: Any, b: Any, *, policies: Items = ()) -> Expr:
-    """a's last axis with b's second last, or its only one, as NumPy has it; a scalar multiplies."""
+    """Sum products over a's last axis and b's second last, or its only one, as NumPy does; a scalar multiplies."""
     a, b = as_operands((a, b))
     if not a.ndim or not b.ndim:
         product: Expr = a * b
@@ -56,26 +56,28 @@ def _ordered(x: Expr, axes: tuple[int, ...]) -> Expr:
 
 
 def _paired(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The contracted axes of each operand, in the order in which they meet."""
+    """Return the contracted axes of each operand, in matching order."""
     if not isinstance(axes, (tuple, list)):
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise OperandError(
                 f"tensordot: {count} axes of {a.type!r} and {b.type!r}",
-                rule=f"both operands have as many axes: 0 … {min(a.ndim, b.ndim)}",
+                rule=f"the number of axes must lie in 0 … {min(a.ndim, b.ndim)}",
             )
         return tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     if len(axes) != 2:
         raise OperandError(
-            f"tensordot: axes {axes!r}", rule="axes are a number, or a pair: those of the first, those of the second"
+            f"tensordot: axes {axes!r}", rule="axes must be a number, or a pair of axis lists, one for each operand"
         )
-    found = []
-    for x, given in zip((a, b), axes, strict=True):
-        listed = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    contracted = []
+    for x, operand_axes in zip((a, b), axes, strict=True):
+        listed = tuple(operand_axes) if isinstance(operand_axes, (tuple, list)) else (operand_axes,)
         placed = tuple([normalize_axis(axis, x.ndim, "tensordot") for axis in listed])
         if len(set(placed)) != len(placed):
-            raise OperandError(f"tensordot: axes {given!r} of {x.type!r}", rule="each axis is contracted once")
-        found.append(placed)
-    if len(found[0]) != len(found[1]):
-        raise OperandError(f"tensordot: axes {axes!r}", rule="each axis of the first meets one of the second")
-    return found[0], found[1]
+            raise OperandError(
+                f"tensordot: axes {operand_axes!r} of {x.type!r}", rule="each axis must be contracted at most once"
+            )
+        contracted.append(placed)
+    if len(contracted[0]) != len(contracted[1]):
+        raise OperandError(f"tensordot: axes {axes!r}", rule="both operands must have equally many contracted axes")
+    return contracted[0], contracted[1]

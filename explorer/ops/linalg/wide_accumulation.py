@@ -1,4 +1,4 @@
-"""Reductions and products whose partial results have a wider dtype than what they give."""
+"""Reductions and products whose partial results have a wider dtype than the result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from explorer.ops.reduction.reduce import Mean, Sum
 
 
 class AccumulatedIn(Operation):
-    """Another operation, with partial results in a wider dtype; the result is converted to its own.
+    """Operation with partial results in a wider dtype; the result is converted to its own dtype.
 
-    Reductions convert as they read. Of matrix products the operands are converted first.
+    Reductions convert as they read; the operands of matrix products are converted first.
     """
 
     operation: Operation
@@ -40,12 +40,12 @@ class AccumulatedIn(Operation):
     def kernel(self, out: Array, *operands: Array) -> Array:
         wide = self.partial_dtype(out.dtype)
         if wide == out.dtype:
-            found: Array = self.operation.kernel(out, *operands)
-            return found
-        made = np.empty(out.shape, wide)
+            result: Array = self.operation.kernel(out, *operands)
+            return result
+        wide_result = np.empty(out.shape, wide)
         if self.operation.reduced_axes is None:
             operands = tuple([operand.astype(wide) for operand in operands])
-        np.copyto(out, self.operation.kernel(made, *operands), casting="same_kind")
+        np.copyto(out, self.operation.kernel(wide_result, *operands), casting="same_kind")
         return out
 
     @property
@@ -57,7 +57,7 @@ class AccumulatedIn(Operation):
         return self.operation.combine_ufunc
 
     def partial_dtype(self, result: np.dtype[Any]) -> np.dtype[Any]:
-        """The policy's dtype, or the result's where that is wider, or no floating one."""
+        """Return the policy's dtype, or the result's if that is wider or not floating."""
         return np.result_type(result, self.dtype) if result.kind in "fc" else self.operation.partial_dtype(result)
 
     def partial_reduce(self, out: Array, x: Array, axes: tuple[int, ...]) -> Any:
@@ -81,4 +81,4 @@ class AccumulatedIn(Operation):
         type_ = self.infer(*types)
         assert isinstance(type_, TensorType)
         read = () if self.operation.reduced_axes is not None else types
-        return sum([each.size for each in (type_, *read)]) * self.partial_dtype(type_.dtype).itemsize
+        return sum([tensor_type.size for tensor_type in (type_, *read)]) * self.partial_dtype(type_.dtype).itemsize

@@ -1,1 +1,1 @@
-"""Operations that move elements and compute none: reshaping, slicing, joining, gathering, padding."""
+"""Operations that move elements without arithmetic: reshaping, slicing, joining, gathering, padding."""

@@ -1,4 +1,8 @@
-"""Several tensors as one: stacked along a new axis, or joined along one that they have."""
+"""Joining of tensors: stacked along a new axis, or concatenated along an existing one.
+
+``GatherStack`` is the batching pass's operation: it collects members of several batched values into one operand, so
+that no member is copied twice.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +24,18 @@ from explorer.ops.manipulation.slicing import Index0, Slice, SliceScatter
 
 
 class Stack(Movement):
-    """Tensors of one shape as the members of a new first axis."""
+    """Stack of tensors of one shape along a new first axis."""
 
     examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
 
     def infer(self, *types: TensorType) -> TensorType:
         if not types or any(type_.shape != types[0].shape for type_ in types):
-            raise self.refuse(types[:4], "there is at least one operand, and all have one shape")
+            raise self.refuse(types[:4], "there must be at least one operand, and all must have one shape")
         dtype = types[0].dtype if len(set(types)) == 1 else np.result_type(*[type_.dtype for type_ in types])
         return TensorType((len(types), *types[0].shape), dtype)
 
     def kernel(self, out: Array, *members: Array) -> Array:
-        if out.ndim > 1 and out.flags.c_contiguous:  # one after the other: a third of the time of a new axis for each
+        if out.ndim > 1 and out.flags.c_contiguous:  # copied one after the other: np.stack takes three times as long
             np.concatenate(members, out=out.reshape(out.shape[0] * out.shape[1], *out.shape[2:]))
             return out
         return np.stack(members, out=out)
@@ -41,16 +45,17 @@ class Stack(Movement):
 
     def batch(self, size: int, batched: tuple[bool, ...], *members: Expr) -> Expr:
         whole = [
-            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(members, batched, strict=True)
+            node if is_batched else broadcast_to(node, (size, *node.shape))
+            for node, is_batched in zip(members, batched, strict=True)
         ]
         stacked = self(*whole)
         return Transpose((1, 0, *range(2, stacked.ndim)))(stacked)
 
 
 class GatherStack(Movement):
-    """Members of several values, and single tensors, as the members of a new first axis.
+    """Stack of members of several values, and of single tensors, along a new first axis.
 
-    ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the operand itself as a member.
+    ``runs`` are (operand, start, stop) in the order of the result; start = stop takes the whole operand as one member.
     """
 
     runs: tuple[tuple[int, int, int], ...]
@@ -61,15 +66,15 @@ class GatherStack(Movement):
 
     def infer(self, *types: TensorType) -> TensorType:
         if {operand for operand, _, _ in self.runs} != {*range(len(types))}:
-            raise self.refuse(types[:4], f"the runs {self.runs} name each operand")
+            raise self.refuse(types[:4], f"the runs {self.runs} must name each operand")
         shapes = set()
         for operand, start, stop in self.runs:
             shape = types[operand].shape
             if start < stop and (not shape or stop > shape[0]):
-                raise self.refuse(types[:4], f"the operand {operand} has members {start} to {stop - 1}")
+                raise self.refuse(types[:4], f"the operand {operand} must have members {start} to {stop - 1}")
             shapes.add(shape[1:] if start < stop else shape)
         if len(shapes) != 1 or len({type_.dtype for type_ in types}) != 1:
-            raise self.refuse(types[:4], "all members have one shape and dtype")
+            raise self.refuse(types[:4], "all members must have one shape and dtype")
         return types[0].with_shape((self.count, *shapes.pop()))
 
     def kernel(self, out: Array, *values: Array) -> Array:
@@ -78,35 +83,35 @@ class GatherStack(Movement):
         return out
 
     def gradient(self, g: Expr, y: Expr, *values: Expr) -> tuple[Expr, ...]:
-        found: list[list[Expr]] = [[] for _ in values]
+        terms_of: list[list[Expr]] = [[] for _ in values]
         member = [(0, size, 1) for size in y.shape[1:]]
         place = 0
         for at, start, stop in self.runs:
             if start < stop:
                 piece = Slice(((place, place + stop - start, 1), *member))(g)
-                found[at].append(SliceScatter(((start, stop, 1), *member), values[at].shape)(piece))
+                terms_of[at].append(SliceScatter(((start, stop, 1), *member), values[at].shape)(piece))
             else:
-                found[at].append(Index0(place)(g))
+                terms_of[at].append(Index0(place)(g))
             place += max(1, stop - start)
-        return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in found])
+        return tuple([terms[0] if len(terms) == 1 else add_n(*terms) for terms in terms_of])
 
     def batch(self, size: int, batched: tuple[bool, ...], *values: Expr) -> Expr:
         whole = {at for at, start, stop in self.runs if start < stop}
         turned = []
-        for at, (value, yes) in enumerate(zip(values, batched, strict=True)):
-            given = value if yes else broadcast_to(value, (size, *value.shape))
-            turned.append(Transpose((1, 0, *range(2, given.ndim)))(given) if at in whole else given)
+        for at, (value, is_batched) in enumerate(zip(values, batched, strict=True)):
+            expanded = value if is_batched else broadcast_to(value, (size, *value.shape))
+            turned.append(Transpose((1, 0, *range(2, expanded.ndim)))(expanded) if at in whole else expanded)
         gathered = self(*turned)
         return Transpose((1, 0, *range(2, gathered.ndim)))(gathered)
 
     @property
     def count(self) -> int:
-        """How many members the result has."""
+        """Number of members of the result."""
         return sum([max(1, stop - start) for _, start, stop in self.runs])
 
     @classmethod
     def of(cls, members: Sequence[tuple[Expr, int | None]]) -> Expr:
-        """The members of values at indices, and the tensors without one, in order: consecutive members are one run."""
+        """Record a stack of members at indices, and of tensors with index None; consecutive members form one run."""
         places: dict[int, int] = {}
         operands: list[Expr] = []
         runs: list[tuple[int, int, int]] = []
@@ -125,7 +130,7 @@ class GatherStack(Movement):
 
 
 class Concatenate(Movement):
-    """Tensors joined along an axis that they have."""
+    """Concatenation of tensors along an axis."""
 
     axis: int
     examples = (Example(real(2, 3), real(4, 3), axis=0), Example(real(2, 3), real(2, 1), axis=1))
@@ -139,7 +144,7 @@ class Concatenate(Movement):
             or any(len(k.shape) != len(first) for k in types)
             or len(set(rest)) > 1
         ):
-            raise self.refuse(types, f"shapes are equal but for axis {self.axis}")
+            raise self.refuse(types, f"shapes must be equal except for axis {self.axis}")
         length = sum(type_.shape[self.axis] for type_ in types)
         shape = (*first[: self.axis], length, *first[self.axis + 1 :])
         return TensorType(shape, np.result_type(*[type_.dtype for type_ in types]))
@@ -159,14 +164,15 @@ class Concatenate(Movement):
 
     def batch(self, size: int, batched: tuple[bool, ...], *parts: Expr) -> Expr:
         whole = [
-            node if yes else broadcast_to(node, (size, *node.shape)) for node, yes in zip(parts, batched, strict=True)
+            node if is_batched else broadcast_to(node, (size, *node.shape))
+            for node, is_batched in zip(parts, batched, strict=True)
         ]
         return Concatenate(self.axis + 1)(*whole)
 
 
 @public
 def stack(arrays: Any, axis: int = 0) -> Expr:
-    """Tensors of one shape as the members of a new axis."""
+    """Stack tensors of one shape along a new axis: n of (…) → (n, …) for axis 0."""
     stacked = Stack()(*_several(arrays, "stack"))
     place = normalize_axis(axis, stacked.ndim, "stack")
     if place == 0:
@@ -176,7 +182,7 @@ def stack(arrays: Any, axis: int = 0) -> Expr:
 
 @public
 def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
-    """Tensors joined along an axis that they have, of any shapes as vectors for None."""
+    """Concatenate tensors along an existing axis; for None, all of them flattened."""
     operands = as_operands(_several(arrays, "concatenate"))
     if axis is None:
         operands, axis = tuple([flatten(operand) for operand in operands]), 0
@@ -186,6 +192,6 @@ def concatenate(arrays: Any, axis: int | None = 0) -> Expr:
 def _several(arrays: Any, operation: str) -> tuple[Any, ...]:
     if not isinstance(arrays, (tuple, list)) or not arrays:
         raise OperandError(
-            f"{operation}: given {arrays!r}", rule="there is a list or tuple of operands, with one at least"
+            f"{operation}: given {arrays!r}", rule="the operands must be a list or tuple with at least one element"
         )
     return tuple(arrays)

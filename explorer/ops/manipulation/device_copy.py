@@ -1,4 +1,4 @@
-"""Where values live: a copy from one device to another is a node of its own."""
+"""Copies between devices, each a node of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 class ToDevice(Operation):
-    """A copy of a tensor on another device."""
+    """Copy of a tensor on another device."""
 
     device: Device
     changes_device = True
@@ -47,10 +47,12 @@ class ToDevice(Operation):
 
 @public
 def to_device(x: Any, device: Device) -> Expr:
-    """A copy of ``x`` on a device, which the plan and its pictures show."""
+    """Copy ``x`` to a device; the plan and its pictures show the copy."""
     (x,) = as_operands((x,))
     if not isinstance(device, Device):
         raise OperandError(
-            f"to_device with {device!r}", rule="a device is an object of ex.Device", fix="ex.device('name'), or ex.cpu"
+            f"to_device with {device!r}",
+            rule="the device must be an instance of ex.Device",
+            fix="ex.device('name'), or ex.cpu",
         )
     return ToDevice(device)(x)

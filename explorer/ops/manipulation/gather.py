@@ -1,4 +1,8 @@
-"""Parts of tensors by whole numbers that are themselves operands: rows of a table, elements along an axis."""
+"""Gathering by indices that are themselves operands: rows of a table, elements along an axis.
+
+Indices that are known when an expression is recorded become slices instead (``slicing``). Their range is checked when
+the kernel runs, since the values are not known before.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from explorer.ops.manipulation.slicing import Index0
 
 
 def places(numbers: Array, length: int) -> Array:
-    """Numbers as places 0 … length − 1, negative ones counted from the end; raises ValueError for any other."""
+    """Return indices in 0 … length − 1, negative ones counted from the end; raises ValueError for any other."""
     if not numbers.size:
         return numbers
     smallest, largest = int(numbers.min()), int(numbers.max())
@@ -30,9 +34,9 @@ def places(numbers: Array, length: int) -> Array:
 
 
 class Take(Operation):
-    """The parts of a tensor at whole numbers of any shape, along one axis: their shape replaces that axis.
+    """Parts of a tensor at integer indices along one axis; the indices' shape replaces that axis.
 
-    Negative numbers count from the end.
+    Negative indices count from the end.
     """
 
     axis: int
@@ -46,7 +50,7 @@ class Take(Operation):
     def infer(self, table: TensorType, numbers: TensorType) -> TensorType:
         if not 0 <= self.axis < table.rank or numbers.dtype.kind not in "iu":
             raise self.refuse(
-                (table, numbers), f"the table has an axis {self.axis}, and its parts are chosen by whole numbers"
+                (table, numbers), f"the table must have an axis {self.axis}, and the indices must be integers"
             )
         return table.with_shape((*table.shape[: self.axis], *numbers.shape, *table.shape[self.axis + 1 :]))
 
@@ -69,7 +73,7 @@ class Take(Operation):
 
 
 class TakeGradient(Operation):
-    """The adjoint of taking parts along an axis: each part of g added to where it was taken from, in zeros."""
+    """Adjoint of Take: each part of g added, in zeros, at the index that it was taken from."""
 
     axis: int
     shape: Shape
@@ -81,7 +85,7 @@ class TakeGradient(Operation):
 
     def infer(self, g: TensorType, numbers: TensorType) -> TensorType:
         if Take(self.axis).infer(TensorType(self.shape, g.dtype), numbers).shape != g.shape:
-            raise self.refuse((g, numbers), f"g has the shape of the parts of {self.shape} that are chosen")
+            raise self.refuse((g, numbers), f"g must have the shape of the parts taken from {self.shape}")
         return g.with_shape(self.shape)
 
     def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
@@ -104,15 +108,16 @@ class TakeGradient(Operation):
 
 
 def _loop(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-    """One operation a member, stacked."""
+    """Record one operation per member, stacked."""
     members = [
-        operation(*[Index0(i)(x) if yes else x for x, yes in zip(operands, batched, strict=True)]) for i in range(size)
+        operation(*[Index0(i)(x) if is_batched else x for x, is_batched in zip(operands, batched, strict=True)])
+        for i in range(size)
     ]
     return Stack()(*members)
 
 
 class TakeAlong(Movement):
-    """For each whole number the element that lies at its place but for one axis, where the number says which."""
+    """Elements along one axis: each index chooses along the axis, at its own position on the others."""
 
     name = "take_along"
     axis: int
@@ -128,7 +133,7 @@ class TakeAlong(Movement):
             or numbers.dtype.kind not in "iu"
             or _without(x.shape, self.axis) != _without(numbers.shape, self.axis)
         ):
-            raise self.refuse((x, numbers), f"whole numbers have the shape of x, but for axis {self.axis}")
+            raise self.refuse((x, numbers), f"indices must be integers of the shape of x, except for axis {self.axis}")
         return x.with_shape(numbers.shape)
 
     def kernel(self, out: Array, x: Array, numbers: Array) -> Array:
@@ -144,7 +149,7 @@ class TakeAlong(Movement):
 
 
 class TakeAlongGradient(Movement):
-    """The adjoint of taking elements along an axis: each element of g added to where it was taken from, in zeros."""
+    """Adjoint of TakeAlong: each element of g added, in zeros, at the index that it was taken from."""
 
     axis: int
     length: int
@@ -155,7 +160,7 @@ class TakeAlongGradient(Movement):
 
     def infer(self, g: TensorType, numbers: TensorType) -> TensorType:
         if g.shape != numbers.shape or not 0 <= self.axis < g.rank or numbers.dtype.kind not in "iu":
-            raise self.refuse((g, numbers), f"there is a whole number for each element, and an axis {self.axis}")
+            raise self.refuse((g, numbers), f"there must be an index for each element, and an axis {self.axis}")
         return g.with_shape((*g.shape[: self.axis], self.length, *g.shape[self.axis + 1 :]))
 
     def kernel(self, out: Array, g: Array, numbers: Array) -> Array:
@@ -176,7 +181,9 @@ class TakeAlongGradient(Movement):
 
 
 def _whole(size: int, batched: tuple[bool, ...], *operands: Expr) -> list[Expr]:
-    return [x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip(operands, batched, strict=True)]
+    return [
+        x if is_batched else broadcast_to(x, (size, *x.shape)) for x, is_batched in zip(operands, batched, strict=True)
+    ]
 
 
 def _without(shape: Shape, axis: int) -> Shape:
@@ -184,19 +191,23 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 
 def _whole_numbers(indices: Any) -> Any:
-    """Places; a Python int among them is an int64, whatever the dtype of what is taken from."""
+    """Convert indices; a Python int among them becomes int64, whatever the dtype of the table."""
     return np.asarray(indices) if type(indices) is int else indices
 
 
 @public
 def embedding(table: Any, numbers: Any) -> Expr:
-    """Rows of ``table`` (rows, …) at ``numbers`` (any shape, whole): numbers.shape + table.shape[1:]."""
+    """Take rows of ``table`` (rows, …) at integers ``numbers``: the shape is numbers.shape + table.shape[1:]."""
     return Take(0)(*as_operands((table, _whole_numbers(numbers))))
 
 
 @public
 def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
-    """The parts of ``x`` at whole numbers along an axis, of the flattened ``x`` for None; their shape replaces it."""
+    """Take the parts of ``x`` at indices along an axis, of the flattened ``x`` for None.
+
+    The indices' shape replaces the axis; negative ones count from the end. Raises OperandError for indices that are not
+    integers.
+    """
     x, indices = as_operands((x, _whole_numbers(indices)))
     if axis is None:
         return Take(0)(flatten(x), indices)
@@ -206,20 +217,20 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Expr:
 
 @public
 def take_along_axis(x: Any, indices: Any, axis: int) -> Expr:
-    """For each whole number the element of ``x`` at its place but for ``axis``, where the number says which."""
+    """Take elements of ``x`` along ``axis``: each index chooses along the axis, at its own position on the others."""
     x, indices = as_operands((x, _whole_numbers(indices)))
     place = normalize_axis(axis, x.ndim, "take_along_axis")
     if indices.ndim != x.ndim:
         raise OperandError(
             f"take_along_axis: given {x.type} and {indices.type}",
-            rule="the numbers have as many axes as what they choose from",
-            fix="use ex.take for the same choice everywhere",
+            rule="the indices must have as many axes as the operand",
+            fix="ex.take(x, indices, axis) for the same indices everywhere",
         )
     shape = broadcast_shapes(_without(x.shape, place), _without(indices.shape, place))
     if shape is None:
         raise OperandError(
             f"take_along_axis: given {x.type} and {indices.type}",
-            rule=f"shapes but for axis {place} can be broadcast together",
+            rule=f"shapes must broadcast together, except for axis {place}",
         )
     wide = [(*shape[:place], node.shape[place], *shape[place:]) for node in (x, indices)]
     return TakeAlong(place)(broadcast_to(x, wide[0]), broadcast_to(indices, wide[1]))

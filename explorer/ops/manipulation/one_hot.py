@@ -1,4 +1,4 @@
-"""Choosing by integers."""
+"""One-hot encoding of class numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype
 
 
 class OneHotEncoding(Operation):
-    """A row for each class number: 1 at the number's place, 0 elsewhere."""
+    """One-hot rows: 1 at the position of each class number, 0 elsewhere."""
 
     name = "one_hot"
     classes: int
@@ -39,7 +39,7 @@ class OneHotEncoding(Operation):
 
 
 class Labels(Operation):
-    """Class numbers themselves, each of which is one of so many classes."""
+    """Class numbers, checked to lie below the number of classes."""
 
     classes: int
     nondifferentiable = "class numbers are integers"
@@ -70,6 +70,6 @@ def _check_labels(labels: Array, classes: int) -> None:
 
 @public
 def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
-    """A row for each class number in ``labels``: shape (…,) of integers to (…, classes)."""
+    """Encode class numbers as one-hot rows: (…,) integers → (…, classes)."""
     (labels,) = as_operands((labels,))
     return OneHotEncoding(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)

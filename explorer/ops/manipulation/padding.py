@@ -1,4 +1,8 @@
-"""Padding: elements added before and after those of each axis."""
+"""Padding: elements added before and after those of each axis.
+
+Constant padding is an operation; the other modes are compositions of slices and concatenations, so that they need no
+gradient of their own.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,12 @@ from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.slicing import Slice, part_of
 
 Widths: TypeAlias = tuple[tuple[int, int], ...]
-"""for each axis how many elements are added before and after"""
+"""for each axis the numbers of elements added before and after"""
 MODES = ("constant", "reflect", "edge", "wrap")
 
 
 class Pad(Operation):
-    """One value before and after the elements of each axis."""
+    """Padding with one value before and after the elements of each axis."""
 
     widths: Widths
     value: Number = 0
@@ -34,9 +38,9 @@ class Pad(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         if len(self.widths) != x.rank or any(min(sides) < 0 for sides in self.widths):
-            raise self.refuse((x,), f"there are two widths ≥ 0 for each axis, {self.widths} are given")
+            raise self.refuse((x,), f"there must be two widths ≥ 0 for each axis, {self.widths} are given")
         if not _holds(x.dtype, self.value):
-            raise self.refuse((x,), f"the value {self.value} has a place among elements of dtype {x.dtype}")
+            raise self.refuse((x,), f"the value {self.value} must be representable in dtype {x.dtype}")
         return x.with_shape(
             tuple([before + size + after for size, (before, after) in zip(x.shape, self.widths, strict=True)])
         )
@@ -51,7 +55,7 @@ class Pad(Operation):
         return out
 
     def inner(self, shape: Shape) -> tuple[slice, ...]:
-        """Where the elements of a tensor of a shape lie in the result."""
+        """Return the position of the operand's elements in the result, for an operand of a shape."""
         return tuple([slice(before, before + size) for size, (before, _) in zip(shape, self.widths, strict=True)])
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -69,26 +73,28 @@ class Pad(Operation):
 
 @public
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
-    """``x`` with elements before and after those of each axis; negative widths take elements away.
+    """Pad ``x`` before and after the elements of each axis; negative widths remove elements.
 
     ``pad_width`` is one number, one pair, or a pair for each axis. Modes, in NumPy's words: ``constant``, ``reflect``
     (mirrored without the outermost element), ``edge`` (the outermost repeated), ``wrap`` (from the other end).
     """
     (x,) = as_operands((x,))
-    found = padded(x, pad_width, mode, constant_values)
-    return Pad(((0, 0),) * x.ndim)(x) if found is x else found
+    result = padded(x, pad_width, mode, constant_values)
+    return Pad(((0, 0),) * x.ndim)(x) if result is x else result
 
 
 def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Number = 0) -> Expr:
-    """``x`` padded; itself where nothing is added and nothing taken away."""
+    """Record ``x`` padded; return ``x`` if nothing is added or removed."""
     widths = _widths(pad_width, x.ndim)
     if mode not in MODES:
-        raise OperandError(f"pad: mode {mode!r}", rule=f"the mode is one of {', '.join(MODES)}")
+        raise OperandError(f"pad: mode {mode!r}", rule=f"the mode must be one of {', '.join(MODES)}")
     kept = [
         slice(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, widths, strict=True)
     ]
     if any(part.stop < part.start for part in kept):
-        raise OperandError(f"pad: given {x.type} and the widths {widths}", rule="no more is taken away than there is")
+        raise OperandError(
+            f"pad: given {x.type} and the widths {widths}", rule="negative padding must not exceed the axis length"
+        )
     y = part_of(x, tuple(kept))
     added = tuple([(max(0, before), max(0, after)) for before, after in widths])
     if mode == "constant" and any(map(any, added)):
@@ -99,7 +105,7 @@ def padded(x: Expr, pad_width: Any, mode: str = "constant", constant_values: Num
 
 
 def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
-    """``x`` continued at both ends of an axis from its own elements."""
+    """Extend ``x`` at both ends of an axis from its own elements."""
     (before, after), size = sides, x.shape[axis]
     if not before and not after:
         return x
@@ -107,8 +113,8 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
     if max(sides) > room:
         raise OperandError(
             f"pad: mode {mode} with {before} before and {after} after axis {axis} of {x.type}",
-            rule=f"at most {max(room, 0)} elements are there to continue it with",
-            fix="pad less, or with mode='constant'",
+            rule=f"this mode must add at most {max(room, 0)} elements at this end",
+            fix="a smaller pad_width, or mode='constant'",
         )
 
     def part(start: int, stop: int, step: int = 1) -> Expr:
@@ -138,7 +144,7 @@ def _extended(x: Expr, axis: int, sides: tuple[int, int], mode: str) -> Expr:
 
 
 def _holds(dtype: np.dtype[Any], value: Number) -> bool:
-    """Whether a number is one among elements of a dtype, up to rounding."""
+    """Whether a dtype can represent a number, up to rounding."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         return isinstance(value, (int, float)) and value == value // 1 and limits.min <= value <= limits.max
@@ -147,8 +153,8 @@ def _holds(dtype: np.dtype[Any], value: Number) -> bool:
     return dtype.kind == "c" or not isinstance(value, complex)
 
 
-def _widths(given: Any, rank: int) -> Widths:
-    items = given if isinstance(given, (tuple, list)) else ((given, given),)
+def _widths(pad_width: Any, rank: int) -> Widths:
+    items = pad_width if isinstance(pad_width, (tuple, list)) else ((pad_width, pad_width),)
     if not any(isinstance(item, (tuple, list)) for item in items):
         items = (items,)
     pairs = [tuple([whole(n, "pad: a width") for n in item]) for item in items if isinstance(item, (tuple, list))]
@@ -156,7 +162,7 @@ def _widths(given: Any, rank: int) -> Widths:
         pairs *= rank
     if len(pairs) != rank or len(items) not in (1, rank) or any(len(sides) != 2 for sides in pairs):
         raise OperandError(
-            f"pad: pad_width {given!r} for {rank} axes",
-            rule="one number, one pair, or a pair (before, after) for each axis",
+            f"pad: pad_width {pad_width!r} for {rank} axes",
+            rule="pad_width must be one number, one pair, or a pair (before, after) for each axis",
         )
     return tuple([(before, after) for before, after in pairs])

@@ -1,4 +1,8 @@
-"""Elements in another order or repeated: compositions of the operations that move elements."""
+"""Reordering and repetition of elements, composed of the operations that move elements.
+
+They need no kernel or gradient of their own, and plans see the slices, reshapes and concatenations that they consist
+of.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from explorer.ops.manipulation.slicing import getitem, part_of, whole_of
 
 @public
 def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """``x`` with its elements in reverse order along axes, along all of them for None."""
+    """Reverse the order of elements along axes, along all of them for None."""
     (x,) = as_operands((x,))
     turned = normalize_axes(axis, x.ndim, "flip")
     return getitem(x, tuple([slice(None, None, -1 if i in turned else 1) for i in range(x.ndim)]))
@@ -31,17 +35,19 @@ def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
 
 @public
 def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None) -> Expr:
-    """``x`` with its elements moved along axes, those that leave at the end entering at the front."""
+    """Shift elements along axes; those that leave at the end enter at the front."""
     (x,) = as_operands((x,))
     if axis is None:
         return reshape(roll(reshape(x, (x.size,)), _total(shift), 0), x.shape)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     if len(shifts) != len(axes):
-        raise OperandError(f"roll: shifts {shift!r} along the axes {axis!r}", rule="there is one shift for each axis")
+        raise OperandError(
+            f"roll: shifts {shift!r} along the axes {axis!r}", rule="there must be one shift for each axis"
+        )
     y: Expr = x
-    for one, by in zip(axes, shifts, strict=True):
-        place = normalize_axis(one, y.ndim, "roll")
+    for single_axis, by in zip(axes, shifts, strict=True):
+        place = normalize_axis(single_axis, y.ndim, "roll")
         size = y.shape[place]
         start = -whole(by, "roll: shift") % size if size else 0
         if start:
@@ -57,10 +63,10 @@ def _total(shift: Any) -> int:
 
 @public
 def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
-    """``x`` as a whole repeated ``reps[i]`` times along axis i, aligned at the last axes."""
+    """Repeat ``x`` as a whole ``reps[i]`` times along axis i, aligned at the last axes."""
     (x,) = as_operands((x,))
-    given = reps if isinstance(reps, (tuple, list)) else (reps,)
-    counts = [_count(count, "tile") for count in given]
+    repetitions = reps if isinstance(reps, (tuple, list)) else (reps,)
+    counts = [_count(count, "tile") for count in repetitions]
     rank = max(len(counts), x.ndim)
     if rank == x.ndim and set(counts) <= {1}:
         return movement.broadcast_to(x, x.shape)
@@ -73,7 +79,7 @@ def tile(x: Any, reps: int | tuple[int, ...]) -> Expr:
 
 @public
 def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
-    """Each element of ``x`` repeated along an axis, of the flattened ``x`` for None."""
+    """Repeat each element of ``x`` along an axis, of the flattened ``x`` for None."""
     (x,) = as_operands((x,))
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
@@ -89,7 +95,7 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
 def _count(value: Any, operation: str) -> int:
     count = whole(value, f"{operation}: a number of repetitions")
     if count < 0:
-        raise OperandError(f"{operation}: {count} repetitions", rule="a number of repetitions is not negative")
+        raise OperandError(f"{operation}: {count} repetitions", rule="the number of repetitions must not be negative")
     return count
 
 
@@ -99,13 +105,15 @@ def _merged(paired: list[tuple[int, int]]) -> Shape:
 
 @public
 def tril(x: Any, k: int = 0) -> Expr:
-    """The matrices of the last two axes with zeros above the k-th diagonal; a vector is each row of a square one."""
+    """Set the elements above the k-th diagonal of the last two axes to zero; a vector is each row of a square
+    matrix."""
     return _triangle(x, k, "tril", lower=True)
 
 
 @public
 def triu(x: Any, k: int = 0) -> Expr:
-    """The matrices of the last two axes with zeros below the k-th diagonal; a vector is each row of a square one."""
+    """Set the elements below the k-th diagonal of the last two axes to zero; a vector is each row of a square
+    matrix."""
     return _triangle(x, k, "triu", lower=False)
 
 
@@ -113,7 +121,7 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
     (x,) = as_operands((x,))
     if x.ndim < 1:
         raise OperandError(
-            f"{operation}: given {x.type}", rule="the operand must have an axis at least", fix="x.reshape(1, 1)"
+            f"{operation}: given {x.type}", rule="the operand must have at least one axis", fix="x.reshape(1, 1)"
         )
     offset = whole(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
@@ -125,11 +133,14 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
 
 @public
 def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Expr:
-    """``x`` with axes at other places, the rest in their order."""
+    """Move axes of ``x`` to other positions; the others keep their order."""
     (x,) = as_operands((x,))
     sources, destinations = (
-        [normalize_axis(axis, x.ndim, "moveaxis") for axis in (given if isinstance(given, (tuple, list)) else (given,))]
-        for given in (source, destination)
+        [
+            normalize_axis(axis, x.ndim, "moveaxis")
+            for axis in (positions if isinstance(positions, (tuple, list)) else (positions,))
+        ]
+        for positions in (source, destination)
     )
     if (
         len(set(sources)) != len(sources)
@@ -137,7 +148,8 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
         or len(sources) != len(destinations)
     ):
         raise OperandError(
-            f"moveaxis: from {source!r} to {destination!r}", rule="each axis that is moved has one place of its own"
+            f"moveaxis: from {source!r} to {destination!r}",
+            rule="each moved axis must be named once, with one destination",
         )
     rest = iter([axis for axis in range(x.ndim) if axis not in sources])
     wanted = dict(zip(destinations, sources, strict=True))
@@ -146,43 +158,48 @@ def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int
 
 @public
 def pixel_shuffle(x: Any, factor: int) -> Expr:
-    """(N, C·r², H, W) to (N, C, H·r, W·r): channels become the pixels of r × r squares (``factor`` r)."""
+    """Rearrange channels into pixels of r × r squares (``factor`` r): (N, C·r², H, W) → (N, C, H·r, W·r)."""
     (x,) = as_operands((x,))
     r = _factor(x, factor, "pixel_shuffle")
     n, c, h, w = x.shape
     if c % (r * r):
-        raise OperandError(f"pixel_shuffle: {c} channels by {r}", rule=f"the channels divide by {r * r}")
+        raise OperandError(
+            f"pixel_shuffle: {c} channels by {r}", rule=f"the number of channels must be divisible by {r * r}"
+        )
     squares = transpose(reshape(x, (n, c // (r * r), r, r, h, w)), (0, 1, 4, 2, 5, 3))
     return reshape(squares, (n, c // (r * r), h * r, w * r))
 
 
 @public
 def pixel_unshuffle(x: Any, factor: int) -> Expr:
-    """(N, C, H·r, W·r) to (N, C·r², H, W): the inverse of ``pixel_shuffle``."""
+    """Rearrange pixels into channels: (N, C, H·r, W·r) → (N, C·r², H, W), the inverse of ``pixel_shuffle``."""
     (x,) = as_operands((x,))
     r = _factor(x, factor, "pixel_unshuffle")
     n, c, h, w = x.shape
     if h % r or w % r:
-        raise OperandError(f"pixel_unshuffle: images {h}×{w} by {r}", rule=f"rows and columns divide by {r}")
+        raise OperandError(f"pixel_unshuffle: images {h}×{w} by {r}", rule=f"rows and columns must be divisible by {r}")
     squares = transpose(reshape(x, (n, c, h // r, r, w // r, r)), (0, 1, 3, 5, 2, 4))
     return reshape(squares, (n, c * r * r, h // r, w // r))
 
 
 @public
 def channel_shuffle(x: Any, groups: int) -> Expr:
-    """(N, C, …) with its channels dealt out: group after group becomes one of each group in turn."""
+    """Interleave the channels of (N, C, …): channel i of every group, then channel i + 1 of every group."""
     (x,) = as_operands((x,))
     count = whole(groups, "channel_shuffle: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:
         raise OperandError(
-            f"channel_shuffle: {count} groups of {x.type}", rule="the channels, axis 1, divide among them"
+            f"channel_shuffle: {count} groups of {x.type}",
+            rule="the number of channels, axis 1, must be divisible by the groups",
         )
     split = reshape(x, (x.shape[0], count, x.shape[1] // count, math.prod(x.shape[2:])))
     return reshape(transpose(split, (0, 2, 1, 3)), x.shape)
 
 
 def _factor(x: Expr, factor: int, operation: str) -> int:
-    found = whole(factor, f"{operation}: factor")
-    if x.ndim != 4 or found < 1:
-        raise OperandError(f"{operation}: {x.type} by {factor!r}", rule="images are (N, C, H, W), the factor is ≥ 1")
-    return found
+    whole_factor = whole(factor, f"{operation}: factor")
+    if x.ndim != 4 or whole_factor < 1:
+        raise OperandError(
+            f"{operation}: {x.type} by {factor!r}", rule="images must be (N, C, H, W), and the factor at least 1"
+        )
+    return whole_factor

@@ -1,4 +1,8 @@
-"""Operations that move elements and compute none: shapes, order of axes, repetition, conversion."""
+"""Shapes: reshaping, order of axes, broadcasting, and conversion of dtypes.
+
+Reshape, Transpose and BroadcastTo are views: their kernels allocate nothing, and the layout pass decides where a copy
+is needed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from explorer.ops import base
 
 
 class Movement(Operation, abstract=True):
-    """Moves elements; linear, no arithmetic."""
+    """Base of linear operations that move elements without arithmetic."""
 
     linear: ClassVar[bool] = True
 
@@ -38,7 +42,7 @@ class Movement(Operation, abstract=True):
 
 
 class Reshape(Movement):
-    """The same elements, in row-major order, in another shape."""
+    """Same elements, in row-major order, in another shape."""
 
     shape: Shape
     view = True
@@ -62,7 +66,7 @@ class Reshape(Movement):
 
 
 class Transpose(Movement):
-    """The axes in another order: axis i of the result is axis axes[i] of x."""
+    """Permutation of axes: axis i of the result is axis axes[i] of x."""
 
     axes: tuple[int, ...]
     view = True
@@ -70,7 +74,7 @@ class Transpose(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if sorted(self.axes) != list(range(x.rank)):
-            raise self.refuse((x,), f"axes {self.axes} name each of the axes 0 … {x.rank - 1} once")
+            raise self.refuse((x,), f"axes {self.axes} must name each of the axes 0 … {x.rank - 1} once")
         return x.with_shape(tuple([x.shape[axis] for axis in self.axes]))
 
     def kernel(self, out: None, x: Array) -> Array:
@@ -92,7 +96,7 @@ class BroadcastTo(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if broadcast_shapes(x.shape, self.shape) != self.shape:
-            raise self.refuse((x,), f"the shape can be broadcast to {self.shape}")
+            raise self.refuse((x,), f"the shape must be one that broadcasts to {self.shape}")
         return x.with_shape(self.shape)
 
     def kernel(self, out: None, x: Array) -> Array:
@@ -107,7 +111,7 @@ class BroadcastTo(Movement):
 
 
 class Cast(Movement):
-    """The elements converted to another dtype."""
+    """Elements converted to another dtype."""
 
     dtype: np.dtype[Any]
     elementwise = True
@@ -137,7 +141,7 @@ class Cast(Movement):
 
 
 class StopGradient(Movement):
-    """The elements themselves, through which no gradient flows."""
+    """Identity through which no gradient flows."""
 
     view = True
     elementwise = True
@@ -157,81 +161,84 @@ class StopGradient(Movement):
 
 
 def vector_of_scalar(x: Expr, axis: Any) -> Expr:
-    """``x``; a scalar as a vector of one element where its axis 0 or −1 is asked for, as NumPy has it."""
+    """Return ``x``; a scalar as a vector of one element if its axis 0 or −1 is named, as in NumPy."""
     return Reshape((1,))(x) if x.ndim == 0 and axis in (0, -1) else x
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that undoes ``axes``."""
+    """Return the permutation that undoes ``axes``."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 @public
 def reshape(x: Any, shape: int | Shape) -> Expr:
-    """``x`` in another shape; one size may be −1 and is found from the others."""
+    """Reshape ``x``; one size may be −1 and is computed from the others."""
     (x,) = as_operands((x,))
-    given = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    sizes = tuple([whole(size, f"reshape to {shape}") for size in given])
+    requested = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple([whole(size, f"reshape to {shape}") for size in requested])
     if sizes.count(-1) == 1:
         rest = -math.prod(sizes)
         if rest == 0 or x.size % rest:
             raise OperandError(
-                f"reshape: given {x.type} and the shape {sizes}", rule="the elements fill the given sizes"
+                f"reshape: given {x.type} and the shape {sizes}",
+                rule="the sizes must multiply to the number of elements",
             )
         sizes = tuple([x.size // rest if size == -1 else size for size in sizes])
     if any(size < 0 for size in sizes):
-        raise OperandError(f"reshape: given the shape {sizes}", rule="sizes are not negative, and at most one is −1")
+        raise OperandError(
+            f"reshape: given the shape {sizes}", rule="sizes must not be negative, except for at most one −1"
+        )
     return Reshape(sizes)(x)
 
 
 @public
 def transpose(x: Any, axes: tuple[int, ...] | None = None) -> Expr:
-    """``x`` with its axes in another order, reversed for None."""
+    """Permute the axes of ``x``; reverse them for None."""
     (x,) = as_operands((x,))
     return Transpose(tuple(range(x.ndim))[::-1] if axes is None else _order(x, axes, "transpose"))(x)
 
 
 @public
 def inverse_transpose(x: Any, axes: tuple[int, ...]) -> Expr:
-    """``x`` as it was before ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv)."""
+    """Undo ``transpose(…, axes)``: axis i of ``x`` becomes axis axes[i] (MetaNN: PermuteInv)."""
     (x,) = as_operands((x,))
     return Transpose(inverse(_order(x, axes, "inverse_transpose")))(x)
 
 
 def _order(x: Expr, axes: Any, operation: str) -> tuple[int, ...]:
-    """Axes counted from the front, each of them once."""
+    """Return the axes counted from the front, each of them once."""
     if not isinstance(axes, (tuple, list)):
         raise OperandError(
             f"{operation}: given {x.type} and the axes {axes!r}",
-            rule="axes are a tuple that names each axis once",
+            rule="axes must be a tuple that names each axis once",
             fix=f"for instance {tuple(range(x.ndim))[::-1]}",
         )
     order = tuple([normalize_axis(axis, x.ndim, operation) for axis in axes])
     if sorted(order) != list(range(x.ndim)):
         raise OperandError(
             f"{operation}: given {x.type} and the axes {axes!r}",
-            rule=f"they name each of the axes 0 … {x.ndim - 1} once",
+            rule=f"axes must name each of 0 … {x.ndim - 1} once",
         )
     return order
 
 
 @public
 def broadcast_to(x: Any, shape: Shape) -> Expr:
-    """``x`` repeated to a shape that it can be broadcast to."""
+    """Repeat ``x`` to a shape that it broadcasts to."""
     (x,) = as_operands((x,))
     return BroadcastTo(as_shape(shape, "broadcast_to"))(x)
 
 
 @public
 def cast(x: Any, dtype: Any) -> Expr:
-    """``x`` with its elements converted."""
+    """Convert the elements of ``x`` to another dtype."""
     (x,) = as_operands((x,))
     return Cast(as_dtype(dtype))(x)
 
 
 @public
 def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
-    """``x`` with a new axis of size 1 at a place, or at several places of the result."""
+    """Insert an axis of size 1 at a position of the result, or at several."""
     (x,) = as_operands((x,))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = normalize_axes(axis, x.ndim + count, "expand_dims")
@@ -241,7 +248,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
 
 @public
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """``x`` without an axis of size 1 or several, without all of them for None."""
+    """Remove an axis of size 1 or several; all of them for None."""
     (x,) = as_operands((x,))
     if axis is None:
         return Reshape(tuple([size for size in x.shape if size != 1]))(x)
@@ -249,7 +256,7 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
     if any(x.shape[place] != 1 for place in places):
         raise OperandError(
             f"squeeze: axis {axis} of {x.type}",
-            rule="only axes of size 1 can be dropped",
+            rule="removed axes must have size 1",
             fix="use .sum(axis), .max(axis) … to combine the elements of an axis, or x[…] to choose one",
         )
     return Reshape(tuple([size for place, size in enumerate(x.shape) if place not in places]))(x)
@@ -257,11 +264,11 @@ def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
 
 @public
 def flatten(x: Any, start: int = 0, end: int = -1) -> Expr:
-    """``x`` with the axes start … end (both included) merged into one."""
+    """Merge the axes start … end (both included) of ``x`` into one."""
     (x,) = as_operands((x,))
     if x.ndim == 0:
         return Reshape((1,))(x)
     first, last = normalize_axis(start, x.ndim, "flatten"), normalize_axis(end, x.ndim, "flatten")
     if last < first:
-        raise OperandError(f"flatten: axes {start} … {end} of {x.type}", rule="the first axis is not after the last")
+        raise OperandError(f"flatten: axes {start} … {end} of {x.type}", rule="start must not be after end")
     return Reshape((*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))(x)

@@ -1,4 +1,8 @@
-"""Parts of tensors: reading them, and putting them back among zeros."""
+"""Basic indexing: reading parts of tensors, and its adjoint, which puts them back among zeros.
+
+``x[index]`` is translated to canonical spans once, when it is recorded, so that equal parts are equal operations
+whatever index they were written with. Arrays of indices go to ``gather``.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,13 @@ class Slice(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if len(self.spans) != x.rank:
-            raise self.refuse((x,), f"there is one index or range for each axis, {len(self.spans)} are given")
+            raise self.refuse((x,), f"there must be one index or range for each axis, {len(self.spans)} are given")
         for span, size in zip(self.spans, x.shape, strict=True):
             first, last = _ends(span)
             if not (0 <= first < size and 0 <= last < size) and (isinstance(span, int) or len(range(*span))):
-                raise self.refuse((x,), f"indices and ranges lie inside the axes, {span} not inside one of size {size}")
+                raise self.refuse(
+                    (x,), f"indices and ranges must lie inside the axes, {span} is outside one of size {size}"
+                )
         return x.with_shape(tuple([len(range(*span)) for span in self.spans if not isinstance(span, int)]))
 
     def kernel(self, out: None, x: Array) -> Array:
@@ -44,7 +50,7 @@ class Slice(Movement):
 
 
 class SliceScatter(Movement):
-    """Zeros of a shape with x at the indices and ranges that ``Part`` would read."""
+    """Zeros of a shape with x at the indices and ranges that ``Slice`` would read."""
 
     spans: tuple[Any, ...]
     shape: Shape
@@ -52,7 +58,7 @@ class SliceScatter(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if Slice(self.spans).infer(TensorType(self.shape, x.dtype)).shape != x.shape:
-            raise self.refuse((x,), f"the shape is that of the part {self.spans} of {self.shape}")
+            raise self.refuse((x,), f"the shape must be that of the part {self.spans} of {self.shape}")
         return x.with_shape(self.shape)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -68,7 +74,7 @@ class SliceScatter(Movement):
 
 
 class Index0(Movement):
-    """The part at one index of the first axis."""
+    """Part at one index of the first axis."""
 
     index: int
     view = True
@@ -76,7 +82,7 @@ class Index0(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if not x.shape or not 0 <= self.index < x.shape[0]:
-            raise self.refuse((x,), f"the first axis has an index {self.index}")
+            raise self.refuse((x,), f"the first axis must have an index {self.index}")
         return x.with_shape(x.shape[1:])
 
     def kernel(self, out: None, x: Array) -> Array:
@@ -91,7 +97,7 @@ class Index0(Movement):
 
 
 def _ends(span: Any) -> tuple[int, int]:
-    """The first and the last index of a span; of an empty one its start and stop."""
+    """Return the first and the last index of a span; start and stop of an empty one."""
     if isinstance(span, int):
         return span, span
     places = range(*span)
@@ -99,29 +105,29 @@ def _ends(span: Any) -> tuple[int, int]:
 
 
 def index_of(spans: tuple[Any, ...]) -> tuple[Any, ...]:
-    """NumPy's index of canonical spans; a negative stop means "through index 0"."""
+    """Return NumPy's index of canonical spans; a negative stop means "through index 0"."""
     return tuple([s if isinstance(s, int) else slice(s[0], s[1] if s[1] >= 0 else None, s[2]) for s in spans])
 
 
 @public
 def getitem(x: Expr, index: Any) -> Expr:
-    """The part of ``x`` at ints, slices, None, Ellipsis and arrays of whole numbers, as NumPy indexes."""
-    found = part_of(x, index)
-    return whole_of(x) if found is x else found
+    """Index ``x`` as NumPy does, by ints, slices, None, Ellipsis and integer arrays."""
+    part = part_of(x, index)
+    return whole_of(x) if part is x else part
 
 
 def whole_of(x: Expr) -> Expr:
-    """All of ``x``, recorded as a part, of which the plan tells that it has nothing to do."""
+    """Record the whole of ``x`` as a part, so that the plan can report that it does nothing."""
     return Slice(tuple([(0, size, 1) for size in x.shape]))(x)
 
 
 def part_of(x: Expr, index: Any) -> Expr:
-    """The part of ``x`` at an index; itself where that is all of it."""
+    """Record the part of ``x`` at an index; return ``x`` if that is all of it."""
     entries = index if isinstance(index, tuple) else (index,)
     if any(isinstance(entry, (list, np.ndarray, Operators)) for entry in entries):
         return _at_arrays(x, entries)
-    given = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if sum(entry is Ellipsis for entry in entries) > 1 or given > x.ndim:
+    count = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if sum(entry is Ellipsis for entry in entries) > 1 or count > x.ndim:
         raise OperandError(f"index {index!r} of {x.type}", rule=f"there are at most {x.ndim} indices and one Ellipsis")
     if not any(entry is Ellipsis for entry in entries):
         entries = (*entries, Ellipsis)
@@ -132,14 +138,16 @@ def part_of(x: Expr, index: Any) -> Expr:
         if entry is None:
             shape.append(1)
         elif entry is Ellipsis:
-            for size in x.shape[axis : axis + x.ndim - given]:
+            for size in x.shape[axis : axis + x.ndim - count]:
                 spans.append((0, size, 1))
                 shape.append(size)
         elif isinstance(entry, slice):
             try:
                 span = entry.indices(x.shape[axis])
             except (TypeError, ValueError) as error:
-                raise OperandError(f"index {entry!r} of {x.type}: {error}", rule="slices hold ints") from None
+                raise OperandError(
+                    f"index {entry!r} of {x.type}: {error}", rule="slices must consist of ints"
+                ) from None
             spans.append(span if len(range(*span)) else (0, 0, 1))
             shape.append(len(range(*span)))
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
@@ -155,9 +163,9 @@ def part_of(x: Expr, index: Any) -> Expr:
 
 
 def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
-    """The elements at arrays of whole numbers, which are broadcast together: their shape replaces their axes.
+    """Record the elements at integer arrays, which are broadcast together: their shape replaces their axes.
 
-    It stands where the first of these axes is; in front where others lie between them, as NumPy has it.
+    The new axes are where the first of these axes is; in front if other axes lie between them, as in NumPy.
     """
     dots = [place for place, entry in enumerate(entries) if entry is Ellipsis]
     consumed = sum([entry is not None and entry is not Ellipsis for entry in entries])
@@ -182,14 +190,14 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
     if len(known) < len(places):
         raise OperandError(
             f"index {entries!r} of {x.type}",
-            rule="an expression must be the only index that chooses places: others beside it are known arrays only",
+            rule="an expression must be the only index of its kind: the others must be concrete arrays",
             fix="take in two steps, x[:, 0][numbers], or ex.take_along_axis(x, numbers, axis)",
         )
     try:
         together = np.broadcast_arrays(*known)
     except ValueError as error:
         raise OperandError(
-            f"index {entries!r} of {x.type}: {error}", rule="arrays of places must have shapes that broadcast together"
+            f"index {entries!r} of {x.type}: {error}", rule="index arrays must have shapes that broadcast together"
         ) from None
     strides = [math.prod(sizes[place + 1 :]) for place in range(len(sizes))]
     linear = sum([numbers * stride for numbers, stride in zip(together, strides, strict=True)], np.intp(0))
@@ -198,15 +206,15 @@ def _at_arrays(x: Expr, entries: tuple[Any, ...]) -> Expr:
 
 
 def _places(entry: Any, x: Expr, axis: int) -> Any:
-    """Whole numbers that choose along an axis, counted from the front where they are known; an expression as it is."""
+    """Return integer indices along an axis, counted from the front if they are known; an expression as it is."""
     numbers = entry if isinstance(entry, Operators) else np.asarray(entry)
     if isinstance(numbers, np.ndarray) and isinstance(entry, list) and not numbers.size:
         numbers = numbers.astype(np.intp)
-    kind: Any = numbers
-    if kind.dtype.kind not in "iu":
+    indices: Any = numbers
+    if indices.dtype.kind not in "iu":
         raise OperandError(
-            f"index of dtype {kind.dtype} at axis {axis} of {x.type}",
-            rule="an array that indexes must hold whole numbers: how many elements a mask picks is not known yet",
+            f"index of dtype {indices.dtype} at axis {axis} of {x.type}",
+            rule="an index array must hold integers: how many elements a mask picks is not known yet",
             fix="use ex.where(mask, x, 0) to choose by a condition",
         )
     if not isinstance(numbers, np.ndarray):
@@ -225,5 +233,7 @@ def _places(entry: Any, x: Expr, axis: int) -> Any:
 def _position(index: int, x: Expr, axis: int) -> int:
     size = x.shape[axis]
     if not -size <= index < size:
-        raise OperandError(f"index {index} of axis {axis} of {x.type}", rule=f"an index lies in {-size} … {size - 1}")
+        raise OperandError(
+            f"index {index} of axis {axis} of {x.type}", rule=f"an index must lie in {-size} … {size - 1}"
+        )
     return index % size

@@ -47,9 +47,9 @@ def test_an_expression_of_whole_numbers_indexes() -> None:
 @pytest.mark.parametrize(
     ("index", "rule"),
     [
-        (VALUES > 0, "must hold whole numbers"),
-        ([True, False, True, True], "must hold whole numbers"),
-        ([0.5], "must hold whole numbers"),
+        (VALUES > 0, "must hold integers"),
+        ([True, False, True, True], "must hold integers"),
+        ([0.5], "must hold integers"),
         ([4], "must lie in -4 … 3"),
         ((S, [-6]), "must lie in -5 … 4"),
         ((R, R[:2]), "broadcast together"),

@@ -30,7 +30,7 @@ def test_indices_reach_both_ends_of_an_axis(operator: str, index: int, tmp_path:
     made = node(operator, ["x", "i"], ["y"])
     np.testing.assert_array_equal(result(tmp_path, made, X, np.full(shape, index, np.int64)), X[[index]])
     for beyond in (-4, 3):
-        assert "an index lies in -3 … 2" in findings(tmp_path, made, i=np.full(shape, beyond, np.int64))
+        assert "an index must lie in -3 … 2" in findings(tmp_path, made, i=np.full(shape, beyond, np.int64))
 
 
 def test_rows_of_indices_name_elements_of_axes_of_different_lengths(tmp_path: Path) -> None:
