@@ -1,8 +1,7 @@
 """Base class of layers: named ports, parameters and policies. A layer computes nothing, it records expressions.
 
 Feeding forward records one call of a traced function, which layers of equal class, arguments and policies share;
-feeding backward records the call of its gradients. A training layer keeps the operands and results of each feed-forward
-on a stack, so that it can run several times before it is fed backward as often.
+feeding backward records the call of its gradients. A training layer keeps each feed-forward on a stack until then.
 """
 
 from __future__ import annotations
