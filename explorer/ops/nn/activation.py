@@ -1,4 +1,8 @@
-"""Activations of neural networks beside relu, sigmoid and tanh: single operations first, then compositions."""
+"""Activations of neural networks besides relu, sigmoid and tanh: single operations first, then compositions.
+
+Activations that networks use often have a kernel of their own; the others are compositions, which the plan fuses into
+one kernel and which need no gradient rule.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ _WIDE = (
 
 
 class Clip(Elementwise):
-    """x kept between low and high, of which one may be None; NaN stays. The gradient is 0 outside."""
+    """Limits: x between low and high, one of which may be None; NaN stays. The gradient is 0 outside."""
 
     low: Number | None
     high: Number | None
@@ -43,7 +47,7 @@ class Clip(Elementwise):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.low is None and self.high is None:
-            raise OperandError("clip without low and high", rule="one of them is given")
+            raise OperandError("clip without low and high", rule="clip must be given low or high")
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return np.result_type(*dtypes, *[limit for limit in (self.low, self.high) if limit is not None])
@@ -80,7 +84,7 @@ class Silu(Elementwise):
 
 
 class Hardsigmoid(Elementwise):
-    """x/6 + 1/2 kept between 0 and 1."""
+    """Hard sigmoid: x/6 + 1/2, limited to 0 … 1."""
 
     range, monotone, weight, examples = "unit", True, 3, _WIDE
     defined_everywhere = True
@@ -114,7 +118,7 @@ class Hardswish(Elementwise):
 
 
 class LeakyRelu(Elementwise):
-    """x where it is positive, slope · x elsewhere."""
+    """Leaky rectifier: x if positive, else slope · x."""
 
     slope: float
     examples = (Example(real(2, 3, low=0.1), slope=0.1), Example(real(2, 3, low=-2.0, high=-0.1), slope=0.01))
@@ -166,7 +170,7 @@ silu, hardsigmoid, hardswish = Silu(), Hardsigmoid(), Hardswish()
 
 @public
 def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
-    """``x`` with its elements kept between low and high, of which one may be None: numbers, or tensors to broadcast."""
+    """Limit the elements of ``x`` to low … high: numbers or tensors to broadcast, one of which may be None."""
     numbers = [limit is None or type(limit) in WEAK or isinstance(limit, np.number) for limit in (low, high)]
     if all(numbers):
         return Clip(low, high)(*as_operands((x,)))
@@ -176,19 +180,19 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
 
 @public
 def relu6(x: Any) -> Expr:
-    """``x`` with its elements kept between 0 and 6."""
+    """Limit the elements of ``x`` to 0 … 6."""
     return clip(x, 0, 6)
 
 
 @public
 def leaky_relu(x: Any, slope: float = 0.01) -> Expr:
-    """``x`` where it is positive, slope · x elsewhere."""
+    """Return x if positive, else slope · x, elementwise; shape as ``x``."""
     return LeakyRelu(float(slope))(*as_operands((x,)))
 
 
 @public
 def gelu(x: Any, approximate: bool = False) -> Expr:
-    """x · Φ(x), or its approximation by tanh."""
+    """Compute x · Φ(x), or its approximation by tanh; shape as ``x``."""
     return Gelu(bool(approximate))(*as_operands((x,)))
 
 
@@ -197,28 +201,28 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 
 @public
 def elu(x: Any, alpha: float = 1.0) -> Expr:
-    """x where it is positive, α · (eˣ − 1) elsewhere."""
+    """Compute x if positive, else α · (eˣ − 1); shape as ``x``."""
     (x,) = as_operands((x,))
-    below = expm1(clip(x, None, 0))  # of what is above 0 the exponential could overflow
+    below = expm1(clip(x, None, 0))  # above 0 the unused exponential could overflow
     return where(x > 0, x, below if alpha == 1 else below * alpha)
 
 
 @public
 def selu(x: Any, alpha: float = _SELU_ALPHA, scale: float = _SELU_SCALE) -> Expr:
-    """Scale · x where x is positive, scale · α · (eˣ − 1) elsewhere."""
+    """Compute scale · x if x is positive, else scale · α · (eˣ − 1); shape as ``x``."""
     return elu(x, alpha) * scale
 
 
 @public
 def celu(x: Any, alpha: float = 1.0) -> Expr:
-    """x where it is positive, α · (e^(x/α) − 1) elsewhere."""
+    """Compute x if positive, else α · (e^(x/α) − 1); shape as ``x``."""
     (x,) = as_operands((x,))
     return where(x > 0, x, expm1(clip(x, None, 0) / alpha) * alpha)
 
 
 @public
 def mish(x: Any) -> Expr:
-    """x · tanh(log(1 + eˣ))."""
+    """Compute x · tanh(log(1 + eˣ)); shape as ``x``."""
     (x,) = as_operands((x,))
     y: Expr = x * tanh(softplus(x))
     return y
@@ -226,7 +230,7 @@ def mish(x: Any) -> Expr:
 
 @public
 def softsign(x: Any) -> Expr:
-    """x / (1 + |x|)."""
+    """Compute x / (1 + |x|); shape as ``x``."""
     (x,) = as_operands((x,))
     y: Expr = x / (1 + absolute(x))
     return y
@@ -234,35 +238,35 @@ def softsign(x: Any) -> Expr:
 
 @public
 def log_sigmoid(x: Any) -> Expr:
-    """log σ(x), without overflow."""
+    """Compute log σ(x) without overflow; shape as ``x``."""
     (x,) = as_operands((x,))
     return -softplus(-x)
 
 
 @public
 def threshold(x: Any, limit: float, value: float) -> Expr:
-    """x where it is above the limit, a value elsewhere; NaN stays."""
+    """Keep x above the limit and replace the other elements by a value; NaN stays."""
     (x,) = as_operands((x,))
     return where(x <= limit, value, x)
 
 
 @public
 def softshrink(x: Any, width: float = 0.5) -> Expr:
-    """x moved towards 0 by a width, and 0 where it is not farther away than that; NaN stays."""
+    """Move x towards 0 by a width; elements within the width become 0, NaN stays."""
     (x,) = as_operands((x,))
     return where(absolute(x) <= width, 0, where(x > 0, x - width, x + width))
 
 
 @public
 def hardshrink(x: Any, width: float = 0.5) -> Expr:
-    """x where it is farther from 0 than a width, 0 elsewhere; NaN stays."""
+    """Keep x farther from 0 than a width; the other elements become 0, NaN stays."""
     (x,) = as_operands((x,))
     return where(absolute(x) <= width, 0, x)
 
 
 @public
 def tanhshrink(x: Any) -> Expr:
-    """x − tanh x."""
+    """Compute x − tanh x; shape as ``x``."""
     (x,) = as_operands((x,))
     y: Expr = x - tanh(x)
     return y
@@ -270,12 +274,12 @@ def tanhshrink(x: Any) -> Expr:
 
 @public
 def prelu(x: Any, slope: Any) -> Expr:
-    """x where it is positive, slope · x elsewhere; slope holds one number, or one for each channel (axis 1)."""
+    """Compute x if positive, else slope · x, where slope holds one number, or one per channel (axis 1)."""
     x, slope = as_operands((x, slope))
     if slope.size != 1 and (x.ndim < 2 or slope.shape != (x.shape[1],)):
         raise OperandError(
             f"prelu: given {x.type} with slopes {slope.type}",
-            rule="there is one slope, or one for each channel (axis 1)",
+            rule="there must be one slope, or one for each channel (axis 1)",
         )
     wide = reshape(slope, () if slope.size == 1 else (slope.size, *[1] * (x.ndim - 2)))
     return where(x > 0, x, x * wide)
@@ -283,11 +287,11 @@ def prelu(x: Any, slope: Any) -> Expr:
 
 @public
 def glu(x: Any, axis: int = -1) -> Expr:
-    """The first half of an axis times the sigmoid of its second half."""
+    """Multiply the first half of an axis by the sigmoid of its second half: (…, 2n, …) → (…, n, …)."""
     (x,) = as_operands((x,))
     place = normalize_axis(axis, x.ndim, "glu")
     half, odd = divmod(x.shape[place], 2)
     if odd:
-        raise OperandError(f"glu: axis {place} of {x.type}", rule="the axis has two halves of equal size")
+        raise OperandError(f"glu: axis {place} of {x.type}", rule="the axis must have an even length")
     front = [slice(None)] * place
     return part_of(x, (*front, slice(half))) * sigmoid(part_of(x, (*front, slice(half, None))))

@@ -1,4 +1,4 @@
-"""Attention: values mixed by how well their keys match queries."""
+"""Attention: averages of values, weighted by how well their keys match the queries."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from explorer.ops.nn.softmax_and_loss import softmax
 def attention_weights(
     query: Any, key: Any, mask: Any = None, *, causal: bool = False, scale: float | None = None, policies: Items = ()
 ) -> Expr:
-    """Softmax of query · keyᵀ · scale + mask over the keys: (…, L, E) and (…, S, E) to (…, L, S).
+    """Compute softmax(query · keyᵀ · scale + mask) over the keys: (…, L, E), (…, S, E) → (…, L, S).
 
-    ``scale`` is 1/√E for None. A boolean mask says which keys count, and a row without any gives NaN; ``causal`` hides
-    the keys behind each query.
+    ``scale`` is 1/√E for None. A boolean mask is True for keys that count; a row without any gives NaN. ``causal``
+    hides the keys after each query. Raises OperandError for shapes that do not fit.
     """
     query, key = as_operands((query, key))
     if query.ndim < 2 or key.ndim < 2 or query.shape[-1] != key.shape[-1]:
         raise OperandError(
             f"attention: given queries {query.type} and keys {key.type}",
-            rule="queries are (…, L, E) and keys (…, S, E) with one size E",
+            rule="queries must be (…, L, E) and keys (…, S, E) with one size E",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     scores = matmul(query * factor, swap(key))
@@ -59,10 +59,10 @@ def attention(
     scale: float | None = None,
     policies: Items = (),
 ) -> Expr:
-    """Scaled dot-product attention: (…, L, E), (…, S, E) and (…, S, V) to (…, L, V); see ``attention_weights``.
+    """Compute scaled dot-product attention: (…, L, E), (…, S, E), (…, S, V) → (…, L, V); see ``attention_weights``.
 
-    Where the queries have more heads (third axis from the end) than keys and values, consecutive heads share one. A
-    query for which a boolean mask lets no key count gets zeros.
+    If the queries have more heads (third axis from the end) than keys and values, consecutive heads share one. A query
+    whose boolean mask is False for every key gets zeros.
     """
     query, key, value = as_operands((query, key, value))
     key, value = (_shared(query, x) for x in (key, value))
@@ -80,6 +80,6 @@ def _shared(query: Expr, x: Expr) -> Expr:
     if rest or not x.shape[-3]:
         raise OperandError(
             f"attention: {query.shape[-3]} heads of queries for {x.shape[-3]} of keys or values",
-            rule="the heads of the queries divide among those of keys and values",
+            rule="the heads of the queries must be divisible by those of keys and values",
         )
     return repeat(x, count, x.ndim - 3)

@@ -1,4 +1,9 @@
-"""Two-dimensional convolution (cross-correlation, as everywhere in deep learning) and its two adjoints."""
+"""Two-dimensional convolution (cross-correlation, as usual in deep learning) and its two adjoints.
+
+The three operations share windows, shapes and checks; each adjoint's gradients are again convolutions or adjoints, so
+that gradients of any order exist. The kernels are in ``kernels``: they cut a result into tiles of matrix products
+instead of unfolding the whole image, which would need h · w times its memory.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ _NONE: Padding = ((0, 0), (0, 0))
 
 
 class Convolution(Operation, abstract=True):
-    """What convolution and its adjoints share: images (N, C, H, W), filters (O, C / groups, h, w)."""
+    """Base of convolution and its adjoints: images (N, C, H, W), filters (O, C / groups, h, w)."""
 
     strides: Pair = _ONE
     padding: Padding = _NONE
@@ -37,38 +42,38 @@ class Convolution(Operation, abstract=True):
     linear: ClassVar[bool] = True
 
     def window(self, filters: Shape) -> Window:
-        """The window that the filters slide with."""
+        """Return the window of the filters."""
         return Window((filters[2], filters[3]), self.strides, self.padding, self.dilation)
 
     @property
     def options(self) -> tuple[Pair, Padding, Pair, int]:
-        """The attributes that all three share."""
+        """Attributes that all three share."""
         return self.strides, self.padding, self.dilation, self.groups
 
     def result_shape(self, images: Shape, filters: Shape, types: tuple[TensorType, ...]) -> Shape:
-        """(N, O, H′, W′); raises OperandError where images and filters do not fit."""
+        """Return (N, O, H′, W′); raises OperandError for images and filters that do not fit."""
         if len(images) != 4 or len(filters) != 4 or any(type_.dtype.kind == "b" for type_ in types):
-            raise self.refuse(types, "images are (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
+            raise self.refuse(types, "images must be (N, C, H, W) and filters (O, C / groups, h, w), of numbers")
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
                 types,
-                f"channels of the images ({images[1]}) = channels of a filter ({filters[1]}) × groups ({self.groups}), "
-                f"and the filters ({filters[0]}) divide among the groups",
+                f"the images' channels ({images[1]}) must be those of a filter ({filters[1]}) × groups ({self.groups})"
+                f", and the filters ({filters[0]}) must be divisible by the groups",
             )
         wrong = self.window(filters).wrong()
         if wrong:
             raise self.refuse(types, wrong)
         rows, columns = self.window(filters).output(images[2], images[3])
         if rows < 1 or columns < 1:
-            raise self.refuse(types, f"the filter {filters[2]}×{filters[3]} fits into the padded image")
+            raise self.refuse(types, f"the filter {filters[2]}×{filters[3]} must fit into the padded image")
         return images[0], filters[0], rows, columns
 
 
 class ConvolutionPolicy(PolicyClass):
-    """Which algorithm computes a convolution.
+    """Policy of the algorithm that computes a convolution.
 
-    "priced" leaves it to the plan, which takes minimal filtering of tiles where that is faster; "direct" multiplies
-    pixels with weights as they are, so that a NaN or ∞ reaches the results of its own windows alone.
+    "priced" leaves it to the plan, which chooses Winograd's algorithm where that is faster; "direct" multiplies pixels
+    with weights, so that a NaN or ∞ affects only the results of its own windows.
     """
 
     algorithm = Minor("priced", among=("priced", "direct"))
@@ -94,7 +99,7 @@ class Conv2d(Adjustable, Convolution):
         return self.convolving(images.shape, filters.shape).workspace(images.dtype.itemsize)
 
     def convolving(self, images: Shape, filters: Shape) -> ConvForwardPlan:
-        """How the convolution of operands of these shapes runs."""
+        """Return the tiling of the convolution for operands of these shapes."""
         return ConvForwardPlan(self.window(filters), self.groups, images, filters)
 
     def pack_operand(self, filters: Array) -> Array:
@@ -127,12 +132,12 @@ class Conv2d(Adjustable, Convolution):
         return 2 * result.size * math.prod(types[1].shape[1:])
 
     def under(self, policies: Policies) -> Operation:
-        """The convolution that no plan computes in another way, where that is asked for."""
+        """Return the convolution by the policies' algorithm."""
         return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
 
 
 class DirectConv2d(Conv2d):
-    """A convolution that stays as it is: no plan takes another algorithm for it."""
+    """Convolution that no plan replaces by another algorithm."""
 
     policies = ()
 
@@ -150,14 +155,14 @@ class Conv2dImageGradient(Convolution):
 
     def infer(self, g: TensorType, filters: TensorType) -> TensorType:
         if self.result_shape(self.shape, filters.shape, (g, filters)) != g.shape:
-            raise self.refuse((g, filters), f"the gradient has the shape of the convolution of {self.shape}")
+            raise self.refuse((g, filters), f"the gradient must have the shape of the convolution of {self.shape}")
         return TensorType(self.shape, np.result_type(g.dtype, filters.dtype))
 
     def workspace(self, g: TensorType, filters: TensorType) -> int:
         return self.gradient_of(filters.shape).workspace(np.result_type(g.dtype, filters.dtype).itemsize)
 
     def gradient_of(self, filters: Shape) -> ImageGradient:
-        """How the adjoint of a convolution with filters of this shape runs."""
+        """Return the tiling of the adjoint of a convolution with filters of this shape."""
         return ImageGradient(self.window(filters), self.groups, self.shape, filters)
 
     def pack_operand(self, filters: Array) -> list[Array]:
@@ -172,7 +177,7 @@ class Conv2dImageGradient(Convolution):
 
     def kept_axes(self, operand: int, g: TensorType, filters: TensorType) -> tuple[tuple[int, int], ...]:
         if operand:
-            return ((1, 1),) if self.groups == 1 else ()  # the groups' channels lie one behind the other
+            return ((1, 1),) if self.groups == 1 else ()  # the groups' channels are concatenated
         return ((0, 0),)
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr, filters: Expr) -> tuple[Expr, Expr]:
@@ -203,14 +208,16 @@ class Conv2dFilterGradient(Convolution):
 
     def infer(self, g: TensorType, images: TensorType) -> TensorType:
         if self.result_shape(images.shape, self.shape, (g, images)) != g.shape:
-            raise self.refuse((g, images), f"the gradient has the shape of the convolution with filters {self.shape}")
+            raise self.refuse(
+                (g, images), f"the gradient must have the shape of the convolution with filters {self.shape}"
+            )
         return TensorType(self.shape, np.result_type(g.dtype, images.dtype))
 
     def workspace(self, g: TensorType, images: TensorType) -> int:
         return self.gradient_of(images.shape).workspace(np.result_type(g.dtype, images.dtype).itemsize)
 
     def gradient_of(self, images: Shape) -> FilterGradient:
-        """How the adjoint of a convolution of images of this shape runs."""
+        """Return the tiling of the adjoint of a convolution of images of this shape."""
         return FilterGradient(self.window(self.shape), self.groups, images, self.shape)
 
     def tiles(self, out: Array, prepared: None, g: Array, images: Array) -> list[Tile]:
@@ -235,10 +242,10 @@ class Conv2dFilterGradient(Convolution):
 
 
 def _batch_filters(operation: Convolution, size: int, batched: tuple[bool, ...], first: Expr, second: Expr) -> Expr:
-    """One convolution a member: each member has its own filters, so that one product cannot serve them all."""
+    """Record one convolution per member: each has its own filters, so that one product cannot serve all."""
 
-    def part(node: Expr, yes: bool, index: int) -> Expr:
-        return Index0(index)(node) if yes else node
+    def part(node: Expr, is_batched: bool, index: int) -> Expr:
+        return Index0(index)(node) if is_batched else node
 
     members = [operation(part(first, batched[0], i), part(second, batched[1], i)) for i in range(size)]
     return Stack()(*members)
@@ -256,7 +263,11 @@ def conv2d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Cross-correlation of (N, C, H, W) with filters (O, C / groups, h, w) plus a bias (O,): (N, O, H′, W′)."""
+    """Convolve (N, C, H, W) with filters (O, C / groups, h, w), plus a bias (O,): → (N, O, H′, W′).
+
+    The filters are not flipped (cross-correlation). H′ = ⌊(H + padding − dilation · (h − 1) − 1) / stride⌋ + 1 with the
+    padding of both sides, W′ alike. Raises OperandError for shapes that do not fit.
+    """
     x, filters = as_operands((x, filters))
     operation = Conv2d(
         pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation"), whole(groups, "groups")

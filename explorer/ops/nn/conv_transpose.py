@@ -1,4 +1,8 @@
-"""Convolutions beside the plain one in two dimensions: transposed, along one axis, along three."""
+"""Transposed convolutions, and convolutions along one axis and along three, composed of the one in two dimensions.
+
+Sequences become images of height 1, and each depth of a volume's filter is a convolution of its own; a transposed
+convolution is the convolution's adjoint.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from explorer.ops.nn.conv import Conv2dImageGradient, conv2d
 from explorer.ops.nn.kernels.window import Padding, Pair, both_sides, for_each, pair
 
 _PHASE = 16
-"""operators that a phase of a transposed convolution counts for: it is a convolution of its own, in pieces"""
+"""number of operators that a phase of a transposed convolution counts as, since it is a convolution of its own"""
 
 
 @public
@@ -37,9 +41,11 @@ def conv_transpose2d(
     dilation: int | Pair = 1,
     groups: int = 1,
 ) -> Expr:
-    """The adjoint of a convolution: (N, C, H, W) and filters (C, O / groups, h, w) to (N, O, H′, W′), plus a bias (O,).
+    """Compute the adjoint of a convolution: (N, C, H, W), filters (C, O / groups, h, w) → (N, O, H′, W′), plus a bias
+    (O,).
 
-    H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, which is smaller than the stride.
+    H′ = (H − 1) · stride − padding + dilation · (h − 1) + 1 + output_padding, where output_padding is smaller than the
+    stride.
     """
     x, filters = as_operands((x, filters))
     steps, sides, spread = pair(strides, "strides"), both_sides(padding), pair(dilation, "dilation")
@@ -47,12 +53,12 @@ def conv_transpose2d(
     if x.ndim != 4 or filters.ndim != 4 or x.shape[1] != filters.shape[0]:
         raise OperandError(
             f"conv_transpose2d: given {x.type} and {filters.type}",
-            rule="images are (N, C, H, W) and filters (C, O / groups, h, w)",
+            rule="images must be (N, C, H, W) and filters (C, O / groups, h, w)",
         )
     if any(not 0 <= more < step for more, step in zip(extra, steps, strict=True)):
         raise OperandError(
             f"conv_transpose2d: output_padding {extra} with strides {steps}",
-            rule="output_padding is not negative and smaller than the stride",
+            rule="output_padding must not be negative and must be smaller than the stride",
         )
     size = [
         (x.shape[2 + axis] - 1) * steps[axis]
@@ -65,8 +71,8 @@ def conv_transpose2d(
     if min(size) < 1:
         raise OperandError(
             f"conv_transpose2d: given {x.type}, filters {filters.type}, strides {steps}, padding {sides}",
-            rule=f"the result has one pixel at least, not {size[0]}×{size[1]}",
-            fix="pad less",
+            rule=f"the result must have at least one pixel, not {size[0]}×{size[1]}",
+            fix="padding=0, or less padding",
         )
     phases = [min(step, length) for step, length in zip(steps, size, strict=True)]
     taps = [phase * min(step, taken) for phase, step, taken in zip(phases, steps, filters.shape[2:], strict=True)]
@@ -88,7 +94,7 @@ def conv1d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Cross-correlation of (N, C, L) with filters (O, C / groups, l) plus a bias (O,): (N, O, L′)."""
+    """Convolve (N, C, L) with filters (O, C / groups, l), plus a bias (O,): → (N, O, L′)."""
     x, filters = _lines(x, filters, "conv1d")
     y = conv2d(x, filters, bias, strides=(1, strides), padding=_side(padding), dilation=(1, dilation), groups=groups)
     return part_of(y, (slice(None), slice(None), 0))
@@ -106,7 +112,7 @@ def conv_transpose1d(
     dilation: int = 1,
     groups: int = 1,
 ) -> Expr:
-    """The adjoint of ``conv1d``: (N, C, L) and filters (C, O / groups, l) to (N, O, L′)."""
+    """Compute the adjoint of ``conv1d``: (N, C, L), filters (C, O / groups, l) → (N, O, L′)."""
     x, filters = _lines(x, filters, "conv_transpose1d")
     y = conv_transpose2d(
         x,
@@ -134,20 +140,20 @@ def conv3d(
     groups: int = 1,
     policies: Items = (),
 ) -> Expr:
-    """Cross-correlation of (N, C, D, H, W) with filters (O, C / groups, d, h, w): one in two dimensions for each d.
+    """Convolve (N, C, D, H, W) with filters (O, C / groups, d, h, w): one convolution in two dimensions for each d.
 
-    Strides, padding and dilation are one number for all three axes, or one for each; padding also a pair (before,
-    after) for each.
+    Strides, padding and dilation are one number for all three axes, or one for each; padding may also be a pair
+    (before, after) for each.
     """
     x, filters = as_operands((x, filters))
     if x.ndim != 5 or filters.ndim != 5:
         raise OperandError(
             f"conv3d: given {x.type} and {filters.type}",
-            rule="volumes are (N, C, D, H, W), filters (O, C / groups, d, h, w)",
+            rule="volumes must be (N, C, D, H, W), filters (O, C / groups, d, h, w)",
         )
     steps = [whole(step, "strides") for step in for_each(strides, 3, "strides")]
     spread = [whole(step, "dilation") for step in for_each(dilation, 3, "dilation")]
-    sides = [pair(given, "padding") for given in for_each(padding, 3, "padding")]
+    sides = [pair(side, "padding") for side in for_each(padding, 3, "padding")]
     if min(*steps, *spread) < 1 or min(map(min, sides)) < 0:
         raise OperandError(
             f"conv3d: strides {strides}, padding {padding}, dilation {dilation}",
@@ -157,7 +163,9 @@ def conv3d(
     deep = padded(x, ((0, 0), (0, 0), sides[0], (0, 0), (0, 0)))
     count = (deep.shape[2] - spread[0] * (filters.shape[2] - 1) - 1) // steps[0] + 1
     if count < 1 or not filters.shape[2]:
-        raise OperandError(f"conv3d: given {x.type} and {filters.type}", rule="the filter fits into the padded volume")
+        raise OperandError(
+            f"conv3d: given {x.type} and {filters.type}", rule="the filter must fit into the padded volume"
+        )
 
     def plane(depth: int) -> Expr:
         first = depth * spread[0]
@@ -183,7 +191,7 @@ def _lines(x: Any, filters: Any, operation: str) -> tuple[Expr, Expr]:
     if x.ndim != 3 or filters.ndim != 3:
         raise OperandError(
             f"{operation}: given {x.type} and {filters.type}",
-            rule="sequences are (N, C, L), and filters have three axes",
+            rule="sequences must be (N, C, L), and filters must have three axes",
         )
     return expand_dims(x, 2), expand_dims(filters, 2)
 

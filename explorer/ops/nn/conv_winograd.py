@@ -18,10 +18,10 @@ from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.kernels.im2col import padded
 
 _FILTERS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
-"""what is multiplied from both sides with a filter, (4, 3)"""
+"""matrix that multiplies a filter from both sides, (4, 3)"""
 _BLOCK = 8 * TILE_BYTES
 _PIECES = 4
-"""so many threads find work, also where all would fit into one piece"""
+"""least number of tiles, so that several threads find work even if everything fits into one"""
 
 
 def _tiles(length: int) -> int:
@@ -29,9 +29,9 @@ def _tiles(length: int) -> int:
 
 
 class WinogradConv2d(Conv2d):
-    """The same convolution with 3×3 filters and steps of one pixel, computed in tiles of 2×2 pixels.
+    """Convolution with 3×3 filters and stride 1, computed in tiles of 2×2 pixels.
 
-    Rounds otherwise than Conv2d: each tile is a sum of differences of pixels.
+    It rounds differently from Conv2d: each tile is a sum of differences of pixels.
     """
 
     packed_operand: ClassVar[int] = 1
@@ -42,14 +42,14 @@ class WinogradConv2d(Conv2d):
     )
 
     def infer(self, images: TensorType, filters: TensorType) -> TensorType:
-        found = super().infer(images, filters)
+        result_type = super().infer(images, filters)
         why = self.unfit(images.shape, filters.shape)
-        if why or found.dtype.kind != "f":
+        if why or result_type.dtype.kind != "f":
             raise self.refuse((images, filters), f"numbers are real; {why}" if why else "numbers are real")
-        return found
+        return result_type
 
     def unfit(self, images: Shape, filters: Shape) -> str:
-        """The rule that these shapes and attributes break, empty where they break none."""
+        """Return the rule that these shapes and attributes break, or ""."""
         if filters[2:] != (3, 3):
             return "filters are 3×3"
         if self.strides != (1, 1) or self.dilation != (1, 1):
@@ -64,7 +64,7 @@ class WinogradConv2d(Conv2d):
         many, bands = _counts(shape, images.shape[1], type_.dtype.itemsize)
         n, rows = longest(shape[0], many), min(2 * longest(_tiles(shape[2]), bands), shape[2])
         wanted = _memory(n, _tiles(rows), _tiles(shape[3]), images.shape[1], shape[1])
-        return sum([math.prod(each) for each in wanted]) * type_.dtype.itemsize
+        return sum([math.prod(part) for part in wanted]) * type_.dtype.itemsize
 
     def pack_operand(self, filters: Array) -> Array:
         dtype = np.result_type(filters.dtype)
@@ -72,7 +72,7 @@ class WinogradConv2d(Conv2d):
         return np.ascontiguousarray(transformed.astype(dtype)).reshape(16, *filters.shape[1::-1])
 
     def tiles(self, out: Array, prepared: Array, images: Array, filters: Array) -> list[Tile]:
-        if not (images.size and out.size):  # a sum of nothing
+        if not (images.size and out.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         top, left = self.padding[0][0], self.padding[1][0]
 
@@ -89,7 +89,7 @@ class WinogradConv2d(Conv2d):
 
 
 def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
-    """The parts of the result (N, O, H′, W′) that are made apart, each of whole tiles."""
+    """Cut the result (N, O, H′, W′) into parts of whole tiles."""
     n, o, rows, across = shape
     many, bands = _counts(shape, channels, itemsize)
     return [
@@ -100,7 +100,7 @@ def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
 
 
 def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
-    """Into how many parts images and bands of tiles are cut."""
+    """Return the number of parts that images and bands of tiles are cut into."""
     n, o, rows, across = shape
     bands, row_bytes = _tiles(rows), 16 * _tiles(across) * (channels + o) * itemsize
     block = max(1, min(_BLOCK // row_bytes, -(-n * bands // _PIECES)))
@@ -108,7 +108,8 @@ def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
 
 
 def _memory(n: int, down: int, across: int, channels: int, filters: int) -> tuple[Shape, ...]:
-    """The scratch memory of a piece: padded pixels, differences of rows, of both, products, sums of rows."""
+    """Return the shapes of a part's scratch memory: padded pixels, differences of rows, of both, products, sums of
+    rows."""
     tiles = n * down * across
     return (
         (n, 2 * down + 2, 2 * across + 2, channels),
@@ -120,7 +121,7 @@ def _memory(n: int, down: int, across: int, channels: int, filters: int) -> tupl
 
 
 class _Room(NamedTuple):
-    """The scratch memory of a piece, as its steps see it."""
+    """Scratch memory of a part, as views for its steps."""
 
     slab: Array
     before: list[tuple[np.ufunc, Array, Array, Array]]

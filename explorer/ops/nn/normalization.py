@@ -1,4 +1,4 @@
-"""Normalization: of batches by stored statistics, of layers, groups, instances and vectors by those of the operand."""
+"""Normalization: of batches by stored statistics, of layers, groups, instances and vectors by the operand's own."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from explorer.ops.reduction.statistics import vector_norm
 @public
 @composition
 def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *, policies: Items = ()) -> Expr:
-    """``x`` divided by its norm along an axis, which counts as ε at least."""
+    """Divide ``x`` by its norm along an axis, which is at least ε; shape as ``x``."""
     (x,) = as_operands((x,))
-    if order == 2:  # the root of what is ε² at least has a gradient for zeros too
+    if order == 2:  # limiting the square to ε² keeps the gradient of the root finite at 0
         axes = normalize_axes(axis, x.ndim, "normalize")
         length = sqrt(clip(sum(square(x), axes, True), epsilon**2, None))
     else:
@@ -41,7 +41,7 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
 
 
 def _last(x: Expr, count: int) -> tuple[int, ...]:
-    """The last axes, as many as are asked for."""
+    """Return the last ``count`` axes."""
     return tuple(range(x.ndim - whole(count, "axes: how many of the last ones"), x.ndim))
 
 
@@ -50,7 +50,8 @@ def _last(x: Expr, count: int) -> tuple[int, ...]:
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axes: int = 1, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
-    """(x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their shape."""
+    """Compute (x − mean) / √(variance + ε) · scale + shift over the last ``axes`` axes; scale and shift have their
+    shape."""
     (x,) = as_operands((x,))
     last = _last(x, axes)
     centred = x - mean(x, last, keepdims=True)
@@ -62,7 +63,7 @@ def layer_norm(
 @public
 @composition
 def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None = None, policies: Items = ()) -> Expr:
-    """x / √(mean x² + ε) · scale over the last ``axes`` axes; ε is the dtype's own (that of 1) for None."""
+    """Compute x / √(mean x² + ε) · scale over the last ``axes`` axes; for None ε is the dtype's machine epsilon."""
     (x,) = as_operands((x,))
     last = _last(x, axes)
     epsilon = float(np.finfo(x.dtype).eps) if epsilon is None else epsilon
@@ -75,11 +76,14 @@ def rms_norm(x: Any, scale: Any = None, *, axes: int = 1, epsilon: float | None 
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()
 ) -> Expr:
-    """(x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,)."""
+    """Compute (x − mean) / √(variance + ε) over each group of channels of (N, C, …); scale and shift are (C,)."""
     (x,) = as_operands((x,))
     count = whole(groups, "group_norm: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:
-        raise OperandError(f"group_norm: {count} groups of {x.type}", rule="the channels, axis 1, divide among them")
+        raise OperandError(
+            f"group_norm: {count} groups of {x.type}",
+            rule="the number of channels, axis 1, must be divisible by the groups",
+        )
     split = reshape(x, (x.shape[0], count, math.prod(x.shape[1:]) // count))
     y = reshape(layer_norm(split, epsilon=epsilon), x.shape)
     for value, combine in ((scale, multiply), (shift, add)):
@@ -92,18 +96,21 @@ def group_norm(
 @public
 @composition
 def instance_norm(x: Any, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, policies: Items = ()) -> Expr:
-    """(x − mean) / √(variance + ε) over each channel of each member of (N, C, …); scale and shift are (C,)."""
+    """Compute (x − mean) / √(variance + ε) for each channel of each image of (N, C, …); scale and shift are (C,)."""
     (x,) = as_operands((x,))
     return group_norm(x, x.shape[1] if x.ndim > 1 else 1, scale, shift, epsilon=epsilon)
 
 
 @public
 def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Expr:
-    """x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), zeros beyond the channels."""
+    """Compute x / (bias + α · mean of x² over ``size`` neighbouring channels)^β for (N, C, …), with zeros outside."""
     (x,) = as_operands((x,))
     count = whole(size, "local_response_norm: size")
     if x.ndim < 2 or count < 1:
-        raise OperandError(f"local_response_norm: {count} channels of {x.type}", rule="one or more of (N, C, …)")
+        raise OperandError(
+            f"local_response_norm: {count} channels of {x.type}",
+            rule="size must be at least 1, and the operand (N, C, …)",
+        )
     claim_steps("local_response_norm", count)
     sides = ((0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2))
     squares, channels = padded(square(x), sides), x.shape[1]
@@ -114,7 +121,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
 
 @public
 def batch_norm(x: Any, mean: Any, variance: Any, scale: Any = None, shift: Any = None, epsilon: float = 1e-5) -> Expr:
-    """(x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics."""
+    """Compute (x − mean) / √(variance + ε) · scale + shift for each channel of (N, C, …), with stored statistics."""
     operands = [x, mean, variance, *[v for v in (scale, shift) if v is not None]]
     x, mean, variance, *rest = as_operands(tuple(operands))
     y: Expr

@@ -1,4 +1,8 @@
-"""Pooling over windows of images (N, C, H, W)."""
+"""Pooling over windows of images (N, C, H, W).
+
+Each pooling and its gradient are operations with tiled kernels; the gradient of a mean pooling is its adjoint, that of
+a max pooling finds the largest pixels again instead of storing their indices.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,11 @@ from explorer.ops.reduction.reduce import max
 
 
 class MaxPool2d(PoolingForward):
-    """The largest pixel of each window; padding never wins."""
+    """Largest pixel of each window; padding never wins."""
 
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype.kind not in "fiu":
-            raise self.refuse((x,), "pixels are real numbers")
+            raise self.refuse((x,), "pixels must be real numbers")
         return x.with_shape(self.result_shape(x))
 
     def make(self, out: Array, x: Array, index: Index) -> None:
@@ -39,7 +43,7 @@ class MaxPool2d(PoolingForward):
 
 
 class MaxPool2dGradient(PoolingBackward):
-    """The gradient of a max-pooling goes to the first largest pixel of each window, row by row."""
+    """Gradient of max pooling: it goes to the first largest pixel of each window, row by row."""
 
     nondifferentiable = "which pixel is largest does not vary; differentiate the pooling itself"
     refuses_gradient = True
@@ -58,7 +62,7 @@ class MaxPool2dGradient(PoolingBackward):
     def infer(self, g: TensorType, y: TensorType, x: TensorType) -> TensorType:
         shape = self.result_shape(x)
         if g.shape != y.shape or shape != y.shape:
-            raise self.refuse((g, y, x), f"the gradient and the result have the pooling's shape {shape}")
+            raise self.refuse((g, y, x), f"the gradient and the result must have the pooling's shape {shape}")
         return TensorType(x.shape, g.dtype)
 
     def make(self, out: Array, index: Index, g: Array, y: Array, x: Array) -> None:
@@ -93,7 +97,10 @@ class MaxPool2dGradient(PoolingBackward):
         return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr, x: Expr) -> Expr:
-        whole = [v if yes else broadcast_to(v, (size, *v.shape)) for v, yes in zip((g, y, x), batched, strict=True)]
+        whole = [
+            v if is_batched else broadcast_to(v, (size, *v.shape))
+            for v, is_batched in zip((g, y, x), batched, strict=True)
+        ]
         merged = self(*[reshape(v, (size * v.shape[1], *v.shape[2:])) for v in whole])
         return reshape(merged, (size, whole[2].shape[1], *merged.shape[1:]))
 
@@ -102,18 +109,18 @@ class MaxPool2dGradient(PoolingBackward):
 
 
 class MeanPooling(Pooling, abstract=True):
-    """What mean pooling and its adjoint share; ``count_padding``: padding counts as zeros, or not at all."""
+    """Base of mean pooling and its adjoint; ``count_padding``: padding counts as zeros, or not at all."""
 
     count_padding: bool = True
     linear: ClassVar[bool] = True
 
     @property
     def options(self) -> tuple[Pair, Pair, Padding, Pair, bool, bool]:
-        """The attributes that both share."""
+        """Attributes that both share."""
         return self.size, self.strides, self.padding, self.dilation, self.ceil, self.count_padding
 
     def counts(self, height: int, width: int, dtype: np.dtype[Any]) -> Array:
-        """How many pixels each window's mean divides by, (windows below, windows beside)."""
+        """Return the number of pixels that each window's mean divides by, an array (H′, W′)."""
         along = []
         for axis, (length, windows) in enumerate(zip((height, width), self.window.output(height, width), strict=True)):
             before, after = self.padding[axis] if self.count_padding else (0, 0)
@@ -126,7 +133,7 @@ class MeanPooling(Pooling, abstract=True):
 
 
 class AvgPool2d(PoolingForward, MeanPooling):
-    """The mean of each window; ``count_padding`` says whether padding counts as zeros or not at all."""
+    """Mean of each window; ``count_padding`` tells whether padding counts as zeros or not at all."""
 
     examples = (
         *WINDOWS,
@@ -148,7 +155,7 @@ class AvgPool2d(PoolingForward, MeanPooling):
 
 
 class AvgPool2dGradient(PoolingBackward, MeanPooling):
-    """The adjoint of mean pooling: (N, C, H′, W′) spread back over windows of images of ``shape``."""
+    """Adjoint of mean pooling: (N, C, H′, W′) spread over windows of images of ``shape``."""
 
     shape: Shape = ()
     examples = (
@@ -165,7 +172,7 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
 
     def infer(self, g: TensorType) -> TensorType:
         if self.result_shape(TensorType(self.shape, g.dtype)) != g.shape:
-            raise self.refuse((g,), f"the gradient has the shape of the pooling of {self.shape}")
+            raise self.refuse((g,), f"the gradient must have the shape of the pooling of {self.shape}")
         return TensorType(self.shape, float_dtype(g.dtype))
 
     def make(self, out: Array, index: Index, g: Array) -> None:
@@ -195,7 +202,7 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
 
 
 class AdaptiveAvgPool2d(Operation):
-    """The means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
+    """Means of ``output`` windows that cover the image evenly: window i reaches from ⌊i·H/h⌋ to ⌈(i+1)·H/h⌉."""
 
     output: Pair
     linear: ClassVar[bool] = True
@@ -207,7 +214,9 @@ class AdaptiveAvgPool2d(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         if x.rank != 4 or min(self.output) < 1 or min(x.shape[2:]) < 1:
-            raise self.refuse((x,), "images are (N, C, H, W) with at least one pixel, and there is one window at least")
+            raise self.refuse(
+                (x,), "images must be (N, C, H, W) with at least one pixel, and there must be at least one window"
+            )
         return TensorType((*x.shape[:2], *self.output), float_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -232,7 +241,7 @@ class AdaptiveAvgPool2d(Operation):
 
 
 def _shares(length: int, windows: int) -> Array:
-    """(windows, length): the share that each pixel has in each window's mean."""
+    """Return the share of each pixel in each window's mean, (windows, length)."""
     shares = np.zeros((windows, length))
     for index in range(windows):
         start, stop = index * length // windows, -(-(index + 1) * length // windows)
@@ -255,7 +264,7 @@ def _options(
 
 @public
 def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False) -> Expr:
-    """The largest pixel of each window of (N, C, H, W); strides are the window's size for None."""
+    """Take the largest pixel of each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size."""
     return MaxPool2d(*_options(size, strides, padding, dilation, ceil))(x)
 
 
@@ -263,26 +272,27 @@ def max_pool2d(x: Any, size: Any, strides: Any = None, padding: Any = 0, dilatio
 def avg_pool2d(
     x: Any, size: Any, strides: Any = None, padding: Any = 0, ceil: bool = False, count_padding: bool = True
 ) -> Expr:
-    """The mean of each window of (N, C, H, W); strides are the window's size for None."""
+    """Average each window: (N, C, H, W) → (N, C, H′, W′); strides default to the window's size."""
     return AvgPool2d(*_options(size, strides, padding, 1, ceil), count_padding)(x)
 
 
 @public
 def adaptive_avg_pool2d(x: Any, output: int | Pair) -> Expr:
-    """The means of output[0] × output[1] windows that cover each image evenly."""
+    """Average output[0] × output[1] windows that cover each image evenly: (N, C, H, W) → (N, C, *output)."""
     return AdaptiveAvgPool2d(pair(output, "output size"))(x)
 
 
 @public
 def adaptive_max_pool(x: Any, output: int | tuple[int, ...]) -> Expr:
-    """The largest elements of ``output`` windows along the last axes; window i reaches from ⌊i·L/l⌋ to ⌈(i+1)·L/l⌉."""
+    """Take the largest elements of ``output`` windows along the last axes; window i covers ⌊i·L/l⌋ … ⌈(i+1)·L/l⌉ −
+    1."""
     (x,) = as_operands((x,))
     sizes = output if isinstance(output, (tuple, list)) else (output,)
     counts = [whole(count, "adaptive_max_pool: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(
             f"adaptive_max_pool: {counts} windows of {x.type}",
-            rule="there is one window at least along each of the last axes, and an element in each",
+            rule="there must be at least one window along each of the last axes, and an element in each",
         )
     y: Expr = x
     for axis, count in enumerate(counts, x.ndim - len(counts)):

@@ -1,4 +1,8 @@
-"""Images of another size: each axis resampled on its own, every new element a weighted sum of a few old ones."""
+"""Resizing of images: each axis is resampled on its own, every new element a weighted sum of a few old ones.
+
+Resampling axis by axis costs a few products per element, where a two-dimensional kernel costs their square; it is
+linear, so its gradient is its adjoint.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +26,17 @@ _ROUNDING = {
     "round_prefer_floor": (-0.5, True),
     "round_prefer_ceil": (0.5, False),
 }
-"""how a place is rounded to the nearest: what is added, and whether then upwards or downwards"""
+"""rounding of a position to the nearest element: the offset added, and whether to round up or down"""
 NEAREST = tuple(_ROUNDING)
 METHODS = (*NEAREST, "linear", "cubic")
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 
 
 class Resample(Operation):
-    """Another length of one axis: new elements lie between old ones, as ``coordinates`` (ONNX's words) say.
+    """Resampling of one axis to another length; ``coordinates`` (ONNX's words) define positions of new elements.
 
-    ``step`` is the distance of new elements in old ones. Methods: "linear", "cubic" (with its coefficient), and, for
-    the nearest element, how it is rounded to. Beyond the ends the outermost elements go on.
+    ``step`` is the distance of new elements in units of old ones. Methods: "linear", "cubic" (with its coefficient),
+    and roundings to the nearest element. Beyond the ends the outermost elements are repeated.
     """
 
     axis: int
@@ -52,12 +56,12 @@ class Resample(Operation):
     def infer(self, x: TensorType) -> TensorType:
         _check(self, x)
         if not 0 <= self.axis < x.rank or not x.shape[self.axis]:
-            raise self.refuse((x,), f"there is an axis {self.axis} with one element at least")
+            raise self.refuse((x,), f"there must be an axis {self.axis} with at least one element")
         type_ = x if self.method in NEAREST else x.with_dtype(float_dtype(x.dtype))
         return type_.with_shape((*x.shape[: self.axis], self.length, *x.shape[self.axis + 1 :]))
 
     def taps(self, length: int) -> tuple[Array, Array]:
-        """For an axis of a length: (taps, new length) places of old elements, and their weights."""
+        """Return for an axis of a length the positions of old elements, (taps, new length), and their weights."""
         return _taps(length, self.length, self.method, self.coordinates, self.step, self.coefficient)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -91,7 +95,7 @@ class Resample(Operation):
 
 
 class ResampleGradient(Operation):
-    """The adjoint of resampling an axis of ``old`` elements: what each new element received is given back."""
+    """Adjoint of resampling an axis of ``old`` elements: each new element's gradient goes to its old elements."""
 
     axis: int
     length: int
@@ -109,7 +113,9 @@ class ResampleGradient(Operation):
     def infer(self, g: TensorType) -> TensorType:
         _check(self, g)
         if not 0 <= self.axis < g.rank or g.shape[self.axis] != self.length or self.old < 1:
-            raise self.refuse((g,), f"axis {self.axis} has the new length {self.length}, and there is an old one ≥ 1")
+            raise self.refuse(
+                (g,), f"axis {self.axis} must have the new length {self.length}, and the old one must be ≥ 1"
+            )
         type_ = g.with_dtype(float_dtype(g.dtype))
         return type_.with_shape((*g.shape[: self.axis], self.old, *g.shape[self.axis + 1 :]))
 
@@ -147,14 +153,16 @@ def _options(operation: Resample | ResampleGradient) -> tuple[int, int, str, str
 
 
 def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
-    """Refuse what no resampling is."""
+    """Raise OperandError for attributes of no resampling."""
     if operation.method not in METHODS:
-        raise operation.refuse((x,), f"the method is one of {', '.join(METHODS)}, not {operation.method!r}")
+        raise operation.refuse((x,), f"the method must be one of {', '.join(METHODS)}, not {operation.method!r}")
     if operation.coordinates not in COORDINATES:
-        raise operation.refuse((x,), f"coordinates are one of {', '.join(COORDINATES)}, not {operation.coordinates!r}")
+        raise operation.refuse(
+            (x,), f"coordinates must be one of {', '.join(COORDINATES)}, not {operation.coordinates!r}"
+        )
     if operation.length < 1 or not 0 < operation.step < math.inf:
         raise operation.refuse(
-            (x,), f"the new length ({operation.length}) is 1 or more, and the step ({operation.step}) is positive"
+            (x,), f"the new length ({operation.length}) must be at least 1, and the step ({operation.step}) positive"
         )
 
 
@@ -170,7 +178,7 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
         where = np.zeros(new) if coordinates == "pytorch_half_pixel" and new == 1 else (index + 0.5) * step - 0.5
     if method in NEAREST:
         moved, upwards = _ROUNDING[method]
-        where = (where + between).astype(np.float32) - between  # a place that is whole but for rounding is whole
+        where = (where + between).astype(np.float32) - between  # removes rounding errors of whole positions
         rounded = np.ceil(where + moved) if upwards else np.floor(where + moved)
         places, weights = rounded[None], np.ones((1, new))
     else:
@@ -190,13 +198,13 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
 
 
 def _near(t: Array, a: float) -> Array:
-    """The cubic convolution kernel up to a distance of 1."""
+    """Evaluate the cubic convolution kernel at distances up to 1."""
     near: Array = ((a + 2) * t - (a + 3)) * t * t + 1
     return near
 
 
 def _far(t: Array, a: float) -> Array:
-    """The cubic convolution kernel at distances of 1 to 2."""
+    """Evaluate the cubic convolution kernel at distances of 1 to 2."""
     far: Array = ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
     return far
 
@@ -218,22 +226,24 @@ def resize(
     steps: float | tuple[float, ...] | None = None,
     coefficient: float = -0.75,
 ) -> Expr:
-    """``x`` with other lengths of axes, of the last ones for None: see ``Resample`` for the methods.
+    """Resize axes of ``x``, the last ones for None, to other lengths; see ``Resample`` for the methods.
 
-    ``steps`` are the distances of new elements in old ones where they are not old length / new length.
+    ``steps`` are the distances of new elements in units of old ones; by default old length / new length.
     """
     (x,) = as_operands((x,))
-    given = size if isinstance(size, (tuple, list)) else (size,)
-    sizes = [whole(length, "resize: a size") for length in given]
+    requested = size if isinstance(size, (tuple, list)) else (size,)
+    sizes = [whole(length, "resize: a size") for length in requested]
     places: tuple[int, ...] = tuple(range(x.ndim - len(sizes), x.ndim))
     if axes is not None:
         places = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)
     if len(places) != len(sizes) or len(sizes) > x.ndim or len(normalize_axes(places, x.ndim, "resize")) != len(sizes):
-        raise OperandError(f"resize: {x.type} to {size!r} along {axes!r}", rule="there is one size for each axis")
+        raise OperandError(f"resize: {x.type} to {size!r} along {axes!r}", rule="there must be one size for each axis")
     distances: Any = [None] * len(sizes) if steps is None else steps
     distances = distances if isinstance(distances, (tuple, list)) else [distances]
     if len(distances) != len(sizes):
-        raise OperandError(f"resize: steps {steps!r} for the sizes {size!r}", rule="there is one step for each axis")
+        raise OperandError(
+            f"resize: steps {steps!r} for the sizes {size!r}", rule="there must be one step for each axis"
+        )
     jobs = [
         (axis % x.ndim, length, x.shape[axis] / max(length, 1) if step is None else _step(step))
         for axis, length, step in zip(places, sizes, distances, strict=True)

@@ -1,4 +1,8 @@
-"""Softmax and its family, and losses; written plainly: planning makes their compositions stable."""
+"""Softmax and its family, and losses.
+
+Losses are written plainly, as in a textbook: the plan's rewrite rules replace log(softmax(x)) and its like by stable
+forms, and say so. Softmax, its gradient and log-sum-exp are operations because they reduce whole rows in one kernel.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Exampl
 
 
 class Normalization(Operation, abstract=True):
-    """A function over all elements along ``axes`` that keeps the shape."""
+    """Base of functions over all elements along ``axes`` that keep the shape."""
 
     axes: tuple[int, ...]
     weight: ClassVar[int] = EXPENSIVE + 4
@@ -27,7 +31,7 @@ class Normalization(Operation, abstract=True):
 
     def infer(self, x: TensorType) -> TensorType:
         if any(not 0 <= axis < x.rank for axis in self.axes) or not self.axes:
-            raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}, and there is one at least")
+            raise self.refuse((x,), f"the axes {self.axes} must lie in 0 … {x.rank - 1}, at least one of them")
         return x.with_dtype(float_dtype(x.dtype))
 
     @property
@@ -42,7 +46,7 @@ class Normalization(Operation, abstract=True):
 
 
 def _largest(x: Array, axes: tuple[int, ...]) -> Array:
-    """The largest elements over axes, which are kept; 0 where that is ±∞ or NaN, from which nothing is taken away."""
+    """Return the largest elements over axes, which are kept; 0 for ±∞ and NaN, from which nothing is subtracted."""
     largest = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
     return np.where(np.isfinite(largest), largest, 0)
 
@@ -65,14 +69,14 @@ class Softmax(Normalization):
 
 
 class SoftmaxGradient(Operation):
-    """y·(g − Σ g·y) for the output y of a softmax (MetaNN: SoftmaxGrad)."""
+    """Gradient of a softmax with output y: y·(g − Σ g·y) (MetaNN: SoftmaxGrad)."""
 
     axes: tuple[int, ...]
     examples = (Example(real(2, 3), real(2, 3, low=0.1, high=0.6), axes=(1,)),)
 
     def infer(self, g: TensorType, y: TensorType) -> TensorType:
         if g.shape != y.shape:
-            raise self.refuse((g, y), "the gradient has the output's shape")
+            raise self.refuse((g, y), "the gradient must have the output's shape")
         Softmax(self.axes).infer(y)
         return TensorType(y.shape, float_dtype(np.result_type(g.dtype, y.dtype)))
 
@@ -91,7 +95,10 @@ class SoftmaxGradient(Operation):
         return y * (upstream - weighted), upstream * (g - inner) - g * weighted
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, y: Expr) -> Expr:
-        g, y = (x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip((g, y), batched, strict=True))
+        g, y = (
+            x if is_batched else broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip((g, y), batched, strict=True)
+        )
         return SoftmaxGradient(tuple([axis + 1 for axis in self.axes]))(g, y)
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
@@ -127,7 +134,7 @@ class LogSumExp(Operation):
     def kernel(self, out: Array, x: Array) -> Array:
         x = x.astype(out.dtype, copy=False)
         shift = _largest(x, self.axes)
-        with np.errstate(divide="ignore"):  # the sum of nothing: log 0 = −∞
+        with np.errstate(divide="ignore"):  # an empty sum: log 0 = −∞
             total = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
         np.copyto(out, total.reshape(out.shape))
         return out
@@ -157,14 +164,14 @@ class LogSumExp(Operation):
 
 
 class NllLoss(Operation):
-    """−Σ t·log p / Σ t: the negative log likelihood of probabilities p, with truth or weights t (MetaNN: NLLLoss)."""
+    """Negative log likelihood −Σ t·log p / Σ t of probabilities p, with truth or weights t (MetaNN: NLLLoss)."""
 
     examples = (Example(real(2, 3, low=0.1), real(2, 3, low=0.1)),)
 
     def infer(self, truth: TensorType, prediction: TensorType) -> TensorType:
         if truth.shape != prediction.shape:
             raise self.refuse(
-                (truth, prediction), "truth and prediction have one shape", "use ex.one_hot for class numbers"
+                (truth, prediction), "truth and prediction must have one shape", "use ex.one_hot for class numbers"
             )
         return TensorType((), float_dtype(np.result_type(truth.dtype, prediction.dtype)))
 
@@ -178,7 +185,8 @@ class NllLoss(Operation):
 
     def batch(self, size: int, batched: tuple[bool, ...], truth: Expr, prediction: Expr) -> Expr:
         truth, prediction = (
-            x if yes else broadcast_to(x, (size, *x.shape)) for x, yes in zip((truth, prediction), batched, strict=True)
+            x if is_batched else broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip((truth, prediction), batched, strict=True)
         )
         axes = tuple(range(1, truth.ndim))
         return -(truth * log(prediction)).sum(axis=axes) / truth.sum(axis=axes)
@@ -188,13 +196,13 @@ class NllLoss(Operation):
 
 
 class NllLossGradient(Operation):
-    """−g·t / (p·Σ t): the gradient of NllLoss for p (MetaNN: NLLLossGrad)."""
+    """Gradient of NllLoss for p: −g·t / (p·Σ t) (MetaNN: NLLLossGrad)."""
 
     examples = (Example(real(), real(2, 3, low=0.1), real(2, 3, low=0.1)),)
 
     def infer(self, g: TensorType, truth: TensorType, prediction: TensorType) -> TensorType:
         if g.shape or truth.shape != prediction.shape:
-            raise self.refuse((g, truth, prediction), "g is a scalar, truth and prediction have one shape")
+            raise self.refuse((g, truth, prediction), "g must be a scalar, truth and prediction must have one shape")
         return TensorType(prediction.shape, float_dtype(np.result_type(g.dtype, truth.dtype, prediction.dtype)))
 
     def kernel(self, out: Array, g: Array, truth: Array, prediction: Array) -> Array:
@@ -212,8 +220,8 @@ class NllLossGradient(Operation):
 
     def batch(self, size: int, batched: tuple[bool, ...], g: Expr, truth: Expr, prediction: Expr) -> Expr:
         g, truth, prediction = (
-            x if yes else broadcast_to(x, (size, *x.shape))
-            for x, yes in zip((g, truth, prediction), batched, strict=True)
+            x if is_batched else broadcast_to(x, (size, *x.shape))
+            for x, is_batched in zip((g, truth, prediction), batched, strict=True)
         )
         ones = (size, *[1] * (truth.ndim - 1))
         axes = tuple(range(1, truth.ndim))
@@ -223,34 +231,34 @@ class NllLossGradient(Operation):
         return 4 * types[2].size
 
 
-def _over(kind: Any, x: Any, axis: int | tuple[int, ...] | None, **options: Any) -> Expr:
+def _over(operation_class: Any, x: Any, axis: int | tuple[int, ...] | None, **options: Any) -> Expr:
     (x,) = as_operands((x,))
-    found: Expr = kind(normalize_axes(axis, x.ndim, kind.name), **options)(x)
-    return found
+    result: Expr = operation_class(normalize_axes(axis, x.ndim, operation_class.name), **options)(x)
+    return result
 
 
 @public
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """Softmax over axes; shape as ``x``."""
+    """Compute eˣ / Σ eˣ over axes; shape as ``x``."""
     return _over(Softmax, x, axis)
 
 
 @public
 def softmax_gradient(g: Any, y: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """y·(g − Σ g·y) for the output ``y`` of a softmax over axes and the gradient ``g`` for it; shape as ``y``."""
+    """Compute y·(g − Σ g·y) for the output ``y`` of a softmax over axes and its gradient ``g``; shape as ``y``."""
     g, y = as_operands((g, y))
     return SoftmaxGradient(normalize_axes(axis, y.ndim, "softmax_gradient"))(g, y)
 
 
 @public
 def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Expr:
-    """The logarithm of softmax over axes, stable; shape as ``x``."""
+    """Compute the logarithm of softmax over axes, stable; shape as ``x``."""
     return _over(LogSoftmax, x, axis)
 
 
 @public
 def logsumexp(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """log Σ eˣ over axes, over all of them for None."""
+    """Compute log Σ eˣ over axes, over all of them for None."""
     return _over(LogSumExp, x, axis, keepdims=keepdims)
 
 

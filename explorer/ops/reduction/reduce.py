@@ -1,4 +1,9 @@
-"""Reductions: sums, means and extremes over axes."""
+"""Reductions: sums, means and extremes over axes.
+
+Each declares the ufunc that combines partial results, so that the plan can fuse elementwise producers into its kernel
+and run it block by block. Python's ``sum``, ``max`` and their like are shadowed on purpose: the functions have NumPy's
+names.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ _EXAMPLES = (
 
 
 class Reduction(Operation, abstract=True):
-    """Combines the elements along ``axes`` (counted from the front, ascending)."""
+    """Base of operations that combine the elements along ``axes`` (counted from the front, ascending)."""
 
     axes: tuple[int, ...]
     keepdims: bool = False
@@ -37,9 +42,9 @@ class Reduction(Operation, abstract=True):
     examples: ClassVar[tuple[Example, ...]] = _EXAMPLES
 
     def result_shape(self, x: TensorType) -> Shape:
-        """The shape without the reduced axes, or with size 1 there."""
+        """Return the shape without the reduced axes, or with size 1 there."""
         if builtins.any(not 0 <= axis < x.rank for axis in self.axes):
-            raise self.refuse((x,), f"the axes {self.axes} lie in 0 … {x.rank - 1}")
+            raise self.refuse((x,), f"the axes {self.axes} must lie in 0 … {x.rank - 1}")
         if self.keepdims:
             return tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return tuple([size for axis, size in enumerate(x.shape) if axis not in self.axes])
@@ -48,7 +53,7 @@ class Reduction(Operation, abstract=True):
         return TensorType(self.result_shape(x), self.result_dtype(x.dtype), x.device)
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
-        """The dtype of the result."""
+        """Return the dtype of the result."""
         return dtype
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -74,23 +79,23 @@ class Reduction(Operation, abstract=True):
         return types[0].size
 
     def spread(self, value: Expr, x: Expr) -> Expr:
-        """A value of the result's shape repeated along the reduced axes."""
+        """Repeat a value of the result's shape along the reduced axes."""
         kept = tuple([1 if axis in self.axes else size for axis, size in enumerate(x.shape)])
         return broadcast_to(reshape(value, kept), x.shape)
 
 
 @functools.cache
 def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of sums of elements of a dtype: small integers are summed in the platform's integer, as NumPy does."""
-    found: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
-    return found
+    """Return the dtype of sums: small integers are summed in the platform's integer, as in NumPy."""
+    dtype_of_sum: np.dtype[Any] = np.sum(np.empty(0, dtype)).dtype
+    return dtype_of_sum
 
 
 class Sum(Adjustable, Reduction):
-    """The sum over axes; small integers are summed in the platform's integer, as NumPy does.
+    """Sum over axes; small integers are summed in the platform's integer, as in NumPy.
 
-    A sum over no axis is its operand, −0.0 included; any other starts from 0.0, as NumPy's do. AccumulationPolicy says
-    otherwise: by which operation, in which dtype.
+    A sum over no axis is its operand, −0.0 included; any other starts from 0.0, as in NumPy. AccumulationPolicy chooses
+    another combining operation, or a wider dtype.
     """
 
     linear = True
@@ -102,7 +107,7 @@ class Sum(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """The product over the axes, where that is asked for; in the dtype that is."""
+        """Return the product over the axes, or the sum in a wider dtype, as the policies ask."""
         product = policies.select(AccumulationPolicy).by == "product"
         return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
 
@@ -117,7 +122,7 @@ class Sum(Adjustable, Reduction):
 
 
 class Mean(Adjustable, Reduction):
-    """The mean over axes; integers give a floating result. The mean of nothing is NaN, over no axis the operand."""
+    """Mean over axes; integers give a floating result. The mean of nothing is NaN, that over no axis the operand."""
 
     linear = True
     policies = (AccumulationPolicy.dtype,)
@@ -134,7 +139,7 @@ class Mean(Adjustable, Reduction):
         if not count:
             out[...] = complex(np.nan, np.nan) if out.dtype.kind == "c" else np.nan
             return out
-        dtype = self.partial_dtype(out.dtype)  # the sum of halves overflows at 65,504
+        dtype = self.partial_dtype(out.dtype)  # a sum of halves would overflow at 65,504
         total = out if dtype == out.dtype else np.empty(out.shape, dtype)
         np.add.reduce(x, axis=self.axes, keepdims=self.keepdims, dtype=dtype, out=total)
         return self.finalize(out, total, count)
@@ -143,7 +148,7 @@ class Mean(Adjustable, Reduction):
         return np.divide(joined, count, out=out, casting="same_kind")
 
     def under(self, policies: Policies) -> Operation:
-        """The mean in the dtype that is asked for."""
+        """Return the mean that accumulates in the policies' dtype."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -151,7 +156,7 @@ class Mean(Adjustable, Reduction):
 
 
 class Prod(Adjustable, Reduction):
-    """The product over axes, in the dtype that a sum has; its gradients hold where elements are 0 too."""
+    """Product over axes, in the dtype of a sum; its gradients are exact for elements that are 0, too."""
 
     ufunc = np.multiply
     policies = (AccumulationPolicy.dtype,)
@@ -161,11 +166,11 @@ class Prod(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def under(self, policies: Policies) -> Operation:
-        """The product in the dtype that is asked for."""
+        """Return the product that accumulates in the policies' dtype."""
         return accumulating(self, policies)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        """g · the product of the other elements."""
+        """Record g · the product of the other elements."""
         if not x.size:
             return (self.spread(g, x),)
         kept = tuple([axis for axis in range(x.ndim) if axis not in self.axes])
@@ -177,21 +182,21 @@ class Prod(Adjustable, Reduction):
 
 
 def _products_of_others(x: Expr) -> Expr:
-    """For each element along the last axis the product of the others: a tree of products, without any quotient."""
+    """Record for each element along the last axis the product of the others: a tree of products, no quotient."""
     levels = [x]
     while levels[-1].shape[-1] > 1:
         first, second = _halves(levels[-1])
         levels.append(first * second)
-    found = full(levels.pop().shape, 1, x.dtype)
+    products = full(levels.pop().shape, 1, x.dtype)
     for level in reversed(levels):
         first, second = _halves(level)
-        both = function("concatenate")((found * second, found * first), -1)
-        found = both[..., : level.shape[-1]]
-    return found
+        both = function("concatenate")((products * second, products * first), -1)
+        products = both[..., : level.shape[-1]]
+    return products
 
 
 def _halves(x: Expr) -> tuple[Expr, Expr]:
-    """The halves along the last axis, the second with a 1 at its end where the length is odd."""
+    """Split the last axis into halves, the second with a 1 at its end if the length is odd."""
     middle = (x.shape[-1] + 1) // 2
     second = x[..., middle:]
     if x.shape[-1] % 2:
@@ -200,7 +205,7 @@ def _halves(x: Expr) -> tuple[Expr, Expr]:
 
 
 class TruthReduction(Reduction, abstract=True):
-    """Whether elements along axes are not 0."""
+    """Base of tests whether elements along axes are not 0."""
 
     nondifferentiable = "truth values have no derivative"
     idempotent = True
@@ -222,13 +227,13 @@ class AnyOf(TruthReduction):
 
 
 class Extreme(Reduction, abstract=True):
-    """A largest or smallest element; elements that share it share the gradient."""
+    """Base of largest and smallest elements; equal extremes share the gradient."""
 
     idempotent = True
 
     def infer(self, x: TensorType) -> TensorType:
         if builtins.any(x.shape[axis] == 0 for axis in self.axes if axis < x.rank):
-            raise self.refuse((x,), "the reduced axes hold at least one element")
+            raise self.refuse((x,), "the reduced axes must hold at least one element")
         return super().infer(x)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -261,44 +266,45 @@ def _reduce(
 
 @public
 def sum(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-    """The sum over axes, over all of them for None; over no axis, (), ``x`` itself.
+    """Sum over axes, over all of them for None; over no axis, (), return ``x`` itself.
 
-    AccumulationPolicy can ask for a product, or a wider dtype.
+    ``keepdims`` keeps the axes with size 1. AccumulationPolicy can ask for a product, or a wider dtype. Example:
+    ``ex.sum(x, axis=1)`` of (n, m) is (n,).
     """
     return _reduce(Sum, x, axis, keepdims, policies)
 
 
 @public
 def mean(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-    """The mean over axes, over all of them for None; over no axis, (), ``x`` itself."""
+    """Average over axes, over all of them for None; over no axis, (), return ``x`` itself."""
     return _reduce(Mean, x, axis, keepdims, policies)
 
 
 @public
 def max(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """The largest element over axes, over all of them for None."""
+    """Take the largest element over axes, over all of them for None; NaN wins."""
     return _reduce(Max, x, axis, keepdims)
 
 
 @public
 def min(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """The smallest element over axes, over all of them for None."""
+    """Take the smallest element over axes, over all of them for None; NaN wins."""
     return _reduce(Min, x, axis, keepdims)
 
 
 @public
 def prod(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()) -> Expr:
-    """The product over axes, over all of them for None."""
+    """Multiply the elements over axes, over all of them for None."""
     return _reduce(Prod, x, axis, keepdims, policies)
 
 
 @public
 def all(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Whether all elements over axes are not 0, over all of them for None."""
+    """Test whether all elements over axes are not 0, over all of them for None."""
     return _reduce(All, x, axis, keepdims)
 
 
 @public
 def any(x: Any, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Expr:
-    """Whether any element over axes is not 0, over all of them for None."""
+    """Test whether any element over axes is not 0, over all of them for None."""
     return _reduce(AnyOf, x, axis, keepdims)

@@ -1,4 +1,7 @@
-"""Places of extremes, sorting, and running sums."""
+"""Positions of extremes, sorting, and cumulative sums.
+
+Sorting is argsort followed by a gather, so that its gradient is the gather's; ``topk`` is a part of both.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _APART = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """The place of an extreme element along an axis, the first of several; NaN wins."""
+    """Base of positions of an extreme element along an axis, the first of equal ones; NaN wins."""
 
     axis: int
     keepdims: bool = False
@@ -37,7 +40,7 @@ class ArgExtreme(Operation, abstract=True):
 
     def infer(self, x: TensorType) -> TensorType:
         if not 0 <= self.axis < x.rank or not x.shape[self.axis] or x.dtype.kind == "c":
-            raise self.refuse((x,), f"real elements have an axis {self.axis} that holds at least one")
+            raise self.refuse((x,), f"the operand must be real, with an axis {self.axis} of at least one element")
         kept = (1,) * self.keepdims
         return TensorType((*x.shape[: self.axis], *kept, *x.shape[self.axis + 1 :]), np.int64)
 
@@ -53,7 +56,7 @@ class ArgExtreme(Operation, abstract=True):
 
 
 class ArgMax(ArgExtreme):
-    """The place of the largest element along an axis, the first of several; NaN wins."""
+    """Position of the largest element along an axis, the first of equal ones; NaN wins."""
 
     name = "argmax"
 
@@ -63,7 +66,7 @@ class ArgMax(ArgExtreme):
 
 
 class ArgMin(ArgExtreme):
-    """The place of the smallest element along an axis, the first of several; NaN wins."""
+    """Position of the smallest element along an axis, the first of equal ones; NaN wins."""
 
     name = "argmin"
 
@@ -73,7 +76,7 @@ class ArgMin(ArgExtreme):
 
 
 class ArgSort(Operation):
-    """The places of the elements along an axis in ascending or descending order; equal ones stay in theirs.
+    """Positions of the elements along an axis in ascending or descending order; the sort is stable.
 
     NaN counts as larger than all numbers.
     """
@@ -86,7 +89,7 @@ class ArgSort(Operation):
 
     def infer(self, x: TensorType) -> TensorType:
         if not 0 <= self.axis < x.rank or x.dtype.kind == "c":
-            raise self.refuse((x,), f"elements are real and have an axis {self.axis}")
+            raise self.refuse((x,), f"the operand must be real and have an axis {self.axis}")
         return x.with_dtype(np.int64)
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -106,7 +109,7 @@ class ArgSort(Operation):
 
 
 class CumulativeSum(Movement):
-    """The sum of the elements up to and with each one, along an axis."""
+    """Cumulative sum along an axis: each element with all before it."""
 
     name = "cumsum"
     axis: int
@@ -118,7 +121,7 @@ class CumulativeSum(Movement):
 
     def infer(self, x: TensorType) -> TensorType:
         if not 0 <= self.axis < x.rank:
-            raise self.refuse((x,), f"there is an axis {self.axis}")
+            raise self.refuse((x,), f"the operand must have an axis {self.axis}")
         return x.with_dtype(sum_dtype(x.dtype))
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -137,26 +140,26 @@ class CumulativeSum(Movement):
 def _place(operation_class: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Expr:
     (x,) = as_operands((x,))
     if axis is None or (x.ndim == 0 and axis in (0, -1)):  # NumPy takes a scalar for a vector of one element
-        found = operation_class(0)(flatten(x))
-        return reshape(found, (1,) * x.ndim) if keepdims else found
+        position = operation_class(0)(flatten(x))
+        return reshape(position, (1,) * x.ndim) if keepdims else position
     return operation_class(normalize_axis(axis, x.ndim, operation_class.name), bool(keepdims))(x)
 
 
 @public
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """The place of the largest element along an axis (int64), of the flattened ``x`` for None."""
+    """Find the position of the largest element along an axis (int64), of the flattened ``x`` for None."""
     return _place(ArgMax, x, axis, keepdims)
 
 
 @public
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
-    """The place of the smallest element along an axis (int64), of the flattened ``x`` for None."""
+    """Find the position of the smallest element along an axis (int64), of the flattened ``x`` for None."""
     return _place(ArgMin, x, axis, keepdims)
 
 
 @public
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
-    """The places (int64) of the elements along an axis in order; equal ones stay in theirs."""
+    """Return the positions (int64) that sort the elements along an axis; the sort is stable. Shape as ``x``."""
     (x,) = as_operands((x,))
     x = vector_of_scalar(x, axis)
     return ArgSort(normalize_axis(axis, x.ndim, "argsort"), bool(descending))(x)
@@ -164,19 +167,19 @@ def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
 
 @public
 def sort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
-    """The elements along an axis in ascending or descending order; NaN counts as larger than all numbers."""
+    """Sort the elements along an axis, ascending or descending; NaN counts as larger than all numbers."""
     (x,) = as_operands((x,))
     return TakeAlong(normalize_axis(axis, x.ndim, "sort"))(x, argsort(x, axis, descending))
 
 
 @public
 def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Expr]:
-    """The k largest or smallest elements along an axis in order, and their places (int64)."""
+    """Return the k largest or smallest elements along an axis in order, and their positions (int64)."""
     (x,) = as_operands((x,))
     place, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
     if not 0 <= count <= x.shape[place]:
         raise OperandError(
-            f"topk: {count} of {x.type}", rule=f"axis {place} has 0 … {x.shape[place]} elements to choose"
+            f"topk: {count} of {x.type}", rule=f"k must lie in 0 … {x.shape[place]}, the length of axis {place}"
         )
     numbers = part_of(argsort(x, place, largest), (*[slice(None)] * place, slice(count)))
     return TakeAlong(place)(x, numbers), numbers
@@ -184,7 +187,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
 
 @public
 def cumsum(x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """Running sums along an axis, of the flattened ``x`` for None; ``exclusive`` leaves each element itself out."""
+    """Sum cumulatively along an axis, of the flattened ``x`` for None; ``exclusive`` leaves each element itself out."""
     (x,) = as_operands((x,))
     if axis is None:
         x, axis = flatten(x), 0

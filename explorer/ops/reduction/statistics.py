@@ -1,4 +1,4 @@
-"""Statistics, and normalization by statistics of the operand itself."""
+"""Variance, standard deviation and norms over axes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from explorer.ops.reduction.reduce import max, mean, min, sum
 def var(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """The variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
+    """Compute the variance over axes, over all of them for None: Σ |x − mean|² / (count − ddof)."""
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
     squares = _squares(x - mean(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)
-    count = math.prod([x.shape[one] for one in axes])
+    count = math.prod([x.shape[single_axis] for single_axis in axes])
     return sum(squares, axes, keepdims) / float(builtins.max(count - ddof, 0))
 
 
@@ -38,17 +38,17 @@ def var(
 def std(
     x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """The standard deviation over axes, over all of them for None: the root of the variance."""
+    """Compute the standard deviation over axes, over all of them for None: the root of the variance."""
     return _root(var(x, axis, ddof, keepdims))
 
 
 def _squares(x: Expr) -> Expr:
-    """|x|², which is x² of real numbers."""
+    """Record |x|², which is x² for real numbers."""
     return square(absolute(x) if x.dtype.kind == "c" else x)
 
 
 def _root(x: Expr) -> Expr:
-    """√x of what is nowhere negative; at 0, where it is least and has no slope, the gradient is 0."""
+    """Record √x of non-negative x; at 0, where the root has no slope, the gradient is 0."""
     least = x == 0
     return where(least, 0, sqrt(where(least, 1, x)))
 
@@ -58,7 +58,7 @@ def _root(x: Expr) -> Expr:
 def vector_norm(
     x: Any, order: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
-    """(Σ |x|ᵖ)^(1/p) over axes, over all of them for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number."""
+    """Compute (Σ |x|ᵖ)^(1/p) over axes, all for None; ``order`` p is ±∞ (an extreme), 0 (a count) or a number."""
     (x,) = as_operands((x,))
     axes = normalize_axes(axis, x.ndim, "vector_norm")
     if order == 2:

@@ -1,4 +1,8 @@
-"""How a convolution's adjoint in its filters runs: products of the upstream gradient's pixels with windows, summed."""
+"""Kernel of a convolution's adjoint in its filters: products of upstream pixels with windows, summed.
+
+``Conv2dFilterGradient`` runs it. Windows are gathered block by block into a thread's scratch memory instead of all at
+once, and blocks are summed in a fixed order, so that the result does not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +19,20 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
-"""arithmetic operations of a product that are worth a piece of their own; an eighth where there is no product"""
+"""arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product"""
 _PIECES = 4
-"""so many threads find work, also where all would fit into one piece"""
+"""least number of tiles, so that several threads find work even if everything fits into one"""
 _CHANNELS = 16
-"""a piece reads at least so many channels of a pixel, and makes at least so many filters"""
+"""least number of channels that a tile reads and of filters that it makes"""
 _PIXELS = 32
-"""so many pixels of an image are worth a product of their own, where images do not lie in one row"""
+"""pixels of an image that are worth a product of their own, if images are not contiguous"""
 _BLOCK = 8 * TILE_BYTES
 _Block: TypeAlias = tuple[slice, slice]
 """images, and rows of windows"""
 
 
 class FilterGradient(NamedTuple):
-    """A convolution's adjoint in its filters: products of the upstream gradient's pixels with windows, summed."""
+    """Tiling of a convolution's adjoint in its filters."""
 
     window: Window
     groups: int
@@ -39,7 +43,7 @@ class FilterGradient(NamedTuple):
 
     @property
     def depthwise(self) -> bool:
-        """Every channel has one filter of its own."""
+        """Whether every channel has one filter of its own."""
         return self.groups > 1 and self.filters[:2] == (self.groups, 1)
 
     @property
@@ -48,9 +52,9 @@ class FilterGradient(NamedTuple):
         return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
 
     def indices(self) -> list[Index]:
-        """The parts of the result (O, C / groups, h, w) that are made apart, by shapes alone.
+        """Cut the result (O, C / groups, h, w) into tiles, by shapes alone.
 
-        No window is gathered twice where channels, or rows of the filters, suffice to tell pieces apart.
+        No window is gathered twice if channels, or rows of the filters, suffice to separate tiles.
         """
         o, c, h, w = self.filters
         flops = 2 * math.prod(self.upstream) * math.prod(self.filters[1:])
@@ -71,7 +75,7 @@ class FilterGradient(NamedTuple):
         return [(part, channel, row, slice(0, w)) for part in filters for channel in channels for row in rows]
 
     def workspace(self, itemsize: int) -> int:
-        """Bytes of scratch memory that the largest piece takes."""
+        """Return the bytes of scratch memory that the largest tile takes."""
         if not (math.prod(self.upstream) and math.prod(self.images)):
             return 0
         return max([self._room(index, itemsize) for index in self.indices()])
@@ -93,8 +97,8 @@ class FilterGradient(NamedTuple):
         return (gathered + copied + product) * itemsize
 
     def pieces(self, out: Array, upstream: Array, images: Array) -> list[Tile]:
-        """The pieces of the gradient in ``out``."""
-        if not (upstream.size and images.size):  # a sum of nothing
+        """Return the tiles of the gradient in ``out``."""
+        if not (upstream.size and images.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), partial(out.fill, 0))]
         window, images = drop_skipped_pixels(self.window, images)
         plain = self._replace(window=window, images=images.shape)
@@ -104,11 +108,11 @@ class FilterGradient(NamedTuple):
     # -- one piece -------------------------------------------------------------------------------------------------
 
     def _part(self, index: Index) -> _Part:
-        """What a piece reads."""
+        """Return the parts of the operands that a tile reads."""
         o, c, i, _ = index
-        each = self.filters[0] // self.groups
-        groups = (o.stop - o.start) // each if self.groups > 1 else 1
-        first = o.start // each * self.filters[1] if self.groups > 1 else 0
+        filters_of_group = self.filters[0] // self.groups
+        groups = (o.stop - o.start) // filters_of_group if self.groups > 1 else 1
+        first = o.start // filters_of_group * self.filters[1] if self.groups > 1 else 0
         channels = slice(first + c.start, first + c.stop + (groups - 1) * self.filters[1])
         (top, below), across = self.window.padding
         window = self.window._replace(
@@ -118,7 +122,7 @@ class FilterGradient(NamedTuple):
         return _Part(groups, channels, Im2col(window, self.upstream[3], channels.stop - channels.start))
 
     def _blocks(self, unfolding: Im2col, itemsize: int) -> list[_Block]:
-        """Images and rows whose windows are summed at a time."""
+        """Return blocks of images and rows whose windows are summed at a time."""
         n, _, rows, _ = self.upstream
         block = max(1, _BLOCK // (math.prod(unfolding.windows(1, 1)) * itemsize))
         if block < rows:
@@ -158,7 +162,7 @@ class FilterGradient(NamedTuple):
         return self.groups == 1 and self.window[:3] == ((1, 1), (1, 1), ((0, 0), (0, 0)))
 
     def _straight(self, outer: Array, inner: Array) -> tuple[Array, Array] | None:
-        """Both as matrices, one or one for each image, where windows are pixels and lie evenly spaced."""
+        """Return both as matrices, one or one for each image, if windows are single pixels and evenly spaced."""
         if not self._pointwise:
             return None
         left, right = pixels(outer), pixels(inner)
@@ -172,7 +176,7 @@ class FilterGradient(NamedTuple):
     def _summing(
         self, outer: Array, inner: Array, part: _Part, block: _Block, into: Shape, dtype: Any
     ) -> Callable[[], Array]:
-        """A function that gives the sum over one block, in scratch memory."""
+        """Return a function that computes the sum over one block, in scratch memory."""
         n, rows = block
         shape = part.unfolding.windows(n.stop - n.start, rows.stop - rows.start)
         count, groups = math.prod(shape[:3]), part.groups
@@ -233,7 +237,7 @@ class FilterGradient(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What a piece of the filters' gradient reads."""
+    """Parts of the operands that a tile of the filters' gradient reads."""
 
     groups: int
     channels: slice

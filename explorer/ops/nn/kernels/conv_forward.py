@@ -1,6 +1,8 @@
-"""How a convolution runs on NumPy: windows gathered block by block into scratch memory, one matrix product a block.
+"""Kernel of convolution: windows gathered block by block into scratch memory, one matrix product per block.
 
-Images and results may lie either way, channel by channel or pixel by pixel; only their strides differ.
+``Conv2d`` runs it, and the image adjoint for each of its phases. Unfolding all windows at once would take h · w times
+the memory of the images; a block fits the cache. Images and results may be stored channel by channel or pixel by pixel;
+only their strides differ.
 """
 
 from __future__ import annotations
@@ -18,25 +20,25 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _FLOPS = 1 << 23
-"""arithmetic operations of a product that are worth a piece of their own; an eighth where there is no product"""
+"""arithmetic operations that are worth a tile of their own; an eighth of it without a matrix product"""
 _PIECES = 4
-"""so many threads find work, also where all would fit into one piece"""
+"""least number of tiles, so that several threads find work even if everything fits into one"""
 _FILTERS = 64
-"""a piece makes at least so many channels of the result"""
+"""least number of channels of the result in a tile"""
 _MANY = 128
-"""channels of which a quarter are no longer few: their filters take as long to turn as windows to gather"""
+"""channels from which a quarter is many: packing their filters takes as long as gathering windows"""
 _BLOCK = 8 * TILE_BYTES
 
 
 def pack(filters: Array, groups: int) -> Array:
-    """Filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
+    """Pack filters (O, C / groups, h, w) as matrices (groups, h · w · C / groups, O / groups)."""
     o, c, h, w = filters.shape
     apart = filters.reshape(groups, o // groups, c, h, w).transpose(0, 3, 4, 2, 1)
     return np.ascontiguousarray(apart).reshape(groups, h * w * c, o // groups)
 
 
 class ConvForwardPlan(NamedTuple):
-    """One convolution of given shapes, and how it is cut."""
+    """Tiling of a convolution of given shapes."""
 
     window: Window
     groups: int
@@ -47,7 +49,7 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def depthwise(self) -> bool:
-        """Every channel has one filter of its own."""
+        """Whether every channel has one filter of its own."""
         return self.groups > 1 and self.filters[:2] == (self.groups, 1)
 
     @property
@@ -56,7 +58,7 @@ class ConvForwardPlan(NamedTuple):
         return self.images[0], self.filters[0], *self.window.output(*self.images[2:])
 
     def indices(self, itemsize: int) -> list[Index]:
-        """The parts of the result that are made apart, by shapes alone."""
+        """Cut the result into tiles, by shapes alone."""
         n, o, rows, across = self.result
         images, filters, bands = self._counts(itemsize)
         return [
@@ -67,7 +69,7 @@ class ConvForwardPlan(NamedTuple):
         ]
 
     def _counts(self, itemsize: int) -> tuple[int, int, int]:
-        """Into how many parts images, filters and rows of the result are cut."""
+        """Return the numbers of parts that images, filters and rows of the result are cut into."""
         n, o, rows, across = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * across * depth * o
@@ -77,7 +79,7 @@ class ConvForwardPlan(NamedTuple):
             held = depth // math.prod(self.window.size) + (math.prod(self.window.size) + 1) * o
         row_bytes = across * itemsize * held
         if self.groups == 1 and n * rows * across < o >= 2 * _FILTERS:
-            # the filters are what is large: each piece reads its own
+            # the filters are the larger operand: each tile reads its own
             return 1, count(o, max(_FILTERS, -(-o // pieces))), 1
         block = max(1, min(_BLOCK // max(1, row_bytes), -(-n * rows // pieces)))
         if block < rows:
@@ -85,7 +87,8 @@ class ConvForwardPlan(NamedTuple):
         return count(n, block // max(1, rows)), 1, 1
 
     def workspace(self, itemsize: int, spread: bool = False) -> int:
-        """Bytes of scratch memory that the largest piece takes; more where the result's pixels lie ``spread``."""
+        """Return the bytes of scratch memory that the largest tile takes; more if the result's pixels are
+        ``spread``."""
         if not math.prod(self.result):
             return 0
         n, o, high, across = self.result
@@ -103,11 +106,11 @@ class ConvForwardPlan(NamedTuple):
         return elements * itemsize
 
     def tiles(self, out: Array, images: Array, packed: Array) -> list[Tile]:
-        """The pieces of the convolution in ``out``; ``packed`` are the filters as ``pack`` makes them.
+        """Return the tiles of the convolution in ``out``; ``packed`` are the filters from ``pack``.
 
-        All views are made here, once: a piece itself spends its time outside the interpreter.
+        All views are made here, once, so that a running tile spends its time outside the interpreter.
         """
-        if not (images.size and packed.size):  # a sum of nothing
+        if not (images.size and packed.size):  # an empty sum
             return [Tile(tuple([slice(0, size) for size in out.shape]), lambda: out.fill(0))]
         window, images = drop_skipped_pixels(self.window, images)
         return self._replace(window=window, images=images.shape)._pieces(out, images, packed)
@@ -162,7 +165,7 @@ class ConvForwardPlan(NamedTuple):
         return compute
 
     def _shifted(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
-        """Every pixel by the filters' every tap, then sums of these moved by as much as their taps lie apart."""
+        """Multiply every pixel by every tap of the filters, then sum these products, shifted by the taps' distances."""
         n, _, rows, _ = index
         (h, w), (down, across) = self.window.size, self.window.dilation
         o, c = self.filters[:2]
@@ -197,16 +200,21 @@ class ConvForwardPlan(NamedTuple):
     def _grouped(self, out: Array, images: Array, packed: Array, index: Index) -> Callable[[], None]:
         n, _, rows, _ = index
         shape = self._unfolding.windows(n.stop - n.start, rows.stop - rows.start)
-        each, depth = self.filters[0] // self.groups, self.filters[1]
+        filters_of_group, depth = self.filters[0] // self.groups, self.filters[1]
         count = math.prod(shape[:3])
-        into = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, each, copy=False)
-        wanted = ((self.groups, *shape[:5], depth), images.dtype), ((self.groups, count, each), out.dtype)
+        into = out.transpose(0, 2, 3, 1)[n, rows].reshape(*shape[:3], self.groups, filters_of_group, copy=False)
+        wanted = ((self.groups, *shape[:5], depth), images.dtype), ((self.groups, count, filters_of_group), out.dtype)
 
         def views(columns: Array, products: Array) -> tuple[Array, ...]:
             flat = columns.reshape(self.groups, count, -1)
-            return columns, flat, products, products.reshape(self.groups, *shape[:3], each).transpose(1, 2, 3, 0, 4)
+            return (
+                columns,
+                flat,
+                products,
+                products.reshape(self.groups, *shape[:3], filters_of_group).transpose(1, 2, 3, 0, 4),
+            )
 
-        gather = self._unfolding.gathering(images, n, rows, each, wanted, views)
+        gather = self._unfolding.gathering(images, n, rows, filters_of_group, wanted, views)
 
         def compute() -> None:
             windows, columns, flat, products, found = gather()
@@ -232,7 +240,7 @@ class ConvForwardPlan(NamedTuple):
 
     @property
     def _few(self) -> bool:
-        """So few channels are made of many that windows would take more memory than products do."""
+        """Whether so few channels are made from many that windows would take more memory than products."""
         several = self.window.strides == (1, 1) and self.window.size != (1, 1)
         return several and self.groups == 1 and 4 * self.filters[0] <= min(self.filters[1], _MANY)
 

@@ -1,4 +1,4 @@
-"""How a convolution's adjoint in its images runs: as convolutions of the upstream gradient by filters turned round."""
+"""Kernel of a convolution's adjoint in its images: convolutions of the upstream gradient with reversed filters."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Phase(NamedTuple):
-    """The pixels of an image that lie on the same taps of windows: every stride-th, from an offset on."""
+    """Pixels of an image that meet the same taps of windows: every stride-th, from an offset on."""
 
     place: Index
-    """which of the images' (N, C, H, W)"""
+    """elements of the images (N, C, H, W)"""
     taps: tuple[slice, slice]
-    """which rows and columns of the filters, from the last to the first"""
+    """rows and columns of the filters, from the last to the first"""
     convolving: ConvForwardPlan | None
-    """the upstream gradient with these taps; None where there are none, and the gradient is zero"""
+    """convolution of the upstream gradient with these taps; None without taps, where the gradient is zero"""
 
 
 class _Side(NamedTuple):
-    """A window along one axis."""
+    """Window along one axis."""
 
     size: int
     dilation: int
     padding: tuple[int, int]
-    """negative where the window begins inside"""
+    """negative if the window begins inside the image"""
 
 
 class ImageGradient(NamedTuple):
-    """A convolution's adjoint in its images: for each phase a convolution of the upstream gradient, by steps of one."""
+    """Tiling of a convolution's adjoint in its images: for each phase a convolution of stride 1."""
 
     window: Window
     groups: int
@@ -45,11 +45,11 @@ class ImageGradient(NamedTuple):
     """(O, C / groups, h, w)"""
 
     def phases(self) -> list[Phase]:
-        """As many as a window's step has pixels."""
+        """Return the phases, as many as a stride has pixels."""
         n, c, height, width = self.images
         upstream = (n, self.filters[0], *self.window.output(height, width))
         filters = c, self.filters[0] // self.groups
-        found = []
+        phases = []
         for rows, i, down in self._along(0, upstream[2]):
             for columns, j, across in self._along(1, upstream[3]):
                 convolving = None
@@ -61,21 +61,21 @@ class ImageGradient(NamedTuple):
                         (down.dilation, across.dilation),
                     )
                     convolving = ConvForwardPlan(window, self.groups, upstream, (*filters, *window.size))
-                found.append(Phase((slice(0, n), slice(0, c), rows, columns), (i, j), convolving))
-        return found
+                phases.append(Phase((slice(0, n), slice(0, c), rows, columns), (i, j), convolving))
+        return phases
 
     def _along(self, axis: int, upstream: int) -> list[tuple[slice, slice, _Side | None]]:
-        """For each phase along an axis: its pixels, its taps, and its window where it has taps."""
+        """Return for each phase along an axis its pixels, its taps, and its window if it has taps."""
         size, stride, dilation = self.window.size[axis], self.window.strides[axis], self.window.dilation[axis]
         length, before = self.images[2 + axis], self.window.padding[axis][0]
         common = math.gcd(stride, dilation)
         every, apart = stride // common, dilation // common
-        found: list[tuple[slice, slice, _Side | None]] = []
+        phases: list[tuple[slice, slice, _Side | None]] = []
         for phase in range(min(stride, length)):
             place = slice(phase, length, stride)
             taps = [tap for tap in range(min(size, every)) if (phase + before - tap * dilation) % stride == 0]
             if not taps:
-                found.append((place, slice(0), None))
+                phases.append((place, slice(0), None))
                 continue
             (first,) = taps
             count = len(range(first, size, every))
@@ -84,34 +84,35 @@ class ImageGradient(NamedTuple):
             behind = len(range(phase, length, stride)) + reach - upstream - front
             last = first + (count - 1) * every
             backwards = slice(last, None if first < every else first - every, -every)
-            found.append((place, backwards, _Side(count, apart, (front, behind))))
-        return found
+            phases.append((place, backwards, _Side(count, apart, (front, behind))))
+        return phases
 
     def pack(self, filters: Array) -> list[Array]:
-        """For each phase the filters (O, C / groups, h, w) as matrices (groups, h′ · w′ · O / groups, C / groups)."""
+        """Pack for each phase the filters (O, C / groups, h, w) as matrices (groups, h′ · w′ · O / groups, C /
+        groups)."""
         o, c, h, w = filters.shape
         apart = filters.reshape(self.groups, o // self.groups, c, h, w).transpose(0, 3, 4, 1, 2)
         return [np.ascontiguousarray(apart[:, i, j]).reshape(self.groups, -1, c) for _, (i, j), _ in self.phases()]
 
     def workspace(self, itemsize: int) -> int:
-        """Bytes of scratch memory that the largest piece takes."""
+        """Return the bytes of scratch memory that the largest tile takes."""
         spread = self.window.strides != (1, 1)
         return max([phase.convolving.workspace(itemsize, spread) for phase in self.phases() if phase.convolving] or [0])
 
     def pieces(self, out: Array, upstream: Array, packed: list[Array]) -> list[Tile]:
-        """The pieces of the gradient in ``out``; ``packed`` are the filters as ``pack`` makes them."""
-        found = []
+        """Return the tiles of the gradient in ``out``; ``packed`` are the filters from ``pack``."""
+        tiles = []
         for (place, _, convolving), matrices in zip(self.phases(), packed, strict=True):
             part = out[place]
             if convolving is None:
-                found.append(Tile(place, partial(part.fill, 0)))
+                tiles.append(Tile(place, partial(part.fill, 0)))
                 continue
             for (n, c, rows, columns), compute in convolving.tiles(part, upstream, matrices):
-                found.append(Tile((n, c, _within(place[2], rows), _within(place[3], columns)), compute))
-        return found
+                tiles.append(Tile((n, c, _within(place[2], rows), _within(place[3], columns)), compute))
+        return tiles
 
 
 def _within(outer: slice, inner: slice) -> slice:
-    """The elements ``inner`` of the elements ``outer``."""
+    """Return the elements ``inner`` of the elements ``outer``."""
     picked = range(outer.stop)[outer][inner]
     return slice(picked.start, picked.stop, picked.step)

@@ -1,7 +1,7 @@
-"""Windows of images as rows of memory: a view of the images, or of a padded copy in scratch memory.
+"""Windows of images as rows of memory (im2col): a view of the images, or of a padded copy in scratch memory.
 
-Inside, a pixel's channels lie together (N, H, W, C): a window's row is then one run of memory. Images may lie either
-way; only their strides differ.
+In the copy a pixel's channels are adjacent (N, H, W, C), so that a window's row is one run of memory. Images may be
+stored either way; only their strides differ.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from explorer.ops.nn.kernels.window import Window
 
 
 class Im2col(NamedTuple):
-    """Windows that slide over images, as many of them beside each other as ``across``."""
+    """Windows that slide over images, ``across`` of them side by side."""
 
     window: Window
     across: int
     channels: int
 
     def windows(self, images: int, rows: int) -> Shape:
-        """The shape of all windows (N, rows, W′, h, w, C)."""
+        """Return the shape of all windows (N, rows, W′, h, w, C)."""
         return images, rows, self.across, *self.window.size, self.channels
 
     def slab(self, images: int, rows: int) -> Shape:
-        """The padded part of images (N, H, W, C) that rows of windows are made of."""
+        """Return the shape of the padded part of images (N, H, W, C) that rows of windows cover."""
         size, strides, _, dilation, _ = self.window
         height, width = (
             (count - 1) * strides[axis] + dilation[axis] * (size[axis] - 1) + 1
@@ -47,10 +47,10 @@ class Im2col(NamedTuple):
         wanted: tuple[tuple[Shape, Any], ...],
         views: Callable[..., tuple[Array, ...]],
     ) -> Callable[[], tuple[Array, ...]]:
-        """A function that gives all windows (N, rows, W′, h, w, C), and ``views`` of scratch memory as ``wanted``.
+        """Return a function that gathers all windows (N, rows, W′, h, w, C), and ``views`` of scratch memory.
 
-        The windows are a view of the images where these lie pixel by pixel and hold them whole, else of a padded
-        copy. The views depend on the windows, on ``key`` and on what is wanted.
+        The windows are a view of the images if these are stored pixel by pixel and contain them whole, else of a padded
+        copy. The views depend on the windows, on ``key`` and on ``wanted``.
         """
         (down, across), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
@@ -86,7 +86,7 @@ class Im2col(NamedTuple):
 
 
 def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
-    """Images (N, C, H, W) without the pixels that windows of a single pixel step over, and windows that step by one."""
+    """Return images (N, C, H, W) without the pixels that 1×1 windows step over, and windows of stride 1."""
     if window.size != (1, 1) or window.padding != ((0, 0), (0, 0)):
         return window, images
     down, across = window.strides
@@ -94,14 +94,14 @@ def drop_skipped_pixels(window: Window, images: Array) -> tuple[Window, Array]:
 
 
 def split_groups(windows: Array, groups: int) -> Array:
-    """Windows (N, rows, W′, h, w, C) as (groups, N, rows, W′, h, w, C / groups): a view."""
+    """View windows (N, rows, W′, h, w, C) as (groups, N, rows, W′, h, w, C / groups)."""
     depth, step = windows.shape[5] // groups, windows.strides[5]
     shape = *windows.shape[:5], groups, depth
     return as_strided(windows, shape, (*windows.strides[:5], step * depth, step)).transpose(5, 0, 1, 2, 3, 4, 6)
 
 
 def pixels(array: Array) -> Array | None:
-    """Images (N, H, W, C) as (1, pixels, C), or (N, pixels, C) where that merges; None where a copy would be made."""
+    """View images (N, H, W, C) as (1, pixels, C), or (N, pixels, C); None if that needs a copy."""
     n, h, w, c = array.shape
     if h > 1 and w > 1 and array.strides[1] != w * array.strides[2]:
         return None
@@ -116,7 +116,7 @@ def _dense(shape: Shape, itemsize: int) -> Shape:
 
 
 def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple[Any, Array]], list[Any]]:
-    """How a slab (N, H, W, C) of images that begins at (top, left) is filled: what is copied where; where zeros are."""
+    """Return how a slab (N, H, W, C) at (top, left) of images is filled: pairs to copy, and places of zeros."""
     height, width = images.shape[1:3]
     up, down = min(max(-top, 0), shape[1]), max(min(height - top, shape[1]), 0)
     before, behind = min(max(-left, 0), shape[2]), max(min(width - left, shape[2]), 0)
@@ -134,5 +134,5 @@ def padded(shape: Shape, images: Array, top: int, left: int) -> tuple[list[tuple
     inside = every, rows, slice(before, behind)
     if images.strides[3] == images.itemsize:
         return [(inside, source)], zeros
-    # the runs of memory are rows of one channel
+    # contiguous memory is a row of one channel
     return [((*inside, channel), source[..., channel]) for channel in range(shape[3])], zeros

@@ -1,4 +1,7 @@
-"""What poolings share: windows gathered into a result, or a gradient scattered back, in bands of rows."""
+"""Base classes of poolings: windows gathered into a result, or a gradient scattered back, in bands of rows.
+
+Tap by tap, whole rows of pixels are combined by one ufunc call, instead of one call per window.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ WINDOWS = (
 
 
 class WindowOperation(Operation, abstract=True):
-    """What window poolings and their gradients share."""
+    """Base of window poolings and their gradients."""
 
     size: Pair
     strides: Pair
@@ -36,7 +39,7 @@ class WindowOperation(Operation, abstract=True):
 
     @property
     def window(self) -> Window:
-        """The window that slides."""
+        """Window of the pooling."""
         return Window(self.size, self.strides, self.padding, self.dilation, self.ceil)
 
     @property
@@ -45,25 +48,25 @@ class WindowOperation(Operation, abstract=True):
         return list(itertools.product(range(self.size[0]), range(self.size[1])))
 
     def result_shape(self, x: TensorType) -> Shape:
-        """(N, C, H′, W′); raises OperandError where no window fits."""
+        """Return (N, C, H′, W′); raises OperandError if no window fits."""
         if x.rank != 4:
-            raise self.refuse((x,), "images are (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
+            raise self.refuse((x,), "images must be (N, C, H, W)", "add a batch axis with ex.expand_dims(x, 0)")
         wrong = self.window.wrong()
         if wrong:
             raise self.refuse((x,), wrong)
         for size, dilation, sides in zip(self.size, self.dilation, self.padding, strict=True):
             if 2 * max(sides) > dilation * (size - 1) + 1:
                 raise self.refuse(
-                    (x,), f"padding {max(sides)} is at most half of the window, so that none is all padding"
+                    (x,), f"padding {max(sides)} must be at most half of the window, so that none is all padding"
                 )
         rows, columns = self.window.output(x.shape[2], x.shape[3])
         if rows < 1 or columns < 1:
-            raise self.refuse((x,), f"the window {self.size[0]}×{self.size[1]} fits into the padded image")
+            raise self.refuse((x,), f"the window {self.size[0]}×{self.size[1]} must fit into the padded image")
         return (*x.shape[:2], rows, columns)
 
 
 class Pooling(WindowOperation, abstract=True):
-    """One operand: the images."""
+    """Base of poolings of one operand, the images."""
 
     def batch(self, size: int, batched: tuple[bool, ...], x: Expr) -> Expr:
         merged = self(reshape(x, (size * x.shape[1], *x.shape[2:])))
@@ -75,12 +78,12 @@ class Pooling(WindowOperation, abstract=True):
 
 
 class PoolingForward(Pooling, abstract=True):
-    """Poolings that combine each window's pixels tap by tap, over views of the images, whichever way these lie."""
+    """Base of poolings that combine each window's pixels tap by tap, over views of the images in either layout."""
 
     channels_last = True
 
     def make(self, out: Array, x: Array, index: Index) -> None:
-        """Compute one piece of the pooling."""
+        """Compute one tile of the pooling."""
         raise NotImplementedError
 
     def kernel(self, out: Array, x: Array) -> Array:
@@ -91,7 +94,7 @@ class PoolingForward(Pooling, abstract=True):
         return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
-        """Combine the pixels of each window into the piece of ``out``; padding takes no part."""
+        """Combine the pixels of each window into the tile of ``out``; padding takes no part."""
         part, images = out[index], x[index[0]]
         for row, column in self.taps:
             windows, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), index[2], out.shape[3])
@@ -100,12 +103,12 @@ class PoolingForward(Pooling, abstract=True):
 
 
 class PoolingBackward(WindowOperation, abstract=True):
-    """Gradients of poolings: each band of the images' rows adds up what the windows that reach it hand back."""
+    """Base of gradients of poolings: each band of image rows sums the contributions of the windows that reach it."""
 
     channels_last = True
 
     def make(self, out: Array, index: Index, *operands: Any, **_: Any) -> None:
-        """Compute one piece of the gradient."""
+        """Compute one tile of the gradient."""
         raise NotImplementedError
 
     def kernel(self, out: Array, *operands: Any, **_: Any) -> Array:
@@ -116,19 +119,19 @@ class PoolingBackward(WindowOperation, abstract=True):
         return [Tile(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
 
     def reaching(self, band: slice, rows: int) -> slice:
-        """Which of so many rows of windows have a pixel in a band of the image's rows."""
+        """Return the rows of windows, out of ``rows``, that have a pixel in a band of the image's rows."""
         top, step = self.padding[0][0], self.strides[0]
         first = -((self.dilation[0] * (self.size[0] - 1) - top - band.start) // step)
         last = min(rows, (band.stop - 1 + top) // step + 1)
         return slice(min(max(0, first), max(0, last)), max(0, last))
 
     def within(self, band: slice) -> Window:
-        """The window as it slides over a band of rows alone."""
+        """Return the window restricted to a band of rows."""
         (top, below), across = self.padding
         return self.window._replace(padding=((top + band.start, below), across))
 
     def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
-        """How many windows reach the largest piece of images of a shape, channel by channel."""
+        """Return how many windows reach the largest tile of images of a shape, channel by channel."""
         rows, across = windows[2:]
         return max(
             [
@@ -141,7 +144,7 @@ class PoolingBackward(WindowOperation, abstract=True):
 
 
 def _bands(shape: Shape, itemsize: int) -> list[Index]:
-    """Images (N, C, H, W) cut into some of the images, or into bands of rows of one."""
+    """Cut images (N, C, H, W) into groups of images, or into bands of rows of one."""
     n, c, rows, across = shape
     block = max(1, TILE_BYTES // max(1, c * across * itemsize))
     return [

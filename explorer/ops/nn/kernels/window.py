@@ -1,4 +1,4 @@
-"""Windows that slide over the last two axes of images: what convolution and pooling share."""
+"""Windows that slide over the last two axes of images, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explorer.core.types.tensor_type import whole
 Pair: TypeAlias = tuple[int, int]
 Padding: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 _FAR, _FARTHEST = 2**31 - 1, 2**53
-"""beyond these, places of pixels are no numbers that NumPy can compute with"""
+"""beyond these, positions of pixels exceed the integers that NumPy computes with"""
 
 
 class Window(NamedTuple):
@@ -21,10 +21,10 @@ class Window(NamedTuple):
     padding: Padding
     dilation: Pair = (1, 1)
     ceil: bool = False
-    """a last window may stand partly outside, when it starts inside the image or its padding at the front"""
+    """whether a last window may exceed the image, if it starts inside the image or its front padding"""
 
     def wrong(self) -> str:
-        """The rule that the window breaks, empty where it breaks none."""
+        """Return the rule that the window breaks, or ""."""
         if min(*self.size, *self.strides, *self.dilation) < 1:
             return "a window's size, strides and dilation are at least 1"
         if max(*self.size, *self.strides, *self.dilation) > _FAR or max(map(max, self.padding)) > _FARTHEST:
@@ -32,7 +32,7 @@ class Window(NamedTuple):
         return "padding is not negative" if min(map(min, self.padding)) < 0 else ""
 
     def output(self, height: int, width: int) -> Pair:
-        """How many windows fit below and beside each other; less than 1 where none fits."""
+        """Return how many windows fit vertically and horizontally; less than 1 if none fits."""
         counts = []
         for axis, length in enumerate((height, width)):
             before, after = self.padding[axis]
@@ -44,9 +44,9 @@ class Window(NamedTuple):
         return counts[0], counts[1]
 
     def overlap(self, row: int, column: int, size: Pair, rows: slice, across: int) -> tuple[Any, Any]:
-        """Which windows have their pixel (row, column) inside images of ``size``, and where these pixels lie.
+        """Return which windows have their pixel (row, column) inside images of ``size``, and these pixels.
 
-        Two indices of the last two axes: of windows, counted from ``rows.start``, and of images.
+        Both are indices of the last two axes: of windows, counted from ``rows.start``, and of images.
         """
         windows, pixels = [], []
         for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, across))):
@@ -59,25 +59,25 @@ class Window(NamedTuple):
 
 
 def pair(value: int | tuple[int, ...] | list[int], what: str) -> Pair:
-    """One number for both axes, or one for each."""
+    """Return one number for both axes, or one for each, as a pair."""
     rows, columns = for_each(value, 2, what)
     return whole(rows, what), whole(columns, what)
 
 
 def for_each(value: Any, count: int, what: str) -> tuple[Any, ...]:
-    """What is given for each of ``count`` axes, or once for all of them."""
-    found = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
-    if len(found) != count:
+    """Return a value for each of ``count`` axes, given once for all of them or one by one."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    if len(values) != count:
         raise OperandError(
             f"{what} {value!r}",
             rule=f"there must be one number for all {count} axes, or one for each",
             fix=f"{what}=1, or {what}={(1,) * count}",
         )
-    return found
+    return values
 
 
 def both_sides(value: int | tuple[Any, ...] | list[Any]) -> Padding:
-    """Padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
+    """Return padding as ((top, bottom), (left, right)) from one number, one for each axis, or that form itself."""
     if isinstance(value, (tuple, list)) and value and isinstance(value[0], (tuple, list)) and len(value) == 2:
         return pair(value[0], "padding"), pair(value[1], "padding")
     rows, columns = pair(value, "padding")
