@@ -171,7 +171,7 @@ LINE, IMAGE = ex.tensor(np.arange(4.0)), ex.tensor(np.ones((1, 4, 3, 3)))
         (lambda: ex.glu(LINE[:3]), "even length"),
         (lambda: ex.prelu(IMAGE, np.ones(3)), "one for each channel"),
         (lambda: ex.attention(IMAGE, LINE, LINE), "queries must be"),
-        (lambda: ex.tile(LINE, -1), "not negative"),
+        (lambda: ex.tile(LINE, -1), "not be negative"),
         (lambda: ex.moveaxis(IMAGE, (0, 1), (2, 2)), "one destination"),
     ],
 )
