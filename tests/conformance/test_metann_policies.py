@@ -135,10 +135,10 @@ def test_policies_of_ones_own_are_values_types_and_choices() -> None:
     assert ex.evaluate(Scale("s", 0.5, policies=[scaled_by(10.0), ScalePolicy.rounding("down")])(x)) == 12
     assert Scale("s", policies=[ScalePolicy.element(np.float16)]).select(ScalePolicy).element is np.float16
     assert ex.evaluate(Twice("t", 0.5, policies=[scaled_by(10.0), Sub("first", scaled_by(1.0))])(x)) == 12.5
-    for given, message in ((3, "its value is of type float"), ("x", "its value is of type float")):
+    for given, message in ((3, "its value must be of type float"), ("x", "its value must be of type float")):
         with pytest.raises(ex.DeclarationError, match=message):
             ScalePolicy.factor(given)
-    with pytest.raises(ex.DeclarationError, match="its value is one of 'none', 'down'"):
+    with pytest.raises(ex.DeclarationError, match="its value must be one of 'none', 'down'"):
         ScalePolicy.rounding("up")
     with pytest.raises(ex.DeclarationError, match=r"ScalePolicy\.element has no default"):
         _ = Scale("s").select(ScalePolicy).element
@@ -168,7 +168,7 @@ def test_a_policys_value_may_be_a_class_that_a_layer_makes_objects_of() -> None:
     """MetaNN's third form of policy: its value is a class template, of which the layer makes what it needs."""
     assert ex.evaluate(Held("h")(np.ones(()))) == 5
     assert ex.evaluate(Held("h", policies=[Loose.container(set)])(np.ones(()))) == 3
-    with pytest.raises(ex.DeclarationError, match="its value is of type type"):
+    with pytest.raises(ex.DeclarationError, match="its value must be of type type"):
         Loose.container([])
 
 

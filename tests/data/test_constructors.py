@@ -20,7 +20,7 @@ def test_constructors_check_the_rank(make: Any, value: Any) -> None:
     x = make(value, np.float32, name="x")
     assert (x.dtype, x.name) == (np.float32, "x")
     assert x.array.tolist() == value
-    with pytest.raises(ex.OperandError, match=f"a {make.__name__} has rank {x.ndim}"):
+    with pytest.raises(ex.OperandError, match=f"a {make.__name__} must have rank {x.ndim}"):
         make([value])
     with refused(ex.OperandError, "dtype"):
         make(value, np.float32, dtype=np.float64)
