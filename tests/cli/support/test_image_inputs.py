@@ -122,7 +122,7 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([MODEL, "--input", THREE], "pictures of 1 channels\n  rule: there is one number for all channels"),
+        ([MODEL, "--input", THREE], "pictures of 1 channels\n  rule: there must be one number for all channels"),
         (
             [MODEL, "--input", THREE, *AS_DIGITS, "--labels", "two.txt"],
             "two.txt: 2 labels for the 10 classes",
@@ -139,7 +139,7 @@ def test_a_size_is_one_side_or_two(size: str, folder: Path, capsys: pytest.Captu
         ([MODEL, "--input", THREE, *AS_DIGITS, "--size", "9"], "pictures of 9 × 9 for the input '0' (?, 1, 8, 8)"),
         ([MODEL, "--input", THREE, "--input", "in.npy"], "in.npy\n  rule: inputs must be all pictures or all arrays"),
         (["open.param", "--input", THREE], "pictures of no given size"),
-        (["open.param", "--input", THREE, "--size", "8", *AS_DIGITS, "--crop", "0"], "the part kept is above 0"),
+        (["open.param", "--input", THREE, "--size", "8", *AS_DIGITS, "--crop", "0"], "a crop above 0"),
         (["flat.param", "--input", THREE, *AS_DIGITS], "one input with 4 axes; this one takes 'x' (?, 3)"),
         (["two.param", "--input", THREE, *AS_DIGITS], "this one takes 'x' (?, 3, 8, 8) and 1 more"),
     ],
