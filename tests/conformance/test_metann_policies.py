@@ -140,7 +140,7 @@ def test_policies_of_ones_own_are_values_types_and_choices() -> None:
             ScalePolicy.factor(given)
     with pytest.raises(ex.DeclarationError, match="its value must be one of 'none', 'down'"):
         ScalePolicy.rounding("up")
-    with pytest.raises(ex.DeclarationError, match=r"ScalePolicy\.element has no default"):
+    with pytest.raises(ex.DeclarationError, match=r"the layer 's' without ScalePolicy\.element"):
         _ = Scale("s").select(ScalePolicy).element
     assert layers.PUpdateIs(True) == PUpdate
     assert layers.PUpdateIs(False) == PNoUpdate

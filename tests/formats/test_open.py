@@ -68,7 +68,7 @@ def _replace(old: str, new: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (_replace("7767517", "7767518"), r"m\.pnnx\.param, line 1: '7767518' where the magic number stands"),
+        (_replace("7767517", "7767518"), r"m\.pnnx\.param, line 1: '7767518' in place of the magic number"),
         (_replace("17 16", "17 15"), r"line 2: 15 operands are counted, 16 are produced"),
         (_replace("nn.ReLU                  relu1                    1 1 1 2", "nn.ReLU relu1 1 1 1"), r"line 5: "),
         (_replace("1 1 13 14 bias=True", "1 1 13 14 bias=True $weight=99"), r"line 17: .*speaks of operand '99'"),

@@ -45,7 +45,7 @@ def test_a_format_of_ones_own_is_read_run_drawn_and_written(tmp_path: Path) -> N
     net = ex.open(tmp_path / "n.words")
     assert net.definition.dialect == "words"
     np.testing.assert_array_equal(net.run(np.ones(2)), [0.25, 0.25])
-    assert len(net.look().recording.nodes) >= 3
+    assert len(net.preview_plan().recording.nodes) >= 3
     net.save(tmp_path / "again.words")
     assert (tmp_path / "again.words").read_text() == "Halve Halve"
     net.save(tmp_path / "n.json")

@@ -114,4 +114,4 @@ def test_what_cannot_be_reproduced_says_why() -> None:
     (chain,) = [decision for decision in plan.recording.decisions if decision.code == "chain"]
     with pytest.raises(ex.StateError, match=r"no part of the graph shows ElementwiseChain \[chain\] again") as caught:
         plan.reproducer(chain)
-    assert "a function among the attributes" in str(caught.value.__cause__)
+    assert "select the function" in str(caught.value.__cause__)

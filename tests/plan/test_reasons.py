@@ -63,7 +63,7 @@ def test_the_page_is_current() -> None:
     assert not [each.anchor for each in OWN if f'<a id="{each.anchor}"></a>' not in page()]
 
 
-@pytest.mark.spec("V-2", "V-17")
+@pytest.mark.spec("V-2", "V-6")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_recording_explains_its_decisions_once(name: str) -> None:
     recording = recorded(name)

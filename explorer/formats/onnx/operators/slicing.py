@@ -107,7 +107,7 @@ def _from_front(op: OperatorContext, indices: Expr, size: int) -> Expr:
     if chosen.size and not (-size <= chosen.min() and chosen.max() < size):
         raise OperandError(
             f"indices from {chosen.min()} to {chosen.max()} into an axis of size {size}",
-            rule=f"{op.definition.type}: an index lies in {-size} … {size - 1}",
+            rule=f"{op.definition.type}: an index must lie in {-size} … {size - 1}",
         )
     return tensor(np.where(chosen < 0, chosen + size, chosen)) if chosen.size and chosen.min() < 0 else indices
 
