@@ -58,7 +58,7 @@ def test_the_panel_tells_what_a_batch_took(show):
     press(view, "]")
     titles(view).first.click(position={"x": 5, "y": 5})
     expect(view.locator(".ex-why h4")).to_have_text("mlp ×1000")
-    expect(view.locator(".ex-why .ex-card")).to_contain_text(recording.reason(batched))
+    expect(view.locator(".ex-why .ex-card")).to_contain_text(recording.reason(batched).replace("`", ""))
 
 
 @pytest.mark.spec("V-4", "V-7")

@@ -38,7 +38,7 @@ def test_the_panel_of_a_layer_tells_how_it_was_made(show, perceptron, theme):
     facts = dict(
         zip(*(panel.locator(f".ex-layer-facts {tag}").all_text_contents() for tag in ("dt", "dd")), strict=True)
     )
-    assert facts == {"name": "root/linear", "class": "Linear", "ports": "input → output", "made for": "training"}
+    assert facts == {"name": "root/linear", "class": "Linear", "ports": "input → output", "built for": "training"}
 
 
 @pytest.mark.spec("M-L12", "M-L13")

@@ -21,7 +21,7 @@ def test_the_first_notebook_is_stepped_and_asked(notebook):
     view.locator(".ex-node").first.focus()
     expect(stage(view)).to_contain_text("recorded")
     view.page.keyboard.press(".")
-    expect(view.locator(".ex-say")).to_contain_text("log-softmax")
+    expect(view.locator(".ex-say")).to_contain_text("negative log likelihood")
     opened.says("print(view.step, view.stage)", "1 simplify\n")
     tanh = view.locator('.ex-node[aria-label^="tanh,"]').first
     tanh.evaluate("node => node.closest('.explorer-view').scrollIntoView({ block: 'center' })")
