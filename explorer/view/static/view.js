@@ -21,9 +21,9 @@ import { Trace } from "./data/recording.js";
 /**
  * @typedef {{onSelect?: (node: number) => void, onState?: (state: {step: number, stage: string}) => void,
  *   onOpen?: (boxes: number[]) => void, onPlace?: (boxes: number[]) => void}} Callbacks
- * @typedef {Callbacks & {onMoment?: (moment: import("./story.js").Moment) => void, onBox?: (box: number) => void,
+ * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
- *   differs?: (scene: import("./scene.js").Scene) => Map<number, string>, changes?: (node: number) => string[],
+ *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, string>, changes?: (node: number) => string[],
  *   keys?: {key: string, what: string, act: () => void}[]}} PairCallbacks what pair.js hears of one of two views, and marks in it
  */
 

@@ -1,3 +1,4 @@
+import re
 import shutil
 import subprocess
 
@@ -70,6 +71,34 @@ def test_the_front_end_is_one_module_that_can_stand_in_a_page():
 def test_the_module_parses(tmp_path):
     (tmp_path / "bundle.mjs").write_text(script())
     subprocess.run(["node", "--check", tmp_path / "bundle.mjs"], check=True)
+
+
+def types_of(code: str) -> set[str]:
+    """The names that another file's comments may take from a file: what it exports, and its typedefs."""
+    exported = re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", code, re.MULTILINE)
+    return {*exported, *re.findall(r"@typedef \{.*?\}+ (\w+)", code, re.DOTALL)}
+
+
+def unresolved(folder):
+    """The types that comments import, and that are not where the comments look for them."""
+    missing = []
+    for file in sorted(folder.rglob("*.js")):
+        for path, name in re.findall(r"import\(\"([^\"]+)\"\)\.(\w+)", file.read_text()):
+            source = file.parent / path
+            if not source.is_file() or name not in types_of(source.read_text()):
+                missing.append(f"{file.relative_to(folder)}: {path} has no {name}")
+    return missing
+
+
+def test_every_type_that_a_comment_imports_is_there():
+    assert any("import(" in file.read_text() for file in STATIC.rglob("*.js"))
+    assert unresolved(STATIC) == []
+
+
+def test_a_type_that_is_not_there_is_told(tmp_path):
+    note = '/** @param {import("./a.js").A} one @param {import("./a.js").B} two @param {import("./c.js").C} three */\n'
+    write(tmp_path, a="/** @typedef {{x: {y: number}}} A */\n", b=note)
+    assert unresolved(tmp_path) == ["b.js: ./a.js has no B", "b.js: ./c.js has no C"]
 
 
 def test_no_file_is_long():

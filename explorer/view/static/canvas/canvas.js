@@ -11,7 +11,7 @@ const MOTION = 150;
 
 /** Draws scenes on a placement. */
 export class Canvas {
-  /** @param {import("./trace.js").Trace} trace */
+  /** @param {import("../data/recording.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.layers = Object.fromEntries(["open", "frames", "changed", "titles"].map((name) => [name, svg("g", { class: `ex-layer-${name}` })]));
@@ -28,7 +28,7 @@ export class Canvas {
     this.spare = [];
   }
 
-  /** Put everything where a placement has it. @param {import("./place.js").Placement} placement */
+  /** Put everything where a placement has it. @param {import("../scene/compose.js").Placement} placement */
   place(placement) {
     this.placement = placement;
     for (const [box, rect] of placement.boxes) {
@@ -69,7 +69,7 @@ export class Canvas {
 
   /**
    * Show a scene; `motion` is +1 when this is a step forward, which moves edges visibly.
-   * @param {import("./scene.js").Scene} scene
+   * @param {import("../scene/scene.js").Scene} scene
    * @param {{selected: number, box: number, matches: Set<number>, heat: {slots: Map<number, number>, boxes: Map<number, number>}, lit: Map<number, string>, differs: Map<number, string>}} marks lit: see gradient_links.js, differs: see differences.js
    */
   show(scene, marks, motion = 0) {
@@ -196,14 +196,14 @@ export class Canvas {
     return (key[0] === "n" ? this.slots.get(index) : this.boxes.get(index))?.root;
   }
 
-  /** Where something stands. @returns {import("./place.js").Rect | undefined} */
+  /** Where something stands. @returns {import("../scene/compose.js").Rect | undefined} */
   rect(key) {
     const index = Number(key.slice(1));
     return key[0] === "n" ? this.placement.slots.get(index) : this.placement.boxes.get(index);
   }
 }
 
-/** @param {import("./place.js").Segment & {d?: string}} segment */
+/** @param {import("../scene/compose.js").Segment & {d?: string}} segment */
 function pathText(segment) {
   return (segment.d ??= curve(segment.points, segment.arrow));
 }

@@ -6,7 +6,7 @@ import { focusable, neighbour } from "./keyboard_neighbour.js";
 
 /** Moves one tab stop over the canvas of a view. */
 export class Focus {
-  /** @param {import("./view.js").View} view */
+  /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
     this.key = "";

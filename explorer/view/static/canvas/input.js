@@ -2,7 +2,7 @@
 
 const DRAG = 4;
 
-/** Let the pointer pan and pinch, and the wheel zoom. @param {import("./view.js").View} view */
+/** Let the pointer pan and pinch, and the wheel zoom. @param {import("../view.js").View} view */
 export function listenToPointer(view) {
   const { stage, camera } = view;
   const pointers = new Map();
@@ -58,7 +58,7 @@ function onWheel(event, { stage, camera, canvas }) {
   else camera.pan(-event.deltaX * lines, -event.deltaY * lines);
 }
 
-/** Make every key of the help work. @param {import("./view.js").View} view */
+/** Make every key of the help work. @param {import("../view.js").View} view */
 export function listenToKeys(view) {
   const anywhere = {
     ".": () => view.step(1),
@@ -134,7 +134,7 @@ function isForeign(event) {
 /**
  * Keep JupyterLab's single-key commands (a, b, x, …) away while the focus is inside; returns what ends it.
  * Lumino matches its selectors from the focused element upwards, so that this element must carry the mark.
- * @param {import("./view.js").View} view
+ * @param {import("../view.js").View} view
  */
 export function holdKeys(view) {
   const mark = (event) => {

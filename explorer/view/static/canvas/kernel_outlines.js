@@ -7,7 +7,7 @@ import { grouped } from "../data/reasons.js";
 const PAD = 10;
 const TITLE = 'bold 11px "DejaVu Sans", Verdana, system-ui, sans-serif';
 
-/** Left, top, right, bottom around some rectangles. @param {import("./place.js").Rect[]} rects */
+/** Left, top, right, bottom around some rectangles. @param {import("../scene/compose.js").Rect[]} rects */
 export function around(rects, pad = PAD) {
   return [
     Math.min(...rects.map(([x]) => x)) - pad,
@@ -30,7 +30,7 @@ export class FrameView {
     this.label = svg("g", {}, this.title, this.number);
   }
 
-  /** @param {import("./scene.js").Frame} frame @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement @param {boolean} [differs] the other of two graphs computes it in another kernel */
+  /** @param {import("../scene/scene.js").Frame} frame @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement @param {boolean} [differs] the other of two graphs computes it in another kernel */
   show(frame, scene, placement, differs = false) {
     const members = `${frame.slots}|${frame.boxes}`;
     if (this.placement !== placement || this.members !== members) this.#outline(frame, scene, placement);

@@ -1,6 +1,6 @@
 // Neighbours for arrow keys: up to operands, down to readers, sideways to items beside.
 
-/** @param {import("./canvas.js").Canvas} canvas @param {import("./scene.js").Scene} scene @param {string} key @param {string} arrow */
+/** @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow */
 export function neighbour(canvas, scene, key, arrow) {
   const here = canvas.rect(key);
   if (!here) return null;

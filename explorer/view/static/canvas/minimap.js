@@ -31,7 +31,7 @@ export class Minimap {
     for (const [kind, name] of Object.entries(this.apart)) this.apart[kind] = colours.getPropertyValue(name);
   }
 
-  /** @param {import("./place.js").Placement} placement @param {import("./scene.js").Scene} scene @param {Map<number, string>} [differs] slot → what it is to the other of two graphs */
+  /** @param {import("../scene/compose.js").Placement} placement @param {import("../scene/scene.js").Scene} scene @param {Map<number, string>} [differs] slot → what it is to the other of two graphs */
   draw(placement, scene, differs = new Map()) {
     this.size = placement.size;
     this.factor = Math.min((WIDE - 12) / this.size[0], (HIGH - 12) / this.size[1]);

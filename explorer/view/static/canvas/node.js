@@ -9,7 +9,7 @@ const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "remov
 
 /** Draws one slot; only what changed is touched. */
 export class SlotView {
-  /** @param {import("./trace.js").Trace} trace @param {number} slot */
+  /** @param {import("../data/recording.js").Trace} trace @param {number} slot */
   constructor(trace, slot) {
     this.trace = trace;
     this.slot = trace.layout.slots[slot];
@@ -25,7 +25,7 @@ export class SlotView {
   /**
    * Say where the slot stands. Coordinates are absolute: a transform a node would make the browser keep a paint
    * layer's worth of state for each.
-   * @param {import("./place.js").Rect} rect
+   * @param {import("../scene/compose.js").Rect} rect
    */
   place([x, y]) {
     if (this.at && this.at[0] === x && this.at[1] === y) return;
@@ -34,7 +34,7 @@ export class SlotView {
     this.node = -1;
   }
 
-  /** @param {import("./scene.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
+  /** @param {import("../scene/scene.js").SlotState} mark @param {boolean} selected @param {boolean} matches @param {number} [share] its heat, 0 … 1 @param {string} [lit] what it is to the selection: see gradient_links.js @param {string} [differs] what it is to the other of two graphs: see differences.js */
   show(mark, selected, matches, share, lit, differs) {
     const key = `${mark.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
@@ -169,7 +169,7 @@ function fillPill(element, text, x, y) {
 
 /** Draws one box: closed, like a stack of nodes; open, as a frame with its title. */
 export class BoxView {
-  /** @param {import("./trace.js").Trace} trace @param {number} index @param {boolean} open */
+  /** @param {import("../data/recording.js").Trace} trace @param {number} index @param {boolean} open */
   constructor(trace, index, open) {
     this.open = open;
     this.box = trace.layout.boxes[index];
@@ -189,7 +189,7 @@ export class BoxView {
     this.key = "";
   }
 
-  /** @param {import("./place.js").Rect} rect */
+  /** @param {import("../scene/compose.js").Rect} rect */
   place([x, y, wide, high]) {
     this.at = [x, y];
     this.key = "";
@@ -209,7 +209,7 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("./scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
+  /** @param {import("../scene/scene.js").BoxMark | undefined} mark @param {boolean} selected @param {number} found matches of a search inside @param {number} [share] its heat @param {string} [lit] what it hides of the selection's gradient @param {string} [differs] what it hides of the differences between two graphs */
   show(mark, selected, found, share, lit, differs = "") {
     const key = `${mark?.key}|${selected}|${found}|${share}|${lit}|${differs}`;
     if (key === this.key) return;

@@ -8,7 +8,7 @@ export class PortNames {
     this.root = svg("g", { class: "ex-layer-ports", "aria-hidden": "true" });
   }
 
-  /** @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement */
+  /** @param {import("../scene/scene.js").Scene} scene @param {import("../scene/compose.js").Placement} placement */
   show(scene, placement) {
     const found = new Map();
     for (const { box, from, to } of scene.edges.values()) {

@@ -2,7 +2,7 @@
 
 /** Maps points of one graph to the other, by the places of nodes that stand for each other. */
 export class CameraSync {
-  /** @param {import("./view.js").View[]} views @param {import("./differences.js").Differences} differences */
+  /** @param {import("../view.js").View[]} views @param {import("./differences.js").Differences} differences */
   constructor(views, differences) {
     this.views = views;
     this.slots = this.#slots(differences);

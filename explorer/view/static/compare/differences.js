@@ -16,7 +16,7 @@ export const MEANINGS = {
 
 /** Classifies the nodes of both sides; side 0 is before, side 1 after. */
 export class Differences {
-  /** @param {any} data explorer/view/compare/pair_payload.py @param {import("./view.js").View[]} views */
+  /** @param {any} data explorer/view/compare/pair_payload.py @param {import("../view.js").View[]} views */
   constructor(data, views) {
     const { partners, changed, words, bodies, kernels } = unpack(data);
     this.views = views;
@@ -58,7 +58,7 @@ export class Differences {
     return SCHEDULED.has(now.phase) && this.regrouped[side].has(trace.kernelOf[node]) ? "regrouped" : "";
   }
 
-  /** Slot → the difference of its node from the other side. @param {number} side @param {import("./scene.js").Scene} scene @returns {Map<number, Difference>} */
+  /** Slot → the difference of its node from the other side. @param {number} side @param {import("../scene/scene.js").Scene} scene @returns {Map<number, Difference>} */
   marks(side, scene) {
     const found = new Map();
     for (const [slot, mark] of scene.slots) {

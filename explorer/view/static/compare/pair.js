@@ -14,7 +14,7 @@ const TIES = ["nodes", "steps", "off"];
 export class Pair {
   /**
    * @param {HTMLElement} element @param {{comparison: any, payloads: any[], tied?: string}} given
-   * @param {{sides?: import("./view.js").Callbacks[], onTied?: (tied: string) => void}} callbacks
+   * @param {{sides?: import("../view.js").Callbacks[], onTied?: (tied: string) => void}} callbacks
    */
   constructor(element, { comparison, payloads, tied = "nodes" }, callbacks = {}) {
     this.tied = tied;

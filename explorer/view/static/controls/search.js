@@ -11,7 +11,7 @@ const LISTED = 60;
 
 /** A text field over its results; Enter and Shift Enter walk through all of them, arrows through the list. */
 export class Search {
-  /** @param {import("./trace.js").Trace} trace @param {Actions} actions */
+  /** @param {import("../data/recording.js").Trace} trace @param {Actions} actions */
   constructor(trace, actions) {
     this.trace = trace;
     this.actions = actions;

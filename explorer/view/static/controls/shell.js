@@ -12,7 +12,7 @@ const SPEEDS = [0.5, 1, 2, 4, 8];
 
 /** Builds the page of a view once for each payload. */
 export class Shell {
-  /** @param {import("./view.js").View} view @param {{height?: number}} options */
+  /** @param {import("../view.js").View} view @param {{height?: number}} options */
   constructor(view, options) {
     this.view = view;
     const { trace, timeline, root } = view;
@@ -91,7 +91,7 @@ export class Shell {
     );
   }
 
-  /** Say a moment everywhere around the canvas. @param {import("./story.js").Moment} moment @param {number} selected a node @param {number} box */
+  /** Say a moment everywhere around the canvas. @param {import("../data/timeline.js").Moment} moment @param {number} selected a node @param {number} box */
   show(moment, selected, box) {
     const { trace, timeline } = this.view;
     this.stageChips.show(moment.stage);

@@ -5,7 +5,7 @@ import { grouped } from "../data/reasons.js";
 
 /** The row of chips. */
 export class StageChips {
-  /** @param {import("./story.js").Timeline} timeline @param {(stage: number) => void} onPick */
+  /** @param {import("../data/timeline.js").Timeline} timeline @param {(stage: number) => void} onPick */
   constructor(timeline, onPick) {
     this.timeline = timeline;
     this.onPick = onPick;

@@ -7,7 +7,7 @@ const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
 
 /** Slider over all moments, with their decisions drawn on it. */
 export class TimelineSlider {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {(step: number) => void} onStep */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} onStep */
   constructor(trace, timeline, onStep) {
     this.trace = trace;
     this.timeline = timeline;
@@ -83,7 +83,7 @@ export class TimelineSlider {
     put(this.chosen, "d", decisions.map((index) => `M${this.#x(this.timeline.afterDecision(index)).toFixed(1)} ${BASE}v-12`).join(""));
   }
 
-  /** @param {import("./story.js").Moment} moment @param {string} spoken what a screen reader says about it */
+  /** @param {import("../data/timeline.js").Moment} moment @param {string} spoken what a screen reader says about it */
   show(moment, spoken) {
     this.moment = moment;
     this.spoken = spoken;

@@ -44,7 +44,7 @@ export function ofKind(operation) {
   return `operation:${/\s/.test(operation) ? `"${operation}"` : operation}`;
 }
 
-/** What can be found of a node. @param {import("./trace.js").Trace} trace @param {number} node @returns {Entry} */
+/** What can be found of a node. @param {import("./recording.js").Trace} trace @param {number} node @returns {Entry} */
 export function nodeEntry(trace, node) {
   const { nodes, recording } = trace;
   const type = trace.typeText(nodes.type[node]);

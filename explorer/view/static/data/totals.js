@@ -30,7 +30,7 @@ export function sumName({ name, values }) {
 
 /** Adds up one trace. */
 export class Totals {
-  /** @param {import("./trace.js").Trace} trace */
+  /** @param {import("./recording.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     this.time = this.#times();

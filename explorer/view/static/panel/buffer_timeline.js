@@ -9,7 +9,7 @@ const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
 
 /** Live ranges of all values: from the kernel that computes a value to its last reader. */
 export class BufferTimeline {
-  /** @param {import("./trace.js").Trace} trace */
+  /** @param {import("../data/recording.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
     const last = trace.kernels.length - 1;

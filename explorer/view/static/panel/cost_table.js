@@ -6,7 +6,7 @@ import { metricText, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
-/** The sums of a box beside those of the graph. @param {import("../data/totals.js").Totals} totals @param {import("./totals.js").Cost} cost @param {import("./totals.js").Cost} whole @param {string[]} known rows that stand elsewhere */
+/** The sums of a box beside those of the graph. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that stand elsewhere */
 export function costTable(totals, cost, whole, known = []) {
   const share = (name) => (whole !== cost && whole[name] ? ` · ${percent(cost[name] / whole[name])}` : "");
   const rows = [
@@ -21,7 +21,7 @@ export function costTable(totals, cost, whole, known = []) {
   return table;
 }
 
-/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("./trace.js").Trace} trace @param {import("./totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of what a box gives */
+/** The boxes inside a box, in the program's order; where they are many, the costliest. @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result the shape of what a box gives */
 export function insideTable(trace, costs, box, totals, select, result) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;

@@ -10,7 +10,7 @@ const NOT_RUN = 'the members were not run one by one: plan.compare(EvalPlan(with
 
 /** Shows decisions. */
 export class DecisionCard {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./panel.js").Actions} actions */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./why_panel.js").Actions} actions */
   constructor(trace, timeline, actions) {
     Object.assign(this, { trace, timeline, actions });
   }

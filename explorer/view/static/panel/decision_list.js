@@ -9,7 +9,7 @@ const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ dec
 
 /** One list with its filter, kept from step to step. */
 export class Decisions {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {(step: number) => void} go */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {(step: number) => void} go */
   constructor(trace, timeline, go) {
     Object.assign(this, { trace, timeline, go });
     this.verdict = "";
@@ -22,7 +22,7 @@ export class Decisions {
     this.#mark();
   }
 
-  /** @param {import("./story.js").Moment} moment @returns {Element | false} nothing where there are no two decisions */
+  /** @param {import("../data/timeline.js").Moment} moment @returns {Element | false} nothing where there are no two decisions */
   show(moment) {
     const stage = this.timeline.stages[moment.stage];
     const own = stage.kind === "rewrite" || stage.last > stage.first;
@@ -64,7 +64,7 @@ export class Decisions {
     return this.trace.sentence(index).map(({ text }) => text).join("");
   }
 
-  /** One decision as a row; a click goes to it. @param {number} index @param {import("./story.js").Moment} moment */
+  /** One decision as a row; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment */
   row(index, moment) {
     const { verdict } = this.trace.decisions[index];
     const text = this.#said(index);

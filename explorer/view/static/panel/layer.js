@@ -2,7 +2,7 @@
 
 import { html, visible } from "../dom.js";
 
-/** @param {import("./trace.js").Trace} trace @param {number} row of the recording's layers, −1 for none @returns {Element[]} */
+/** @param {import("../data/recording.js").Trace} trace @param {number} row of the recording's layers, −1 for none @returns {Element[]} */
 export function layerParts(trace, row) {
   const layer = trace.recording.layers?.[row];
   if (!layer) return [];

@@ -7,7 +7,7 @@ const [NAMED, KINDS] = [3, 12];
 
 /** Summaries of one trace, computed once. */
 export class Summary {
-  /** @param {import("./trace.js").Trace} trace @param {import("./totals.js").Totals} totals */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/totals.js").Totals} totals */
   constructor(trace, totals) {
     this.trace = trace;
     this.totals = totals;

@@ -21,7 +21,7 @@ import { DecisionCard } from "./decision_card.js";
 
 /** Fills the panel for the selected node, or for the current moment if nothing is selected. */
 export class Panel {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./scene.js").SceneBuilder} sceneBuilder @param {import("./totals.js").Totals} totals @param {Actions} actions */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
   constructor(trace, timeline, sceneBuilder, totals, actions) {
     Object.assign(this, { trace, timeline, sceneBuilder, totals, actions });
     this.bufferTimeline = new BufferTimeline(trace);
@@ -33,7 +33,7 @@ export class Panel {
     this.root = html("aside", { class: "ex-why", tabindex: -1, "aria-label": "why", scroll: () => (this.scrolled = true) });
   }
 
-  /** @param {import("./story.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same */
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box the same */
   show(moment, selected, box) {
     this.moment = moment;
     this.selected = selected;

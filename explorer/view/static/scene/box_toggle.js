@@ -5,7 +5,7 @@ import { Pending } from "./lazy_layout.js";
 
 /** Opens and closes the boxes of one view. */
 export class Opening {
-  /** @param {import("./view.js").View} view */
+  /** @param {import("../view.js").View} view */
   constructor(view) {
     this.view = view;
     this.layout = view.trace.layout;

@@ -5,7 +5,7 @@ import { metricText, sumName } from "../data/totals.js";
 
 /** Selects a measure and shows the meaning of each colour. */
 export class Heat {
-  /** @param {import("./totals.js").Totals} totals @param {() => void} changed */
+  /** @param {import("../data/totals.js").Totals} totals @param {() => void} changed */
   constructor(totals, changed) {
     this.totals = totals;
     this.changed = changed;
@@ -32,7 +32,7 @@ export class Heat {
     this.choose(["", ...this.known][(this.known.indexOf(this.measure) + 2) % (this.known.length + 1)]);
   }
 
-  /** The share of everything shown, 0 … 1. @param {import("./scene.js").Scene} scene @param {import("./place.js").Placement} placement */
+  /** The share of everything shown, 0 … 1. @param {import("./scene.js").Scene} scene @param {import("./compose.js").Placement} placement */
   shares(scene, placement) {
     const { totals } = this;
     const [slots, boxes] = [new Map(), new Map()];

@@ -2,7 +2,7 @@
 
 /** Decides for the boxes of one trace. */
 export class OpenBoxes {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline */
   constructor(trace, timeline) {
     this.trace = trace;
     this.timeline = timeline;
@@ -12,7 +12,7 @@ export class OpenBoxes {
    * The open boxes in which something stands; of a block, an operation that is no row of a batch's result. So it is with
    * the first of the equal boxes of a stack, and a stack is not drawn open where that is not. The box of a batch is drawn
    * open when all of it is there and no call is left that stands for what is inside.
-   * @param {import("./story.js").Moment} moment @param {Set<number>} open @param {Set<number>} chosen those that a reader opened stay open
+   * @param {import("../data/timeline.js").Moment} moment @param {Set<number>} open @param {Set<number>} chosen those that a reader opened stay open
    * @returns {Set<number>}
    */
   settled(moment, open, chosen) {

@@ -20,7 +20,7 @@ import { bytesText, grouped, microsText } from "../data/reasons.js";
 
 /** Builds the scenes of one trace. */
 export class SceneBuilder {
-  /** @param {import("./trace.js").Trace} trace @param {import("./story.js").Timeline} timeline @param {import("./place.js").Paths} paths */
+  /** @param {import("../data/recording.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("./compose.js").Paths} paths */
   constructor(trace, timeline, paths) {
     this.trace = trace;
     this.timeline = timeline;
@@ -28,7 +28,7 @@ export class SceneBuilder {
     this.cut = new Map();
   }
 
-  /** @param {import("./story.js").Moment} moment @param {import("./place.js").Placement} placement @returns {Scene} */
+  /** @param {import("../data/timeline.js").Moment} moment @param {import("./compose.js").Placement} placement @returns {Scene} */
   scene(moment, placement) {
     const { trace } = this;
     const before = moment.decision >= 0 ? Int32Array.from(trace.resolver(moment.position - 1)) : null;
