@@ -1,4 +1,4 @@
-"""Colours of static pictures, light and dark."""
+"""Colours of every view, light and dark: static pictures, pages and the front end take theirs from here."""
 
 from __future__ import annotations
 
@@ -15,14 +15,26 @@ DARK = {
     "ghost": "#8490a3",
 }  # fmt: skip
 
-_APART_LIGHT = {
-    "plus": "#0f7a55", "plussed": "#e8f6ef", "minus": "#b42318", "minussed": "#fdeceb", "other": "#a8480a",
-    "others": "#fff5e9",
+_VERDICTS_LIGHT = {
+    "new": "#0f7a55", "new-bg": "#e8f6ef", "bad": "#b42318", "bad-bg": "#fdeceb", "warn": "#a8480a",
+    "warn-bg": "#fff5e9",
 }  # fmt: skip
-_APART_DARK = {
-    "plus": "#4fd1a1", "plussed": "#12302a", "minus": "#ff8a7a", "minussed": "#35191a", "other": "#f5b26b",
-    "others": "#2c2014",
+_VERDICTS_DARK = {
+    "new": "#4fd1a1", "new-bg": "#12302a", "bad": "#ff8a7a", "bad-bg": "#35191a", "warn": "#f5b26b",
+    "warn-bg": "#2c2014",
 }  # fmt: skip
+"""colours of decisions and of differences: what is new, what is gone or wrong, what is other than it was"""
+
+_FRONT_LIGHT = {**LIGHT, **_VERDICTS_LIGHT, "accent-bg": "#eaf1fe", "heat": "#e2762b", "hot": "#f29a5c"}
+_FRONT_DARK = {**DARK, **_VERDICTS_DARK, "accent-bg": "#1b2740", "heat": "#f0a05a", "hot": "#a04c14"}
+
+
+def front_end_colours() -> str:
+    """Return the CSS that gives the front end its font and colours, as ``--ex-font`` and ``--ex-ink``."""
+    light, dark = (
+        _variables({f"ex-{name}": colour for name, colour in palette.items()}) for palette in (_FRONT_LIGHT, _FRONT_DARK)
+    )
+    return f'.explorer-view{{--ex-font:{FAMILY};{light}}}\n.explorer-view[data-theme="dark"]{{{dark}}}\n'
 
 
 def stylesheet(scope: str, theme: str, *, marked: bool = False) -> str:
@@ -31,7 +43,7 @@ def stylesheet(scope: str, theme: str, *, marked: bool = False) -> str:
     A ``marked`` picture has colours for differences from another graph.
     """
     at = f"#{scope}"
-    light, dark = ({**LIGHT, **_APART_LIGHT}, {**DARK, **_APART_DARK}) if marked else (LIGHT, DARK)
+    light, dark = ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK}) if marked else (LIGHT, DARK)
     rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
     if theme == "auto":
         rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(dark)}}}}}")
@@ -78,9 +90,9 @@ _RULES = (
     "g text.asked{font-size:9px;font-weight:700;fill:var(--bg);text-anchor:middle}",
 )
 _APART_RULES = (
-    ".added{--apart:var(--plus);--ground:var(--plussed)}",
-    ".removed{--apart:var(--minus);--ground:var(--minussed)}",
-    ".changed{--apart:var(--other);--ground:var(--others)}",
+    ".added{--apart:var(--new);--ground:var(--new-bg)}",
+    ".removed{--apart:var(--bad);--ground:var(--bad-bg)}",
+    ".changed{--apart:var(--warn);--ground:var(--warn-bg)}",
     ".regrouped{--apart:var(--fuse);--ground:var(--fused)}",
     ":is(.added,.removed,.changed,.regrouped) rect{fill:var(--ground);stroke:var(--apart);stroke-width:2}",
     "g rect.apart{fill:var(--apart,var(--ink));stroke:none}",

@@ -12,6 +12,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from explorer.view.base.palette import front_end_colours
+
 STATIC = Path(__file__).parents[1] / "static"
 ENTRY = "explorer.js"
 
@@ -28,8 +30,8 @@ def script() -> str:
 
 @cache
 def stylesheet() -> str:
-    """Return the front end's CSS; every rule is inside the class ``explorer-view``."""
-    return (STATIC / "explorer.css").read_text(encoding="utf-8")
+    """Return the front end's CSS, its colours first; every rule is inside the class ``explorer-view``."""
+    return front_end_colours() + (STATIC / "explorer.css").read_text(encoding="utf-8")
 
 
 def join(folder: Path, entry: str) -> str:

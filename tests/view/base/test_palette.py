@@ -1,0 +1,60 @@
+"""Colours have one source, and texts in them can be read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from explorer.view.base import palette
+from explorer.view.payload.bundle import STATIC, stylesheet
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of WCAG 2."""
+    shares = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _front_end(selector: str) -> dict[str, str]:
+    """The colours of a theme as the front end's CSS has them."""
+    (block,) = re.findall(re.escape(selector) + r"\{([^}]*)\}", palette.front_end_colours())
+    return dict(re.findall(r"--ex-([\w-]+):(#[0-9a-f]{6})", block))
+
+
+THEMES = {"light": _front_end(".explorer-view"), "dark": _front_end('.explorer-view[data-theme="dark"]')}
+
+
+@pytest.mark.spec("V-14")
+def test_the_front_end_has_no_colours_of_its_own() -> None:
+    """explorer.css names colours, and each that it names is defined, in both themes, as pictures have it."""
+    own = (STATIC / "explorer.css").read_text(encoding="utf-8")
+    assert re.findall(r"#[0-9a-fA-F]{6}\b", own) == []
+    assert not any(name in own for name in (f"--ex-{colour}:" for colour in THEMES["light"] if colour != "bg"))
+    defined = set(re.findall(r"(--ex-[\w-]+)\s*:", stylesheet())) | {"--ex-share", "--ex-height"}  # set by scripts
+    assert set(re.findall(r"var\((--ex-[\w-]+)", stylesheet())) <= defined
+    assert THEMES["light"].items() >= palette.LIGHT.items()
+    assert THEMES["dark"].items() >= palette.DARK.items()
+    assert THEMES["light"].keys() == THEMES["dark"].keys()
+
+
+@pytest.mark.spec("V-14")
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_stand_out_from_their_grounds(theme: str) -> None:
+    """WCAG 2's contrast: 4.5 for texts; 3 for the lines of ghosts."""
+    colours = THEMES[theme]
+
+    def contrast(text: str, ground: str) -> float:
+        low, high = sorted((_luminance(colours[text]), _luminance(colours[ground])))
+        return (high + 0.05) / (low + 0.05)
+
+    weak = {
+        (text, ground): round(contrast(text, ground), 2)
+        for text in ("ink", "soft", "accent", "new", "warn", "bad", "fuse")
+        for ground in ("bg", "panel")
+        if contrast(text, ground) < 4.5
+    }
+    assert weak.keys() <= {("accent", "panel")}, weak
+    assert min(contrast("accent", "panel"), contrast("on", "accent")) > 4.2
+    assert contrast("ghost", "bg") > 3
