@@ -82,6 +82,18 @@ def test_all_of_one_kind_are_selected_from_one_of_them(show):
 
 
 @pytest.mark.spec("V-8")
+def test_decisions_are_found_by_their_rule_and_listed_under_it(show):
+    """A decision among the results has its verdict and its rule as title, and its sentence beside it."""
+    recording = sample.mlp()
+    view = show(recording)
+    press(view, "/")
+    view.page.keyboard.type(recording.decisions[0].rule)
+    titles = view.locator(".ex-results button > b").all_text_contents()
+    assert f"✓ {recording.decisions[0].rule}" in titles
+    assert not any("undefined" in title for title in titles)
+
+
+@pytest.mark.spec("V-8")
 def test_what_a_search_says_about_a_hostile_file_is_text(show):
     """Names from a file are text in the results, too."""
     view = show(sample.hostile())

@@ -32,7 +32,8 @@ _FRONT_DARK = {**DARK, **_VERDICTS_DARK, "accent-bg": "#1b2740", "heat": "#f0a05
 def front_end_colours() -> str:
     """Return the CSS that gives the front end its font and colours, as ``--ex-font`` and ``--ex-ink``."""
     light, dark = (
-        _variables({f"ex-{name}": colour for name, colour in palette.items()}) for palette in (_FRONT_LIGHT, _FRONT_DARK)
+        _variables({f"ex-{name}": colour for name, colour in palette.items()})
+        for palette in (_FRONT_LIGHT, _FRONT_DARK)
     )
     return f'.explorer-view{{--ex-font:{FAMILY};{light}}}\n.explorer-view[data-theme="dark"]{{{dark}}}\n'
 

@@ -18,6 +18,7 @@ from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, count_text, fact_text
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
+from explorer.view.tree.scopes import scope_path
 
 _MARK = {"applied": "✓", "declined": "✗"}
 _NODES = 60
@@ -83,7 +84,7 @@ def why(recording: Recording, node: int) -> str:
     if row >= 0:
         source = recording.sources[row]
         lines.append(f"recorded at {source.place}: {source.text.strip()}")
-    scope = _scope_path(recording, node)
+    scope = " / ".join(scope_path(recording, node))
     if scope:
         lines.append(f"scope {scope}")
     decisions = _concerning(recording, node)
@@ -229,15 +230,6 @@ def _kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
         f"  {number} {' → '.join(names)}: level {kernel.level}, chain {kernel.chain}, "
         f"{size}, {place}; {kernel.pick_reason}"
     )
-
-
-def _scope_path(recording: Recording, node: int) -> str:
-    names = []
-    row = recording.nodes.scope[node]
-    while row > 0 and recording.scopes[row].kind != "top":
-        names.append(recording.scopes[row].name)
-        row = recording.scopes[row].parent
-    return " / ".join(reversed(names))
 
 
 def _twins(recording: Recording, node: int) -> list[str]:

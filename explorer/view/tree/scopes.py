@@ -12,9 +12,9 @@ def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
     names: list[str] = []
     row = recording.nodes.scope[node]
     while row >= 0 and recording.scopes[row].kind != "top":
-        names.insert(0, recording.scopes[row].name)
+        names.append(recording.scopes[row].name)
         row = recording.scopes[row].parent
-    return tuple(names)
+    return tuple(reversed(names))
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
