@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import random
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 
 import explorer as ex
 from explorer.view.layout.box_layout import draw
+from explorer.view.model.model import build_model
 from explorer.view.payload.payload import payload
 from explorer.view.picture.svg import svg
 from explorer.view.tree.box_tree import Box, BoxItem, Tree
+from explorer.view.tree.topological import levels
 from tests.support.programs import prepared
 
 SIZES = (400, 1600)
@@ -61,6 +65,28 @@ def test_scopes_inside_each_other_are_drawn_by_a_walk_over_each_once() -> None:
         steps.append(boxes.looked_up)
     assert steps[0] > SIZES[0]
     assert steps[1] < 5 * steps[0]
+
+
+def read_at_random(count: int) -> ex.EvalPlan:
+    """Each operation on two of those made before, of the last eighth: batches that read each other many ways."""
+    chance = random.Random(1)
+    values: list[ex.Expr] = [ex.tensor(np.full(4, 0.5, np.float32)) for _ in range(8)]
+    combine = (operator.add, operator.sub, operator.mul)
+    while len(values) < count:
+        one, other = chance.choices(values[-count // 8 :], k=2)
+        values.append(chance.choice(combine)(one, other))
+    return prepared(*values[-40:], record="off")
+
+
+@pytest.mark.spec("V-7")
+@pytest.mark.parametrize("make", [random_program, read_at_random])
+def test_boxes_of_many_batches_can_be_read_from_top_to_bottom(make: Callable[[int], ex.EvalPlan]) -> None:
+    """Batches in one box, and equal boxes in a row, read each other only directly: nothing outside leads back in."""
+    recording = make(1600).recording
+    drawn = build_model(recording)
+    assert len({batch for box in drawn.tree.boxes for batch in box.batches}) >= 20
+    for box, edges in zip(drawn.tree.boxes, drawn.edges, strict=True):
+        assert min(levels(len(box.items), edges)) >= 0, box.label
 
 
 def test_many_batches_move_the_items_that_move(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from explorer.record import Recording
 from explorer.record.batches import Batch, batches
 from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.slots import Slots
+from explorer.view.tree.topological import contractible
 
 
 def gather(recording: Recording, slots: Slots, tree: Tree) -> None:
@@ -100,7 +101,17 @@ def _joined(found: list[Batch], made: list[set[int]], around: list[int], slots: 
     joined: dict[int, list[int]] = {}
     for number in range(len(found)):
         joined.setdefault(top(number), []).append(number)
-    return list(joined.values())
+    return _without_cycles(list(joined.values()), made, slots)
+
+
+def _without_cycles(joined: list[list[int]], made: list[set[int]], slots: Slots) -> list[list[int]]:
+    """Take apart batches that are connected through other nodes, too: as one box they would read themselves."""
+    groups = [[slot for number in numbers for slot in made[number]] for numbers in joined]
+    return [
+        part
+        for numbers, is_one in zip(joined, contractible(len(slots.nodes), slots.edges, groups), strict=True)
+        for part in ([numbers] if is_one else [[number] for number in numbers])
+    ]
 
 
 def _around(tree: Tree, slots: Iterable[int]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 
 from explorer.record import Recording
 from explorer.view.folding.batch_boxes import gather
@@ -16,7 +17,7 @@ from explorer.view.folding.repeated_blocks import repeated
 from explorer.view.folding.stacks import LEAST, stack_pieces
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, lift
 from explorer.view.tree.slots import Slots
-from explorer.view.tree.topological import levels, ordered
+from explorer.view.tree.topological import contractible, levels, ordered
 
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
@@ -211,7 +212,10 @@ class _Folder(BoxBuilder):
             if len(members) >= self._least(items[start]):
                 label = self.common([items[member] for member in members])
                 found.append(Joined("repeat", label, members))
-        return found
+        # A member may read the one before through other items, too: as one box they would read themselves.
+        groups = [group.members for group in (*joined, *found)]
+        are_one = contractible(len(items), edges, groups)[len(joined) :] if found else []
+        return list(compress(found, are_one))
 
     def _least(self, item: BoxItem) -> int:
         """Return the minimum number of equal items to fold: more for operators of a file, which are small and named."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
-from explorer.view.tree.topological import levels
+from explorer.view.tree.topological import contractible, levels
 
 FEWEST = 8
 """minimum number of equal operations, or subgraphs, in a set"""
@@ -108,19 +108,13 @@ def _components(things: Iterable[int], edges: Iterable[tuple[int, int]]) -> list
 def _without_cycles(count: int, edges: _Edges, found: list[list[list[int]]]) -> list[list[list[int]]]:
     """Split subgraphs whose operations are connected through outside items: as one box they would read themselves."""
     while True:
-        box = list(range(count))
-        for number, pieces in enumerate(found):
-            for piece in pieces:
-                for item in piece:
-                    box[item] = count + number
-        outer = {(box[tail], box[head]) for tail, head in edges if tail >= 0 and head >= 0 and box[tail] != box[head]}
-        level = levels(count + len(found), outer)
+        are_one = contractible(count, edges, [[item for piece in pieces for item in piece] for pieces in found])
         kept: list[list[list[int]]] = []
-        for number, pieces in enumerate(found):
-            if level[count + number] < 0 and len(pieces[0]) > 1:
-                kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
-            else:
+        for pieces, is_one in zip(found, are_one, strict=True):
+            if is_one or len(pieces[0]) == 1:
                 kept.append(pieces)
+            else:
+                kept += [[[piece[place]] for piece in pieces] for place in range(len(pieces[0]))]
         if len(kept) == len(found):
             return found
         found = kept

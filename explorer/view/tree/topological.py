@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 
 def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -23,6 +23,31 @@ def levels(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
             if missing[reader] == 0:
                 ready.append(reader)
     return [value if missing[index] == 0 else -1 for index, value in enumerate(level)]
+
+
+def ranks(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the level of each item for drawing: on cycles, edges back to items with smaller numbers are ignored."""
+    forward = [edge for edge in edges if min(edge) >= 0]
+    level = levels(count, forward)
+    if min(level, default=0) >= 0:
+        return level
+    return levels(count, [(tail, head) for tail, head in forward if tail < head or level[tail] >= 0])
+
+
+def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[Collection[int]]) -> list[bool]:
+    """Tell for each group whether it can become one item: in the contracted graph it is not on a cycle.
+
+    A group on a path from one cycle to another counts as on a cycle.
+    """
+    item_of = list(range(count))
+    for number, members in enumerate(groups, count):
+        for member in members:
+            item_of[member] = number
+    inner = [(item_of[tail], item_of[head]) for tail, head in edges if min(tail, head) >= 0]
+    contracted = {edge for edge in inner if edge[0] != edge[1]}
+    behind = levels(count + len(groups), contracted)
+    before = levels(count + len(groups), [(head, tail) for tail, head in contracted])
+    return [max(behind[number], before[number]) >= 0 for number in range(count, count + len(groups))]
 
 
 def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int]) -> list[int]:

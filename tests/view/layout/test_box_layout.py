@@ -131,6 +131,22 @@ def test_a_box_with_more_edges_than_dot_can_take_is_laid_out_plainly():
 
 
 @pytest.mark.spec("V-7")
+def test_edges_of_a_cycle_cost_the_ranks_that_they_pass():
+    """Dot breaks cycles before it orders ranks, so an edge of a cycle is as dear to it as any other."""
+    forward = [(tail, head) for head in range(40) for tail in range(head)]
+    row = LayoutGraph(((100, 40),) * 40, frozenset(), tuple(forward))
+    circle = LayoutGraph(row.sizes, row.boxes, (*row.edges, (39, 0)))
+    assert cost(circle) >= cost(row) > 5000
+
+
+@pytest.mark.spec("V-7")
+def test_items_of_a_cycle_are_drawn_below_each_other():
+    placed = Layered().place(LayoutGraph(((100, 40),) * 4, frozenset(), ((0, 1), (1, 2), (2, 0), (2, 3))))
+    heights = [y for _, y in placed.centres]
+    assert heights == sorted(set(heights))
+
+
+@pytest.mark.spec("V-7")
 def test_many_edges_beside_items_stand_closer_than_items():
     """Levels that all read the same values, and all levels before: edges are drawn narrow, items keep their room."""
     levels, values = 9, 4
