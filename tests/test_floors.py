@@ -61,6 +61,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "folding",
         "model",
         "layout",
+        "replay",
         "picture",
         "payload",
         "export",

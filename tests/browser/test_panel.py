@@ -15,7 +15,7 @@ from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.compose import compose
 from explorer.view.model.model import build_model
 from explorer.view.picture.kernel_outlines import frames
-from explorer.view.picture.state import state_at
+from explorer.view.replay.state import state_at
 from tests.browser.player import box, node, press
 from tests.view import sample
 

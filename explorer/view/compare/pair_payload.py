@@ -18,10 +18,10 @@ from typing import Any
 
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
-from explorer.view.base.steps import stage_ends
 from explorer.view.compare.counts import counted
 from explorer.view.compare.step_mapping import partners
 from explorer.view.payload.columns import pack
+from explorer.view.replay.steps import stage_ends
 
 
 def title(recording: Recording) -> str:

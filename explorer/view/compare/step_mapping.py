@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias, get_args
 
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
-from explorer.view.base.steps import stage_ends
+from explorer.view.replay.steps import stage_ends, stage_kernels
 
 Tie: TypeAlias = Literal["nodes", "steps", "off"]
 """How two views are tied: by nodes they show the same decision, or the kernel that computes the same nodes; by steps
@@ -22,8 +22,9 @@ class StageSteps:
         self.ends = stage_ends(recording)
         self.starts = [0, *self.ends[:-1]]
         self.number = {stage.name: number for number, stage in reversed(list(enumerate(recording.stages)))}
-        self.picked = next((n for n, stage in enumerate(recording.stages) if stage.kind == "order"), -1)
-        self.ran = {step.kernel: at for at, step in enumerate(recording.run.steps)} if recording.run else {}
+        self.kernels = stage_kernels(recording)
+        """for each stage, the kernels that it picks or runs, in the order of its steps"""
+        self._places = [{kernel: place for place, kernel in enumerate(kernels)} for kernels in self.kernels]
 
     def first_kernel(self, stage: int) -> int:
         """Return the last step of a stage before its first kernel."""
@@ -32,16 +33,8 @@ class StageSteps:
 
     def kernel_step(self, stage: int, kernel: int) -> int:
         """Return the step of a stage at which a kernel is picked or run, or −1."""
-        if self.recording.stages[stage].kind == "run":
-            return self.first_kernel(stage) + self.ran[kernel] + 1 if kernel in self.ran else -1
-        return self.first_kernel(stage) + kernel + 1 if stage == self.picked else -1
-
-    def kernels(self, stage: int) -> list[int]:
-        """Return the kernels that a stage picks or runs, in the order of its steps."""
-        if self.recording.stages[stage].kind == "run":
-            return list(self.ran)
-        schedule = self.recording.schedule
-        return list(range(len(schedule.kernels))) if schedule and stage == self.picked else []
+        place = self._places[stage].get(kernel, -1)
+        return self.first_kernel(stage) + place + 1 if place >= 0 else -1
 
 
 def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
@@ -80,7 +73,7 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
                 here = others.starts[other] + partner - row.first + 1
             at += 1
             mapped[at] = here
-        kernels = own.kernels(number)
+        kernels = own.kernels[number]
         if kernels:
             here = max(here, others.first_kernel(other))
         for kernel in kernels:

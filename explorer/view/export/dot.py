@@ -6,7 +6,7 @@ import graphviz  # type: ignore[import-untyped]
 
 from explorer.record import Recording
 from explorer.record.escape import visible
-from explorer.view.picture.state import state_at
+from explorer.view.replay.state import state_at
 from explorer.view.tree.slots import build_slots, source
 
 _LEAF = {"shape": "box", "style": "rounded,filled", "fillcolor": "#eef1f6", "color": "#d9deea"}

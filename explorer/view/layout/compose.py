@@ -92,6 +92,23 @@ def compose(model: Model, layouts: Sequence[BoxLayout], is_open: Collection[int]
     return scene
 
 
+def plain_segment(model: Model, scene: Scene, box: int, start: int, end: int) -> Segment:
+    """Return a plain curve for an edge of an open box that has no route, as it stood only between two passes."""
+
+    def rect(item: int) -> Rect:
+        if item < 0:
+            return scene.boxes[box]
+        kind, index = model.tree.boxes[box].items[item]
+        return scene.slots[index] if kind == "slot" else scene.boxes[index]
+
+    x, y, wide, high = rect(start)
+    x0, y0 = x + wide // 2, y if start < 0 else y + high
+    x, y, wide, high = rect(end)
+    x1, y1 = x + wide // 2, y + high if end < 0 else y
+    bend = max(16, abs(y1 - y0) // 2)
+    return Segment(box, start, end, [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], end >= 0)
+
+
 def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
     """List the visible open boxes, from the outside in."""
     visible_boxes = [outermost]

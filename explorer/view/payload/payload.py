@@ -1,4 +1,6 @@
-"""Payload of the front end: ``{"recording": …, "layout": …, "heat": …, "options": …}``; stepping needs nothing more.
+"""Payload of the front end: a recording, its layout, the rules of its story, heat and options; stepping needs no more.
+
+It is ``{"recording": …, "layout": …, "replay": …, "heat": …, "options": …}``.
 
 Its long tables are packed (columns.py); what follows describes them unpacked.
 
@@ -64,9 +66,17 @@ and a point between them moves by a blend: of points 0 … n, k moves by 1 − t
 last, t = (k − 1) / (n − 2) cut to 0 … 1, so that edges leave and arrive in the direction they had. Ports −1 map
 with X; round at the end.
 
-An open box in which nothing stands at a position is drawn closed, until a reader opens it: what comes later, or has
-gone, takes no room. So is a block whose operations are rows of a batch's result by now, and a stack whose first block
-is such a one.
+``replay`` holds the rules of the story, applied (replay/)::
+
+    {"ends": [step, …],                        the last step of each stage; the next stage begins after it
+     "kernels": [[kernel, …], …],              those that each stage picks or runs, a step each, after its decisions
+     "merges": [row, …],                       of substitutions: those by an equal node of another slot ("×n")
+     "outlined": [position, …],                the last position at which each group has an outline, −1: it has none
+     "opens": [[box, instant, instant], …]}    first and last instant at which an open box is drawn open
+
+An *instant* is 2 · position, and one more where the stage has taken no decision yet. An open box that no row of
+``opens`` names is always drawn open. One that is named is drawn closed at any other instant (contents.py tells why:
+what comes later, or has gone, takes no room), until a reader opens it; so it is with a row from 0 to −1 at all of them.
 
 A closed box that holds no node any more at a position is drawn as a ghost; one that holds a single node is drawn as
 this node, in the middle of its place. A box of which no node has been recorded or produced yet is not drawn, open or
@@ -95,6 +105,10 @@ from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw
 from explorer.view.model.heat import heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
+from explorer.view.replay.contents import open_spans
+from explorer.view.replay.merges import merges
+from explorer.view.replay.outlined import outlined
+from explorer.view.replay.steps import stage_ends, stage_kernels
 
 THEMES = ("auto", "light", "dark")
 
@@ -123,6 +137,7 @@ def payload(
         return {
             "recording": {"schema": SCHEMA, **pack(recording)},
             "layout": pack(layout_json(recording, placed, boxes)),
+            "replay": pack(replay_json(recording, placed.model)),
             "heat": pack(heat_json(recording)),
             "options": {"theme": theme, "position": where, "height": height},
         }
@@ -146,6 +161,18 @@ def layout_json(
         "slots": [_slot(model, slot) for slot in range(len(model.slots.nodes))],
         "texts": [list(row) for row in model.texts],
         "bodies": model.tree.bodies,
+    }
+
+
+def replay_json(recording: Recording, model: Model) -> dict[str, Any]:
+    """Return the "replay" part of the payload, unpacked."""
+    opens = open_spans(recording, model.slots, model.tree)
+    return {
+        "ends": stage_ends(recording),
+        "kernels": stage_kernels(recording),
+        "merges": merges(recording, model.slots),
+        "outlined": outlined(recording),
+        "opens": [[box, *span] for box, spans in opens.items() for span in spans or [(0, -1)]],
     }
 
 

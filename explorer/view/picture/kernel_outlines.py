@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from explorer.record import Group
 from explorer.view.layout.compose import Rect, Scene
 from explorer.view.model.model import Model
-from explorer.view.picture.state import State
+from explorer.view.replay.state import State
 
 _PAD, _HUG = 10, 7
 

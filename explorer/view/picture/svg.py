@@ -14,14 +14,15 @@ from explorer.view.base import font
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import stylesheet
 from explorer.view.layout.box_layout import PlacedModel, draw
-from explorer.view.layout.compose import Rect, Scene, Segment, compose
+from explorer.view.layout.compose import Scene, compose
 from explorer.view.model.labels import LINE, TITLE, group_title, now_text
 from explorer.view.model.model import Model
+from explorer.view.picture.box_contents import holding, missed
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
+from explorer.view.picture.edges import lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import closed_around, frames
-from explorer.view.picture.open_boxes import batched, holding, missed, settled
-from explorer.view.picture.state import State, state_at
-from explorer.view.tree.box_tree import Paths
+from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
+from explorer.view.replay.state import State, state_at
 
 _ROOM = 22
 """margin in px: numbers are left of nodes, titles above groups"""
@@ -51,7 +52,8 @@ def svg(
     with gc_paused():
         state = state_at(recording, model.slots, where)
         wanted = {index for index, box in enumerate(model.tree.boxes) if box.open}
-        is_open = settled(recording, model.tree, state, where, wanted)
+        spans = open_spans(recording, model.slots, model.tree)
+        is_open = drawn_open(spans, wanted, instant_at(recording, where))
         scene = compose(model, placed.layouts, is_open, model.tree.bodies[body])
         return _Picture(model, scene, state, is_open, model.tree.bodies[body], where, marks or {}).draw(theme)
 
@@ -91,7 +93,8 @@ class _Picture:
             markerWidth=7, markerHeight=7,
         )  # fmt: skip
         x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
-        groups, lines = self._groups(), self._lines()
+        groups = self._groups()
+        segments = visible_segments(self.model, self.scene, self.state, self.is_open, self.outermost)
         nodes = [self._node(slot) for slot in sorted(self.places)]
         return element(
             "svg",
@@ -101,12 +104,11 @@ class _Picture:
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
             *self._open_boxes(),
             *(rect for rect, _ in groups),
-            element("g", *lines[True], marker_end=f"url(#{name}-a)"),
-            *lines[False],
+            *lines(segments, f"{name}-a"),
             *(title for _, title in groups),
             *self._closed_boxes(),
             *nodes,
-            *self._port_names(),
+            *port_labels(segments),
             *self._numbers(),
             xmlns="http://www.w3.org/2000/svg",
             id=name,
@@ -214,63 +216,6 @@ class _Picture:
             drawn.append((element("g", *shapes), element("text", title, x=x + 2, y=y - 5, class_="fused")))
         return drawn
 
-    def _segments(self) -> dict[tuple[int, int, int], bool]:
-        """Return the segments of live edges (True) and of ghosts' edges (False)."""
-        paths, found = Paths(self.model.tree), {}
-        inside = self._inside()
-        for edges, alive in ((self.state.ghost_edges, False), (self.state.edges, True)):
-            for producer, consumer in edges:
-                if inside[producer] and inside[consumer]:
-                    for segment in paths.segments(producer, consumer):
-                        found[segment] = alive
-        return found
-
-    def _inside(self) -> list[bool]:
-        """Tell for each slot whether it is in the graph that is drawn."""
-        body, bodies = self.model.recording.nodes.body, self.model.tree.bodies
-        return [bodies[body[nodes[0]]] == self.outermost for nodes in self.model.slots.nodes]
-
-    def _lines(self) -> dict[bool, list[Markup]]:
-        """Draw the edges: those with an arrow head, and those without."""
-        drawn: dict[bool, list[Markup]] = {True: [], False: []}
-        laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
-        for key, is_alive in self._segments().items():
-            segment = laid.get(key) or self._plain(*key)
-            if segment is not None:
-                line = element("path", d=path(segment.points), class_="edge" if is_alive else "edge gone")
-                drawn[segment.arrow].append(line)
-        return drawn
-
-    def _port_names(self) -> list[Markup]:
-        """Draw the names of layers' ports beside the edges that end there, each once at a place."""
-        laid = {(s.box, s.start, s.end): s for s in self.scene.segments}
-        found: dict[tuple[int, int], dict[str, None]] = {}
-        for key in self._segments():
-            segment = laid.get(key)
-            if segment is not None:
-                x0, y0, *_, x1, y1 = segment.points
-                for name, place in zip(segment.names, ((x0 + 5, y0 + 10), (x1 + 5, y1 - 5)), strict=True):
-                    if name:
-                        found.setdefault(place, {})[name] = None
-        return [element("text", ", ".join(names), x=x, y=y, class_="port") for (x, y), names in found.items()]
-
-    def _plain(self, box: int, start: int, end: int) -> Segment | None:
-        """Draw an edge that existed only between two passes, and so has no route."""
-        if box not in self.scene.boxes or box not in self.is_open:
-            return None
-        x, y, wide, high = self._rect(box, start)
-        x0, y0 = x + wide // 2, y if start < 0 else y + high
-        x, y, wide, high = self._rect(box, end)
-        x1, y1 = x + wide // 2, y + high if end < 0 else y
-        bend = max(16, abs(y1 - y0) // 2)
-        return Segment(box, start, end, [x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1], end >= 0)
-
-    def _rect(self, box: int, item: int) -> Rect:
-        if item < 0:
-            return self.scene.boxes[box]
-        kind, index = self.model.tree.boxes[box].items[item]
-        return self.scene.slots[index] if kind == "slot" else self.scene.boxes[index]
-
     def _node(self, slot: int) -> Markup:
         """Draw the node of a slot, or its ghost, in the middle of its place."""
         node = self.state.shown.get(slot, self.state.ghosts.get(slot, -1))
@@ -342,9 +287,3 @@ class _Picture:
             )
             for first, last, x, y in beside
         ]
-
-
-def path(points: list[int]) -> str:
-    """Return control points as an SVG path."""
-    pairs = [f"{x} {y}" for x, y in zip(points[::2], points[1::2], strict=True)]
-    return f"M{pairs[0]}C{' '.join(pairs[1:])}"

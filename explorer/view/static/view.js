@@ -53,11 +53,11 @@ export class View {
 
   #adopt(payload) {
     this.trace = new Trace(payload);
-    this.timeline = new Timeline(this.trace.recording);
+    this.timeline = new Timeline(this.trace.recording, this.trace.replay);
     this.paths = new Paths(this.trace.layout);
     this.opening?.end();
     this.opening = new Opening(this);
-    this.settling = new OpenBoxes(this.trace, this.timeline);
+    this.openBoxes = new OpenBoxes(this.trace);
     this.sceneBuilder = new SceneBuilder(this.trace, this.timeline, this.paths);
     this.totals = new Totals(this.trace);
     this.heat = new Heat(this.totals, () => this.show());
@@ -89,7 +89,7 @@ export class View {
   /** Compose the boxes again, then show. */
   replace() {
     this.focus.keep(() => {
-      this.#place(this.settling.settled(this.now, this.open, this.chosen));
+      this.#place(this.openBoxes.drawn(this.now, this.open, this.chosen));
       this.show();
     });
   }
@@ -101,7 +101,7 @@ export class View {
 
   /** Make room for what has come, and take it from what has gone; a graph that was seen whole still is. */
   #settle() {
-    const open = this.settling.settled(this.now, this.open, this.chosen);
+    const open = this.openBoxes.drawn(this.now, this.open, this.chosen);
     const { open: before, size } = this.placement;
     if (open.size === before.size && [...open].every((box) => before.has(box))) return;
     const isWhole = this.camera.sees(size);

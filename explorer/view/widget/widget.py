@@ -14,12 +14,12 @@ import anywidget
 import traitlets
 
 from explorer.record import Recording, Stage
-from explorer.view.base.steps import stage_ends
 from explorer.view.export.text import text
 from explorer.view.layout.box_layout import draw
 from explorer.view.payload.bundle import script, stylesheet
 from explorer.view.payload.payload import THEMES, answer, payload
 from explorer.view.picture.svg import svg
+from explorer.view.replay.steps import stage_ends
 from explorer.view.tree.scopes import nodes_named, scope_path
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 import explorer as ex
 from explorer.record.compare.comparison import Comparison, compare
-from explorer.view.base.steps import stage_ends
 from explorer.view.compare.counts import Count, counted
 from explorer.view.compare.step_mapping import StageSteps, partners
+from explorer.view.replay.steps import stage_ends
 from tests.support.programs import programs
 
 
@@ -39,7 +39,7 @@ def told(comparison: Comparison, side: int, step: int) -> tuple[str, str]:
     place = step - stages.starts[stage] - 1
     if 0 <= place < row.last - row.first:
         return row.name, recording.reason(recording.decisions[row.first + place])
-    kernels = stages.kernels(stage)
+    kernels = stages.kernels[stage]
     if not kernels:
         return row.name, ""
     assert recording.schedule is not None

@@ -9,9 +9,8 @@ import pytest
 import explorer as ex
 from explorer.record.reasons import micros_text
 from explorer.view.model.model import build_model
-from explorer.view.picture.open_boxes import settled
-from explorer.view.picture.state import state_at
 from explorer.view.picture.svg import svg
+from explorer.view.replay.contents import drawn_open, instant_at, open_spans
 from tests.support.cells import MODELS, cell
 from tests.support.loops import recorded
 from tests.support.scenes import check
@@ -98,11 +97,11 @@ def test_what_is_not_there_yet_or_any_more_takes_no_room():
     recording = recorded("plain")
     model = build_model(recording)
     is_open = {index for index, box in enumerate(model.tree.boxes) if box.open}
+    spans = open_spans(recording, model.slots, model.tree)
     kinds = {}
     grouped = after(recording, "batch")
     for name, position in (("before", 0), ("first", 1), ("grouped", grouped), ("then", grouped + 1)):
-        state = state_at(recording, model.slots, position)
-        found = settled(recording, model.tree, state, position, is_open)
+        found = drawn_open(spans, is_open, instant_at(recording, position))
         kinds[name] = sorted(model.tree.boxes[box].kind for box in found)
     assert kinds == {
         "before": ["block", "stack", "top"],

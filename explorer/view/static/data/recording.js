@@ -4,12 +4,18 @@ import { visible } from "../dom.js";
 import { sentence } from "./reasons.js";
 import { unpack } from "./unpack.js";
 
+/**
+ * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][]}} Replay
+ *   the rules of a story, applied: see view/payload/payload.py
+ */
+
 /** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */
 export class Trace {
-  /** @param {{recording: any, layout: any, heat: any, options: any}} payload */
+  /** @param {{recording: any, layout: any, replay: any, heat: any, options: any}} payload */
   constructor(payload) {
     this.recording = unpack(payload.recording);
     this.layout = unpack(payload.layout);
+    /** @type {Replay} */ this.replay = unpack(payload.replay);
     /** @type {import("./totals.js").Metric[]} */ this.metrics = unpack(payload.heat);
     this.options = payload.options;
     this.nodes = this.recording.nodes;

@@ -2,34 +2,30 @@
 
 /**
  * @typedef {{name: string, kind: string, purpose: string, counts: Record<string, number>,
- *   first: number, last: number, start: number, end: number, applied: number, declined: number}} Stage
- *   moments start + 1 … end belong to a stage; where start = end it has none and shares moment `start`
- * @typedef {{step: number, stage: number, phase: string, position: number, decision: number, kernel: number}} Moment
+ *   first: number, last: number, start: number, end: number, kernels: number[], applied: number, declined: number}} Stage
+ *   moments start + 1 … end belong to a stage, one for each decision, then one for each of its kernels; where
+ *   start = end it has none and shares moment `start`
+ * @typedef {{step: number, stage: number, phase: string, position: number, instant: number, decision: number, kernel: number}} Moment
  */
 
 /** The stages and moments of a recording; a moment's number is the `step` of the view. */
 export class Timeline {
-  /** @param {any} recording */
-  constructor(recording) {
+  /** @param {any} recording @param {import("./recording.js").Replay} replay */
+  constructor(recording, replay) {
     this.decisions = recording.decisions;
     /** @type {Stage[]} */
-    this.stages = [];
-    let step = 0;
-    for (const stage of recording.stages) {
-      const kernels = stage.kind === "order" ? recording.schedule?.kernels : stage.kind === "run" ? recording.run?.steps : null;
-      const end = step + stage.last - stage.first + (kernels?.length ?? 0);
+    this.stages = recording.stages.map((stage, index) => {
       const verdicts = this.decisions.slice(stage.first, stage.last).map((decision) => decision.verdict);
-      this.stages.push({
+      return {
         ...stage,
-        start: step,
-        end,
+        start: replay.ends[index - 1] ?? 0,
+        end: replay.ends[index],
+        kernels: replay.kernels[index],
         applied: verdicts.filter((verdict) => verdict === "applied").length,
         declined: verdicts.filter((verdict) => verdict === "declined").length,
-      });
-      step = end;
-    }
-    this.end = step;
-    this.steps = recording.run?.steps ?? [];
+      };
+    });
+    this.end = replay.ends.at(-1) ?? 0;
   }
 
   /** The stage of a step; `wanted` is kept where it has that step. */
@@ -70,10 +66,9 @@ export class Timeline {
   ofKernel(kernel, phase) {
     const run = this.stages.find((stage) => stage.kind === "run" && stage.end > stage.start);
     const order = this.stages.find((stage) => stage.kind === "order" && stage.end > stage.start);
-    const isPlanned = order && (phase === "order" || !run);
-    const stage = isPlanned ? order : run;
+    const stage = order && (phase === "order" || !run) ? order : run;
     if (!stage) return -1;
-    const place = isPlanned ? kernel : this.steps.findIndex((step) => step.kernel === kernel);
+    const place = stage.kernels.indexOf(kernel);
     return place < 0 ? -1 : stage.start + stage.last - stage.first + place + 1;
   }
 
@@ -81,12 +76,13 @@ export class Timeline {
   at(step, wanted = -1) {
     const index = this.stageOf(step, wanted);
     const stage = this.stages[index];
-    if (stage === undefined) return { step: 0, stage: -1, phase: "record", position: 0, decision: -1, kernel: -1 };
+    if (stage === undefined) return { step: 0, stage: -1, phase: "record", position: 0, instant: 1, decision: -1, kernel: -1 };
     const into = step - stage.start;
     const decided = stage.last - stage.first;
     const decision = into > 0 && into <= decided ? stage.first + into - 1 : -1;
     const place = into > decided ? into - decided - 1 : -1;
-    const kernel = place < 0 ? -1 : stage.kind === "run" ? this.steps[place].kernel : place;
-    return { step, stage: index, phase: stage.kind, position: stage.first + Math.min(into, decided), decision, kernel };
+    const position = stage.first + Math.min(into, decided);
+    const instant = 2 * position + (position === stage.first ? 1 : 0);
+    return { step, stage: index, phase: stage.kind, position, instant, decision, kernel: stage.kernels[place] ?? -1 };
   }
 }

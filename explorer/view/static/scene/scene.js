@@ -40,7 +40,7 @@ export class SceneBuilder {
     const ready = new Set(moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready_candidates ?? []) : []);
     const outputs = new Set([...trace.roots].map((root) => trace.slotOf[trace.origin(final[root])]));
     const used = this.#used(moment.position, final);
-    const copies = this.#copies(moment.position, final);
+    const copies = this.#copies(moment.position);
     const members = new Set(frames.flatMap((frame) => frame.slots));
     trace.layout.slots.forEach((_, slot) => {
       if (placement.hiddenIn[slot] === -2) return;
@@ -71,7 +71,7 @@ export class SceneBuilder {
     else if (!isGhost && !used.has(slot) && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(slot) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
+    const mark = { node, state, flags, tag: "", second: "", number: 0, copies: isGhost ? 1 : (copies.get(node) ?? 1), heat: 0, micros: 0, bad: "", member: members.has(slot), key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
@@ -189,31 +189,27 @@ export class SceneBuilder {
     return used;
   }
 
-  /** Slot → number of equal nodes merged into its node, including itself. */
-  #copies(position, final) {
-    const { trace } = this;
+  /** Node → number of equal nodes that it stands for, including itself, where others were merged into it. */
+  #copies(position) {
+    const { recording, replay } = this.trace;
     const copies = new Map();
-    for (const [decision, old] of trace.recording.substitutions) {
-      const slot = trace.slotOf[final[old]];
-      if (decision >= position || slot < 0 || trace.slotOf[old] === slot) continue;
-      if (trace.exists(final[old], position) && this.equal(old, final[old], final)) copies.set(slot, (copies.get(slot) ?? 1) + 1);
+    for (const row of replay.merges) {
+      const [decision, old, kept] = recording.substitutions[row];
+      if (decision < position) copies.set(kept, (copies.get(kept) ?? 1) + (copies.get(old) ?? 1));
     }
     return copies;
   }
 
-  /** Whether two nodes have the same operation, type and operands. */
-  equal(one, other, final) {
-    const { operation, type, operands, kind, label } = this.trace.nodes;
-    const key = (node) => operands[node].map((operand) => (kind[final[operand]] === "constant" ? label[final[operand]] : final[operand])).join("\n");
-    return operation[one] === operation[other] && type[one] === type[other] && key(one) === key(other);
-  }
-
   /** The nodes that were merged into one. */
   duplicates(node, position) {
-    const final = this.trace.resolver(position);
-    return this.trace.recording.substitutions
-      .filter(([decision, old]) => decision < position && final[old] === node && this.trace.slotOf[old] !== this.trace.slotOf[node] && this.equal(old, node, final))
-      .map(([, old]) => old);
+    const { recording, replay } = this.trace;
+    const merged = new Set([node]);
+    for (const row of [...replay.merges].reverse()) {
+      const [decision, old, kept] = recording.substitutions[row];
+      if (decision < position && merged.has(kept)) merged.add(old);
+    }
+    merged.delete(node);
+    return [...merged].reverse();
   }
 
   #edges(scene, placement, before, final) {
@@ -259,25 +255,22 @@ export class SceneBuilder {
     }
   }
 
-  /** Fused kernels and batches; the last group of each node, since groups grow. */
+  /** Fused kernels and batches. */
   #frames(moment, placement) {
     const { trace } = this;
-    const taken = new Set();
     const frames = [];
-    for (let index = trace.recording.groups.length - 1; index >= 0; index--) {
-      const group = trace.recording.groups[index];
-      if (group.kind === "function" || group.decision >= moment.position) continue;
+    trace.recording.groups.forEach((group, index) => {
+      if (group.decision >= moment.position || moment.position > trace.replay.outlined[index]) return;
       const slots = group.members.filter((node) => trace.exists(node, moment.position)).map((node) => trace.slotOf[node]);
-      if (slots.length < 2 || slots.some((slot) => taken.has(slot))) continue;
-      for (const slot of slots) taken.add(slot);
+      if (slots.length < 2) return;
       const shown = slots.filter((slot) => placement.hiddenIn[slot] === -1);
       const hiding = new Set(slots.map((slot) => placement.hiddenIn[slot]).filter((box) => box !== -1));
       const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
       // A kernel that is inside one closed operator is not outlined: the box is its outline.
-      if (!shown.length && (!boxes.length || hiding.size < 2)) continue;
+      if (!shown.length && (!boxes.length || hiding.size < 2)) return;
       frames.push({ group, index, slots: shown, boxes, state: "", number: 0 });
-    }
-    return frames.reverse();
+    });
+    return frames;
   }
 
   #state(frame, moment) {

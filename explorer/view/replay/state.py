@@ -1,10 +1,15 @@
-"""State at a position: the node in each slot, ghosts, edges, fused kernels, numbers and duplicates."""
+"""State at a position: the node in each slot, ghosts, edges, outlined groups, numbers and duplicates.
+
+scene/scene.js does the same at every step in the browser; tests/browser/test_same_picture.py compares both.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from explorer.record import Group, Recording
+from explorer.view.replay.merges import copies, merges
+from explorer.view.replay.outlined import outlined
 from explorer.view.tree.slots import Slots, source
 
 _GHOSTS = 3
@@ -22,7 +27,7 @@ class State:
     edges: dict[tuple[int, int], None] = field(default_factory=dict)
     ghost_edges: dict[tuple[int, int], None] = field(default_factory=dict)
     groups: list[tuple[Group, list[int]]] = field(default_factory=list)
-    """current fused kernels, and their slots"""
+    """outlined groups, and their slots"""
     numbers: dict[int, int] = field(default_factory=dict)
     """node → place of its kernel in the schedule, from 1, after all decisions"""
     outputs: set[int] = field(default_factory=set)
@@ -45,7 +50,7 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
         if slot in state.shown:
             state.ghosts.pop(slot, None)
     final = recording.resolver(position)
-    _copies(recording, slots, position, state, final)
+    _copies(recording, slots, position, state)
     asked = [final.get(node, node) for body in recording.bodies for node in body.outputs]
     state.outputs = state.shown.keys() & {slots.of[source(recording, node)] for node in asked}
     for slot, node in state.shown.items():
@@ -61,7 +66,11 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             producer = slots.of[source(recording, final.get(operand, operand))]
             if producer >= 0 and producer != slot:
                 state.ghost_edges[producer, slot] = None
-    _groups(recording, slots, position, state)
+    for group, last in zip(recording.groups, outlined(recording), strict=True):
+        if group.decision < position <= last:
+            standing = [slots.of[node] for node in group.members if state.shown.get(slots.of[node]) == node]
+            if len(standing) > 1:
+                state.groups.append((group, standing))
     if recording.schedule is not None and position == recording.end:
         for number, kernel in enumerate(recording.schedule.kernels, 1):
             state.numbers.update(dict.fromkeys(kernel.nodes, number))
@@ -74,41 +83,22 @@ def _oldest_ghost(recording: Recording, position: int) -> int:
     return max((stage.first for stage in recording.stages if stage.first < position), default=0)
 
 
-def _groups(recording: Recording, slots: Slots, position: int, state: State) -> None:
-    """Keep the last group of each node, since groups grow."""
-    taken: set[int] = set()
-    for group in reversed(recording.groups):
-        if group.kind != "kernel" or group.decision >= position:
-            continue
-        members = [slots.of[node] for node in group.members if state.shown.get(slots.of[node]) == node]
-        if len(members) > 1 and not taken & set(members):
-            taken.update(members)
-            state.groups.insert(0, (group, members))
-
-
-def _copies(recording: Recording, slots: Slots, position: int, state: State, final: dict[int, int]) -> None:
+def _copies(recording: Recording, slots: Slots, position: int, state: State) -> None:
     """Count the duplicates of each survivor; at the end the first ones stay as ghosts."""
-    for decision, old, _ in recording.substitutions:
-        kept = final.get(old, old)
-        slot, place = slots.of[kept], slots.of[old]
-        elsewhere = slot >= 0 and place != slot and state.shown.get(slot) == kept
-        if decision < position and elsewhere and _equal(recording, old, kept, final):
-            state.copies[slot] = state.copies.get(slot, 1) + 1
-            is_few = state.copies[slot] <= _GHOSTS + 1
-            if position == recording.end and is_few and place >= 0 and place not in state.shown:
-                state.ghosts[place] = old
-
-
-def _equal(recording: Recording, first: int, second: int, final: dict[int, int]) -> bool:
-    """Whether two nodes have the same operation, type and operands."""
-    nodes = recording.nodes
-
-    def key(node: int) -> tuple[object, ...]:
-        operands = [final.get(operand, operand) for operand in nodes.operands[node]]
-        return (
-            nodes.operation[node],
-            nodes.type[node],
-            [nodes.label[o] if nodes.kind[o] == "constant" else o for o in operands],
-        )
-
-    return key(first) == key(second)
+    rows = merges(recording, slots)
+    slot_of = {node: slot for slot, node in state.shown.items()}
+    counts = copies(recording, rows, position)
+    state.copies = {slot_of[node]: count for node, count in counts.items() if node in slot_of}
+    if position < recording.end:
+        return
+    kept = {node: node for node in slot_of}
+    for row in reversed(rows):
+        _, old, new = recording.substitutions[row]
+        kept[old] = kept.get(new, -1)
+    ghosts: dict[int, int] = {}
+    for row in rows:
+        _, old, _ = recording.substitutions[row]
+        place, survivor = slots.of[old], kept[old]
+        ghosts[survivor] = ghosts.get(survivor, 0) + 1
+        if survivor >= 0 and ghosts[survivor] <= _GHOSTS and place >= 0 and place not in state.shown:
+            state.ghosts[place] = old

@@ -1,6 +1,6 @@
 import pytest
 
-from explorer.view.picture.state import state_at
+from explorer.view.replay.state import state_at
 from explorer.view.tree.slots import build_slots
 from tests.view import sample
 

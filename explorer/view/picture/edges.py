@@ -1,0 +1,63 @@
+"""Edges of a static picture: a curve for each segment, and the names of layers' ports at its ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from explorer.view.base.markup import Markup, element
+from explorer.view.layout.compose import Scene, Segment, plain_segment
+from explorer.view.model.model import Model
+from explorer.view.replay.state import State
+from explorer.view.tree.box_tree import Paths
+
+
+def visible_segments(
+    model: Model, scene: Scene, state: State, is_open: Collection[int], outermost: int
+) -> list[tuple[Segment, bool]]:
+    """Return the segments of live edges (True) and of ghosts' edges (False) in the graph of an outermost box."""
+    paths, found = Paths(model.tree), {}
+    body, bodies = model.recording.nodes.body, model.tree.bodies
+    inside = [bodies[body[nodes[0]]] == outermost for nodes in model.slots.nodes]
+    for edges, alive in ((state.ghost_edges, False), (state.edges, True)):
+        for producer, consumer in edges:
+            if inside[producer] and inside[consumer]:
+                for segment in paths.segments(producer, consumer):
+                    found[segment] = alive
+    laid = {(s.box, s.start, s.end): s for s in scene.segments}
+    return [
+        (laid.get(key) or plain_segment(model, scene, *key), alive)
+        for key, alive in found.items()
+        if key in laid or (key[0] in scene.boxes and key[0] in is_open)
+    ]
+
+
+def lines(segments: list[tuple[Segment, bool]], marker: str) -> list[Markup]:
+    """Draw the edges: those that end in an arrow head (the marker of an id), then those without."""
+    drawn: dict[bool, list[Markup]] = {True: [], False: []}
+    for segment, is_alive in segments:
+        drawn[segment.arrow].append(element("path", d=path(segment.points), class_=None if is_alive else "gone"))
+    with_head = element("g", *drawn[True], class_="edge", marker_end=f"url(#{marker})")
+    return [with_head, *([element("g", *drawn[False], class_="edge")] if drawn[False] else [])]
+
+
+def port_labels(segments: list[tuple[Segment, bool]]) -> list[Markup]:
+    """Draw the names of layers' ports beside the edges that end there, each once at a place."""
+    found: dict[tuple[int, int], dict[str, None]] = {}
+    for segment, _ in segments:
+        x0, y0, *_, x1, y1 = segment.points
+        for name, place in zip(segment.names, ((x0 + 5, y0 + 10), (x1 + 5, y1 - 5)), strict=True):
+            if name:
+                found.setdefault(place, {})[name] = None
+    return [element("text", ", ".join(names), x=x, y=y, class_="port") for (x, y), names in found.items()]
+
+
+def path(points: list[int]) -> str:
+    """Return control points as an SVG path; each curve is relative to where it begins, which takes fewer digits."""
+    x, y = points[:2]
+    steps: list[int] = []
+    for start in range(2, len(points), 6):
+        curve = points[start : start + 6]
+        steps += [value - (y if place % 2 else x) for place, value in enumerate(curve)]
+        x, y = curve[4:]
+    numbers = "".join(f"{step}" if place == 0 or step < 0 else f" {step}" for place, step in enumerate(steps))
+    return f"M{points[0]} {points[1]}c{numbers}"

@@ -1,0 +1,154 @@
+"""Contents of boxes over the story: an open box with almost no content yet, or none any more, is drawn closed.
+
+Times are counted in *instants*: ``2 · position``, and one more where a stage has not decided anything yet. A node that
+is gone stands as a ghost until the last decision of its stage: its time ends between the two instants of a position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from explorer.record import Recording
+from explorer.view.tree.box_tree import Tree
+from explorer.view.tree.slots import Slots
+
+Span: TypeAlias = tuple[int, int]
+"""The first and the last instant of a time."""
+
+
+class _Stay(NamedTuple):
+    """Time of one node in a slot."""
+
+    first: int
+    last: int
+    ghost: int
+    """the last instant at which its ghost stands"""
+    node: int
+
+
+def instant_at(recording: Recording, position: int) -> int:
+    """Return the instant of a static picture: the last one of its position at the end, else the first one."""
+    return 2 * position + (position == recording.end)
+
+
+def batched(recording: Recording) -> set[int]:
+    """Return the decisions that created batches, and those about nodes that replace the members."""
+    return {group.decision for group in recording.groups if group.kind == "batch"}
+
+
+def open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[Span]]:
+    """Return the times at which a box is drawn open, for the boxes that are not at every instant.
+
+    A box needs a node inside; a block, and the first of the equal boxes of a stack, an operation that is no row of a
+    batch. A stack is open only while that first box is. The box of a batch is open once the batch is complete and no
+    call is left that stands for its contents.
+    """
+    boxes, always = tree.boxes, [(0, 2 * recording.end + 1)]
+    first = [_first_member(tree, box) for box in range(len(boxes))]
+    members = {*first, *(number for number, box in enumerate(boxes) if box.kind == "block")}
+    any_node, works, calls = _inside(recording, slots, tree)
+    found: dict[int, list[Span]] = {}
+    for number, box in enumerate(boxes):
+        if box.parent < 0:
+            continue
+        spans = (works if number in members else any_node)[number]
+        if first[number] >= 0:
+            spans = _both(spans, works[first[number]])
+        if box.batches:
+            complete = 2 * (max(box.batches) + 1)
+            spans = _both(spans, _others([(0, complete - 1), *calls[number]], always[0][1]))
+        if spans != always:
+            found[number] = spans
+    return found
+
+
+def drawn_open(spans: dict[int, list[Span]], wanted: Collection[int], instant: int) -> set[int]:
+    """Return the boxes, of those that a reader wants open, that are drawn open at an instant."""
+    return {box for box in wanted if box not in spans or any(first <= instant <= last for first, last in spans[box])}
+
+
+def _first_member(tree: Tree, box: int) -> int:
+    """Return the first of the equal boxes that a box stands for, or −1."""
+    if tree.boxes[box].kind not in ("stack", "repeat"):
+        return -1
+    kind, index = tree.boxes[box].items[0]
+    return index if kind == "box" else -1
+
+
+def _inside(
+    recording: Recording, slots: Slots, tree: Tree
+) -> tuple[list[list[Span]], list[list[Span]], list[list[Span]]]:
+    """Return for each box the times at which a node stands inside, an operation that is no row of a batch, a call."""
+    nodes, rows, end = recording.nodes, batched(recording), 2 * recording.end + 1
+    found: tuple[list[list[Span]], list[list[Span]], list[list[Span]]] = (
+        [[] for _ in tree.boxes], [[] for _ in tree.boxes], [[] for _ in tree.boxes],
+    )  # fmt: skip
+    any_node, works, calls = found
+    for slot, box in enumerate(tree.box_of):
+        for stay in _stays(recording, slots.nodes[slot], end):
+            kind = nodes.kind[stay.node]
+            _enter(any_node[box], (stay.first, stay.ghost), end)
+            if kind in ("operation", "call") and nodes.born[stay.node] not in rows:
+                _enter(works[box], (stay.first, stay.ghost), end)
+            if kind == "call":
+                _enter(calls[box], (stay.first, stay.last), end)
+    for box in tree.postorder():
+        outer = tree.boxes[box].parent
+        for spans in found:
+            spans[box] = _joined(spans[box])
+            if outer >= 0:
+                for span in spans[box]:
+                    _enter(spans[outer], span, end)
+    return found
+
+
+def _stays(recording: Recording, members: list[int], end: int) -> Iterator[_Stay]:
+    """Yield the times of a slot's nodes; a ghost makes room for the next node."""
+    born, gone = recording.nodes.born, recording.nodes.gone
+    for place, node in enumerate(members):
+        first = max(0, 2 * (born[node] + 1))
+        if gone[node] < 0:
+            yield _Stay(first, end, end, node)
+            continue
+        last = 2 * gone[node] + 1
+        ghost = 2 * recording.stages[recording.decisions[gone[node]].stage].last
+        if place + 1 < len(members):
+            ghost = min(ghost, 2 * born[members[place + 1]] + 1)
+        yield _Stay(first, last, max(last, ghost), node)
+
+
+def _enter(spans: list[Span], span: Span, end: int) -> None:
+    """Add a time to others; one that lasts from the first to the last instant says all."""
+    if spans and spans[0] == (0, end):
+        return
+    if span == (0, end):
+        spans.clear()
+    spans.append(span)
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Join times that overlap or follow each other."""
+    joined: list[Span] = []
+    for first, last in sorted(spans):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _both(spans: list[Span], others: list[Span]) -> list[Span]:
+    """Return the times that are in both of two lists."""
+    met = ((max(a, c), min(b, d)) for a, b in spans for c, d in others)
+    return [(first, last) for first, last in met if first <= last]
+
+
+def _others(spans: list[Span], end: int) -> list[Span]:
+    """Return the times up to the last instant that are in none of some spans."""
+    left, start = [], 0
+    for first, last in _joined(spans):
+        if start < first:
+            left.append((start, first - 1))
+        start = last + 1
+    return [*left, (start, end)] if start <= end else left

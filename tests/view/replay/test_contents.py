@@ -1,0 +1,109 @@
+"""Times at which a box is drawn open, held against the rule, asked at every position of every stage."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.view.folding.fold import fold
+from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
+from explorer.view.tree.box_tree import scope_tree
+from explorer.view.tree.slots import build_slots
+from tests.golden.programs import recorded
+from tests.support.loops import recorded as looped
+from tests.view import sample
+from tests.view.stories import story
+
+
+def inside(tree, box):
+    """The slots in a box, however deep."""
+    slots, boxes = [], [box]
+    for each in boxes:
+        for kind, number in tree.boxes[each].items:
+            (slots if kind == "slot" else boxes).append(number)
+    return slots
+
+
+def standing(recording, slots, slot, position, first):
+    """The node of a slot in a stage whose first decision is given, and whether it is a ghost."""
+    nodes, ghost = recording.nodes, -1
+    for node in slots.nodes[slot]:
+        if nodes.born[node] < position and (nodes.gone[node] < 0 or nodes.gone[node] >= position):
+            return node, False
+        if first <= nodes.gone[node] < position:
+            ghost = node
+    return ghost, True
+
+
+class Rule:
+    """The rule, asked at one moment."""
+
+    def __init__(self, recording):
+        self.recording, self.slots = recording, build_slots(recording)
+        self.tree = scope_tree(recording, self.slots)
+        fold(recording, self.slots, self.tree)
+        self.rows = batched(recording)
+        boxes = self.tree.boxes
+        self.first = [
+            box.items[0].number if box.kind in ("stack", "repeat") and box.items[0].kind == "box" else -1
+            for box in boxes
+        ]
+        self.members = {*self.first, *(number for number, box in enumerate(boxes) if box.kind == "block")}
+        self.slots_in = [inside(self.tree, box) for box in range(len(boxes))]
+
+    def is_open(self, box, position, first):
+        if self.tree.boxes[box].parent < 0:
+            return True
+        stays = {slot: standing(self.recording, self.slots, slot, position, first) for slot in self.slots_in[box]}
+        full = self.is_full(box, stays)
+        if self.first[box] >= 0:
+            full = full and self.is_full(self.first[box], stays)
+        batches = self.tree.boxes[box].batches
+        calls = any(not ghost and self.recording.nodes.kind[node] == "call" for node, ghost in stays.values())
+        return full and not (batches and (max(batches) >= position or calls))
+
+    def is_full(self, box, stays):
+        found = [stays[slot][0] for slot in self.slots_in[box] if stays[slot][0] >= 0]
+        return any(self.works(node) for node in found) if box in self.members else bool(found)
+
+    def works(self, node):
+        nodes = self.recording.nodes
+        return nodes.kind[node] in ("operation", "call") and nodes.born[node] not in self.rows
+
+
+def check(recording):
+    """Every box at every moment of every stage, and the moments of the static picture."""
+    rule = Rule(recording)
+    spans = open_spans(recording, rule.slots, rule.tree)
+    every = range(len(rule.tree.boxes))
+    for stage in recording.stages:
+        for position in range(stage.first, stage.last + 1):
+            instant = 2 * position + (position == stage.first)
+            wanted = {box for box in every if rule.is_open(box, position, stage.first)}
+            assert drawn_open(spans, every, instant) == wanted, (stage.name, position)
+    assert drawn_open(spans, every, instant_at(recording, recording.end)) == {
+        box for box in every if rule.is_open(box, recording.end, recording.end)
+    }
+    return spans
+
+
+@pytest.mark.spec("V-1", "V-7")
+@pytest.mark.parametrize("name", ["batch", "perceptron"])
+def test_times_say_what_the_rule_says(name):
+    assert check(recorded(name))
+
+
+@pytest.mark.spec("V-1", "V-7")
+def test_boxes_of_batches_open_when_their_batch_is_complete():
+    assert check(looped("plain"))
+
+
+@pytest.mark.spec("V-1", "V-7")
+@given(st.integers(0, 10_000))
+def test_times_of_random_stories_say_what_the_rule_says(seed):
+    check(story(seed))
+
+
+def test_what_is_always_there_needs_no_time():
+    recording = sample.transformer(4)
+    slots = build_slots(recording)
+    assert open_spans(recording, slots, scope_tree(recording, slots)) == {}
