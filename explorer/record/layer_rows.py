@@ -15,6 +15,11 @@ class Policy:
     value: str
     by: str
 
+    @property
+    def text(self) -> str:
+        """The policy as it is written: ``Update = True``."""
+        return f"{self.name} = {self.value}"
+
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
@@ -50,6 +55,21 @@ class Layer:
     feedback: tuple[Feedback, ...] = ()
     scopes: tuple[int, ...] = ()
 
+    @property
+    def ports(self) -> str:
+        """Inputs and outputs: ``input → output``."""
+        return f"{', '.join(self.inputs) or 'none'} → {', '.join(self.outputs) or 'none'}"
+
+    @property
+    def use(self) -> str:
+        """What it was built for."""
+        return "training" if self.training else "inference"
+
+    @property
+    def order_text(self) -> str:
+        """Its sublayers in topological order: ``linear → activation``."""
+        return " → ".join(self.order)
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -79,18 +99,14 @@ def layer_lines(layers: Iterable[Layer]) -> list[str]:
             enclosing.pop()
         name = layer.name[len(enclosing[-1]) + 1 :] if enclosing else layer.name
         indent = "  " * len(enclosing)
-        use = "" if enclosing else " · for training" if layer.training else " · for inference"
-        lines.append(f"{indent}{name} · {layer.type} · {_ports(layer.inputs)} → {_ports(layer.outputs)}{use}")
+        use = "" if enclosing else f" · for {layer.use}"
+        lines.append(f"{indent}{name} · {layer.type} · {layer.ports}{use}")
         enclosing.append(layer.name)
         indent += "    "
         if layer.order:
-            lines.append(f"{indent}order: {' → '.join(layer.order)}")
+            lines.append(f"{indent}order: {layer.order_text}")
         lines += [f"{indent}{clause}" for clause in layer.clauses]
-        lines += [f"{indent}{policy.name} = {policy.value} · {policy.by}" for policy in layer.policies]
+        lines += [f"{indent}{policy.text} · {policy.by}" for policy in layer.policies]
         for feedback in layer.feedback:
             lines.append(f"{indent}{'✓' if feedback.built else '✗'} {feedback.text}")
     return lines
-
-
-def _ports(names: tuple[str, ...]) -> str:
-    return ", ".join(names) or "none"

@@ -76,12 +76,13 @@ class Recording:
 
     def type_text(self, node: int) -> str:
         """Return the type of a node as text: ``32×64 float32``, ``scalar float32``, ``(2×2 float32, 3 int64)``."""
-        return self._type_text(self.nodes.type[node])
+        return self.type_text_of(self.nodes.type[node])
 
-    def _type_text(self, number: int) -> str:
+    def type_text_of(self, number: int) -> str:
+        """Return a row of the types as text."""
         type_row = self.types[number]
         if type_row.dtype == "tuple":
-            return "(" + ", ".join(self._type_text(part) for part in type_row.parts) + ")"
+            return "(" + ", ".join(self.type_text_of(part) for part in type_row.parts) + ")"
         shape = "×".join(map(str, type_row.shape)) if type_row.shape else "scalar"
         return f"{shape} {type_row.dtype}" + (f" on {type_row.device}" if type_row.device != "cpu" else "")
 

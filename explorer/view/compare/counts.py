@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from explorer.record.compare.comparison import Comparison
-from explorer.record.reasons import bytes_text, count_text, micros_text
+from explorer.view.model.decision_facts import count_value
 
 _LEAST = 0.05
 """smallest difference in percent that is shown"""
@@ -45,13 +45,7 @@ _NAMES = {
 
 
 def _count(name: str, value: float | None) -> str:
-    if value is None:
-        return "–"
-    if name.endswith("_us"):
-        return micros_text(value)
-    if name == "bytes" or name.endswith("_bytes"):
-        return bytes_text(value)
-    return count_text(value) if name == "flops" else f"{value:,}"
+    return "–" if value is None else count_value(name, value)
 
 
 def _difference(name: str, before: float | None, after: float | None) -> str:

@@ -21,6 +21,7 @@ from explorer.record.compare.comparison import Comparison
 from explorer.view.compare.counts import counted
 from explorer.view.compare.step_mapping import partners
 from explorer.view.payload.columns import pack
+from explorer.view.payload.recording_tables import shown
 from explorer.view.replay.steps import stage_ends
 
 
@@ -47,7 +48,7 @@ def paired(comparison: Comparison) -> dict[str, Any]:
     found = comparison.counterparts
     kernels = [found for found in comparison.kernels if not found.same]
     steps = partners(comparison)
-    return {
+    data = {
         "titles": [title(comparison.before), title(comparison.after)],
         "options": [[name, option_text(one), option_text(two)] for name, (one, two) in comparison.options.items()],
         "start": list(start(comparison, steps["nodes"])),
@@ -66,3 +67,4 @@ def paired(comparison: Comparison) -> dict[str, Any]:
             }
         ),
     }
+    return {name: shown(value) for name, value in data.items()}

@@ -6,7 +6,7 @@ from explorer.record import Decision, Recording
 from explorer.record.batches import Batch, batches, together
 from explorer.record.escape import visible
 from explorer.record.reasons import count_text, micros_text
-from explorer.view.export.text import NOT_RUN
+from explorer.view.model.decision_facts import NOT_RUN
 
 _LISTED = 20
 """declined decisions that are listed at most"""

@@ -14,8 +14,10 @@ from typing import TypeVar
 
 from explorer.record import Decision, Kernel, Recording
 from explorer.record.escape import visible
+from explorer.record.history import decisions_about
 from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, count_text, fact_text
+from explorer.view.model.decision_facts import fact_label, note, stage_counts
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
 from explorer.view.tree.scopes import scope_path
@@ -33,12 +35,6 @@ _FIRST, _LAST = 24, 8
 """beyond that, how many are listed at the beginning and at the end of each stage and of the schedule"""
 _KERNELS = 8
 """maximum number of listed kernels that compute a node together with others"""
-_PRICES = ("separate_us", "together_us")
-NOT_RUN = (
-    "the members were not run one by one: "
-    'plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both'
-)
-"""note on the facts of a measured batch; decision_card.js has the same text"""
 _Row = TypeVar("_Row")
 
 
@@ -87,7 +83,7 @@ def why(recording: Recording, node: int) -> str:
     scope = " / ".join(scope_path(recording, node))
     if scope:
         lines.append(f"scope {scope}")
-    decisions = _concerning(recording, node)
+    decisions = [recording.decisions[number] for number in decisions_about(recording, node)]
     if not decisions:
         lines.append("no rule matched this node")
     for decision in decisions:
@@ -100,27 +96,11 @@ def why(recording: Recording, node: int) -> str:
 
 def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
     """List the facts of a decision; for a batch that ran, estimates are marked as such."""
-    ran = "measured_us" in decision.facts
-    lines = []
-    for name, value in decision.facts.items():
-        estimated = ", estimated" if ran and name in _PRICES else ""
-        label = name.removesuffix("_us").replace("_", " ")
-        lines.append(f"      {label}{estimated}: {fact_text(name, value, recording.label)}")
-    return [*lines, f"      {NOT_RUN}"] if ran else lines
-
-
-def _concerning(recording: Recording, node: int) -> list[Decision]:
-    """Return the decisions about a node and, before each change, those declined for nodes that changed with it."""
-    own = [n for n, d in enumerate(recording.decisions) if node in d.subjects or node in d.produced]
-    numbers = set(own)
-    for change in own:
-        decision = recording.decisions[change]
-        if decision.verdict == "applied":
-            together = set(decision.subjects)
-            first = recording.stages[decision.stage].first
-            earlier = enumerate(recording.decisions[first:change], first)
-            numbers.update(n for n, d in earlier if d.verdict == "declined" and together & set(d.subjects))
-    return [recording.decisions[number] for number in sorted(numbers)]
+    lines = [
+        f"      {fact_label(decision, name)}: {fact_text(name, value, recording.label)}"
+        for name, value in decision.facts.items()
+    ]
+    return [*lines, f"      {note(decision)}"] if note(decision) else lines
 
 
 def _header(recording: Recording) -> str:
@@ -130,16 +110,9 @@ def _header(recording: Recording) -> str:
 def _stage_line(recording: Recording, number: int) -> str:
     stage = recording.stages[number]
     verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
-    counts = [f"{name.replace('_', ' ')} {_count(name, value)}" for name, value in stage.counts.items()]
+    counts = [" ".join(count) for count in stage_counts(stage)]
     taken = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
     return f"{stage.name}: {', '.join(counts + taken) or 'nothing to do'}"
-
-
-def _count(name: str, value: int) -> str:
-    if name == "flops":
-        return count_text(value)
-    is_size = name == "bytes" or name.startswith("peak") or name.endswith("_bytes")
-    return bytes_text(value) if is_size else f"{value:,}"
 
 
 def decision_line(recording: Recording, decision: Decision, located: bool = False) -> str:

@@ -4,7 +4,8 @@ It is ``{"recording": …, "layout": …, "replay": …, "heat": …, "options":
 
 Its long tables are packed (columns.py); what follows describes them unpacked.
 
-``recording`` is the plain form of a Recording (explorer/record). ``layout`` places what it holds::
+``recording`` holds the tables of a Recording with their texts composed (recording_tables.py). ``layout`` places what
+they hold::
 
     {"boxes": [Box, …], "slots": [Slot, …], "texts": [[name, type, ghost], …], "bodies": [box, …]}
 
@@ -99,12 +100,14 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
-from explorer.record import SCHEMA, Recording
+from explorer.record import Recording
+from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import BoxLayout, PlacedModel, draw
 from explorer.view.model.heat import heat_json
 from explorer.view.model.model import Model
 from explorer.view.payload.columns import pack
+from explorer.view.payload.recording_tables import recording_tables, shown
 from explorer.view.replay.contents import open_spans
 from explorer.view.replay.merges import merges
 from explorer.view.replay.outlined import outlined
@@ -135,10 +138,10 @@ def payload(
     placed = drawing or draw(recording)
     with gc_paused():
         return {
-            "recording": {"schema": SCHEMA, **pack(recording)},
+            "recording": shown(pack(recording_tables(recording))),
             "layout": pack(layout_json(recording, placed, boxes)),
             "replay": pack(replay_json(recording, placed.model)),
-            "heat": pack(heat_json(recording)),
+            "heat": shown(pack(heat_json(recording))),
             "options": {"theme": theme, "position": where, "height": height},
         }
 
@@ -194,9 +197,9 @@ def _box(model: Model, index: int) -> dict[str, Any]:
     box = model.tree.boxes[index]
     return {
         "kind": box.kind,
-        "label": box.label,
+        "label": visible(box.label),
         "text": list(model.box_texts[index]),
-        "type": box.type,
+        "type": visible(box.type),
         "count": box.count,
         "parent": box.parent,
         "open": box.open,

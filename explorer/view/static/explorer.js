@@ -2,7 +2,6 @@
 
 import { Pair } from "./compare/pair.js";
 import { Placement } from "./scene/compose.js";
-import { sentence } from "./data/reasons.js";
 import { Timeline } from "./data/timeline.js";
 import { Trace } from "./data/recording.js";
 import { View } from "./view.js";
@@ -100,5 +99,5 @@ async function renderPair(model, el) {
   };
 }
 
-export { Placement, Timeline, Trace, mount, mountPair, sentence };
+export { Placement, Timeline, Trace, mount, mountPair };
 export default { render };

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from explorer.record import to_json
 from explorer.view.payload.columns import LONG, pack, unpack
-from explorer.view.payload.payload import layout_json, payload
 from tests.view import sample
 
 numbers = st.integers(-3, 3) | st.integers()
@@ -92,10 +91,3 @@ def test_rows_of_a_recording_are_packed_as_their_plain_form_is():
     assert json.dumps(pack(recording)) == json.dumps(
         {k: v for k, v in pack(to_json(recording)).items() if k != "schema"}
     )
-
-
-def test_the_payload_holds_the_recording_and_the_layout():
-    recording = sample.dag(300)
-    whole = payload(recording)
-    assert json.dumps(unpack(whole["recording"])) == json.dumps(to_json(recording))
-    assert json.dumps(unpack(whole["layout"])) == json.dumps(layout_json(recording))

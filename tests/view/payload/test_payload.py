@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from explorer.record import from_json
+from explorer.view.payload.columns import unpack
 from explorer.view.payload.payload import layout_json, payload
 from tests.view import sample
 
@@ -12,11 +12,12 @@ def size(recording):
 
 
 @pytest.mark.spec("V-1")
-def test_it_is_json_and_holds_the_recording():
+def test_it_is_json_and_holds_the_tables_and_the_layout():
     recording = sample.mlp()
     whole = payload(recording, theme="dark", position=3, height=400)
     assert json.loads(json.dumps(whole)) == json.loads(json.dumps(whole))
-    assert from_json(json.loads(json.dumps(whole["recording"]))) == recording
+    assert json.loads(json.dumps(unpack(whole["layout"]))) == json.loads(json.dumps(layout_json(recording)))
+    assert len(unpack(whole["recording"])["decisions"]) == len(recording.decisions)
     assert whole["options"] == {"theme": "dark", "position": 3, "height": 400}
 
 

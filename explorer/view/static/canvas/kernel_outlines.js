@@ -1,11 +1,10 @@
 // Fused kernels and batches: a frame around their members' places.
 
 import { SIGNS } from "../compare/differences.js";
-import { put, say, shorten, svg, visible } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { put, say, svg } from "../dom.js";
+import { grouped } from "../data/number_format.js";
 
 const PAD = 10;
-const TITLE = 'bold 11px "DejaVu Sans", Verdana, system-ui, sans-serif';
 
 /** Left, top, right, bottom around some rectangles. @param {import("../scene/compose.js").Rect[]} rects */
 export function around(rects, pad = PAD) {
@@ -37,8 +36,8 @@ export class FrameView {
     this.placement = placement;
     this.members = members;
     put(this.shape, "class", `ex-frame ex-${frame.state} ex-${frame.group.kind}${differs ? " ex-differs-regrouped" : ""}`);
-    const [x, y, right, bottom] = this.bounds;
-    say(this.title, shorten((differs ? `${SIGNS.regrouped} ` : "") + visible(frame.group.label), Math.max(240, right - x + 60), TITLE));
+    const [x, y, , bottom] = this.bounds;
+    say(this.title, (differs ? `${SIGNS.regrouped} ` : "") + frame.group.label);
     put(this.title, "x", x + 2);
     put(this.title, "y", y - 5);
     put(this.label, "class", `ex-frame-label ex-${frame.state}`);

@@ -1,8 +1,8 @@
 // Drawing of one slot: its current node, with its state as shape, label and colour.
 
 import { MEANINGS, SIGNS, WORDS } from "../compare/differences.js";
-import { put, say, svg, visible } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { put, say, svg } from "../dom.js";
+import { grouped } from "../data/number_format.js";
 import { LIT, SPOKEN } from "../scene/gradient_links.js";
 
 const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "removed now", was: "removed in this stage" };
@@ -83,7 +83,7 @@ export class SlotView {
     if (mark.flags.includes("output")) parts.push("output");
     if (mark.number) parts.push(`number ${mark.number}`);
     if (mark.copies > 1) parts.push(`represents ${mark.copies} equal nodes`);
-    return visible(parts.filter(Boolean).join(", "));
+    return parts.filter(Boolean).join(", ");
   }
 
   #extra(name, wanted, make) {
@@ -221,7 +221,7 @@ export class BoxView {
     for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
     if (last && mark?.second) say(last, mark.second);
     const news = found ? `${grouped(found)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
-    put(this.root, "aria-label", visible([`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", ")));
+    put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", "));
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);
     this.differs.classList.toggle("ex-none", differs === "");

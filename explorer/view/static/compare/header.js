@@ -2,8 +2,8 @@
 
 import { iconButton } from "../controls/toolbar.js";
 import { MEANINGS, SIGNS, tally, WORDS } from "./differences.js";
-import { html, put, say, visible } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { html, put, say } from "../dom.js";
+import { grouped } from "../data/number_format.js";
 
 const TIED = { nodes: "by nodes", steps: "by steps", off: "not at all" };
 const SIDES = ["before", "after"];
@@ -13,7 +13,7 @@ export class PairHead {
   /** @param {import("./pair.js").Pair} pair @param {any} comparison */
   constructor(pair, comparison) {
     this.pair = pair;
-    this.titles = SIDES.map((side, index) => html("div", { class: "ex-side-title" }, html("b", {}, side), " ", visible(comparison.titles[index]), ...options(comparison, index)));
+    this.titles = SIDES.map((side, index) => html("div", { class: "ex-side-title" }, html("b", {}, side), " ", comparison.titles[index], ...options(comparison, index)));
     this.legend = html("div", { class: "ex-differences", role: "status", "aria-live": "polite" });
     this.place = html("span", { class: "ex-place" });
     const choices = Object.entries(TIED).map(([tied, text]) => html("option", { value: tied, selected: tied === pair.tied }, text));
@@ -74,13 +74,13 @@ export class PairHead {
 
 function options(comparison, side) {
   const told = comparison.options.filter((row) => row[side + 1] !== "");
-  return told.map((row) => html("span", { class: "ex-soft" }, ` · ${visible(row[0])} `, html("code", {}, visible(row[side + 1]))));
+  return told.map((row) => html("span", { class: "ex-soft" }, ` · ${row[0]} `, html("code", {}, row[side + 1])));
 }
 
 /** The counts of both sides, a column each. */
 function table(counts) {
-  const row = (name, place) => html("tr", {}, html("th", { scope: "row" }, name), ...counts.map((count) => html("td", {}, visible(count[place]))));
-  const head = html("tr", {}, html("td", {}), ...counts.map(([name]) => html("th", { scope: "col" }, visible(name))));
+  const row = (name, place) => html("tr", {}, html("th", { scope: "row" }, name), ...counts.map((count) => html("td", {}, count[place])));
+  const head = html("tr", {}, html("td", {}), ...counts.map(([name]) => html("th", { scope: "col" }, name)));
   const rows = ["before", "after", "difference"].map((name, place) => row(name, place + 1));
   put(rows[2], "class", "ex-apart");
   return html("table", {}, html("thead", {}, head), html("tbody", {}, ...rows));

@@ -3,7 +3,7 @@
 import { iconButton } from "./toolbar.js";
 import { html, put, say } from "../dom.js";
 import { Query, fold, nodeEntry, ofKind } from "../data/query.js";
-import { grouped } from "../data/reasons.js";
+import { grouped } from "../data/number_format.js";
 
 const LISTED = 60;
 
@@ -86,7 +86,7 @@ export class Search {
 
   #entries() {
     this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node)));
-    this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.#said(index)}`));
+    this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.trace.plainSentence(index)}`));
   }
 
   #find() {
@@ -115,14 +115,10 @@ export class Search {
 
   #row({ node, decision }, index) {
     const { trace } = this;
-    const [title, detail] = node >= 0 ? [trace.label(node), `${trace.typeText(trace.nodes.type[node])} ${trace.scopePath(node).join(" / ")}`] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisions[decision].rule}`, this.#said(decision)];
+    const [title, detail] = node >= 0 ? [trace.label(node), `${trace.typeText(trace.nodes.type[node])} ${trace.scopePath(node).join(" / ")}`] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisions[decision].rule}`, this.trace.plainSentence(decision)];
     const button = html("button", { type: "button", click: () => this.#go(index) }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail));
     put(button, "aria-current", index === this.at && "true");
     return html("li", {}, button);
-  }
-
-  #said(index) {
-    return this.trace.sentence(index).map(({ text }) => text).join("");
   }
 
   #key(event) {

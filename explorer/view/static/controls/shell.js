@@ -1,7 +1,7 @@
 // The parts of the view around the canvas, and what they say.
 
 import { changeIcon, costText, helpBox, iconButton, saying } from "./toolbar.js";
-import { html, put, say, visible } from "../dom.js";
+import { html, put, say } from "../dom.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/why_panel.js";
 import { StageChips } from "./stage_chips.js";
@@ -46,7 +46,7 @@ export class Shell {
     this.say = html("div", { class: "ex-say", role: "status", "aria-live": "polite" });
     this.cost = html("div", { class: "ex-cost" });
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root, this.help);
-    put(root, "aria-label", `explorer: ${visible(trace.recording.title || "recording")}`);
+    put(root, "aria-label", `explorer: ${trace.recording.title || "recording"}`);
     put(root, "style", `--ex-height:${Number(options.height) || 560}px`);
     root.replaceChildren(
       html("div", { class: "ex-top" }, this.stageChips.root, this.#tools()),
@@ -106,9 +106,9 @@ export class Shell {
   #sentence(moment) {
     const { trace, timeline } = this.view;
     const { place, verdict, fragments } = saying(trace, timeline, moment, this.panel.summary);
-    const name = visible(timeline.stages[moment.stage]?.name ?? "");
+    const name = timeline.stages[moment.stage]?.name ?? "";
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");
-    const words = fragments.map(({ text, node }) => (node >= 0 ? this.panel.link(node, text) : text.replaceAll("`", "")));
+    const words = this.panel.decisionCard.words(fragments);
     const parts = [html("b", {}, name), " ", html("span", { class: "ex-soft" }, place), " ", ...(mark ? [mark, " "] : [])];
     this.say.replaceChildren(html("p", {}, ...parts, html("span", { class: "ex-sentence" }, ...words)));
     this.timelineSlider.show(moment, `${name} ${place}: ${fragments.map(({ text }) => text).join("")}`);
@@ -124,7 +124,7 @@ export class Shell {
   showBody(body) {
     const { trace } = this.view;
     this.crumbs.hidden = body === 0;
-    const top = html("button", { type: "button", class: "ex-link", click: () => this.view.enter(0) }, visible(trace.recording.title || "top"));
-    this.crumbs.replaceChildren(top, " › ", html("b", {}, visible(trace.recording.bodies[body].name)));
+    const top = html("button", { type: "button", class: "ex-link", click: () => this.view.enter(0) }, trace.recording.title || "top");
+    this.crumbs.replaceChildren(top, " › ", html("b", {}, trace.recording.bodies[body].name));
   }
 }

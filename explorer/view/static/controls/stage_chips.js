@@ -1,7 +1,7 @@
 // The stages of the timeline, one chip each; passes that changed nothing are folded.
 
-import { html, put, visible } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { html, put } from "../dom.js";
+import { grouped } from "../data/number_format.js";
 
 /** The row of chips. */
 export class StageChips {
@@ -72,7 +72,7 @@ export class StageChips {
   #chip(index) {
     const stage = this.timeline.stages[index];
     const size = this.#size(index);
-    const chip = html("button", { type: "button", class: "ex-chip", title: visible(stage.purpose), click: () => this.onPick(index) }, html("b", {}, visible(stage.name)), size && html("small", {}, size));
+    const chip = html("button", { type: "button", class: "ex-chip", title: stage.purpose, click: () => this.onPick(index) }, html("b", {}, stage.name), size && html("small", {}, size));
     if (stage.applied) chip.append(html("small", { class: "ex-mark-applied", "aria-label": `${stage.applied} applied` }, `${grouped(stage.applied)}✓`));
     if (stage.declined) chip.append(html("small", { class: "ex-mark-declined", "aria-label": `${stage.declined} declined` }, `${grouped(stage.declined)}✗`));
     chip.classList.toggle("ex-idle", stage.kind === "rewrite" && stage.applied === 0);
@@ -82,14 +82,12 @@ export class StageChips {
 
   /** How large the graph is after a stage, where that is news. */
   #size(index) {
-    const { counts, kind } = this.timeline.stages[index];
-    if (kind === "run") return counts.steps === undefined ? "" : `${grouped(counts.steps)} steps`;
-    if (kind === "schedule") return counts.kernels === undefined ? "" : `${grouped(counts.kernels)} kernels`;
-    return counts.nodes === undefined || counts.nodes === this.timeline.stages[index - 1]?.counts.nodes ? "" : grouped(counts.nodes);
+    const { size } = this.timeline.stages[index];
+    return size === this.timeline.stages[index - 1]?.size ? "" : size;
   }
 
   #folded(indices) {
-    const names = indices.map((index) => visible(this.timeline.stages[index].name)).join(", ");
+    const names = indices.map((index) => this.timeline.stages[index].name).join(", ");
     const unfold = () => {
       this.unfolded.add(indices[0]);
       this.#build();

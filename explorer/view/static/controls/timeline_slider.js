@@ -1,7 +1,7 @@
 // Timeline slider: one tick per decision, the memory curves of plan and run, and the current moment.
 
 import { html, put, svg } from "../dom.js";
-import { bytesText } from "../data/reasons.js";
+import { bytesText } from "../data/number_format.js";
 
 const [HIGH, BASE, TOP, PAD] = [48, 40, 12, 8];
 

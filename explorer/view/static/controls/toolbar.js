@@ -1,7 +1,7 @@
 // Parts around the canvas: the sentence of the moment, buttons, the list of keys, the legend.
 
-import { html, put, svg, visible } from "../dom.js";
-import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
+import { html, put, svg } from "../dom.js";
+import { bytesText, grouped, microsText } from "../data/number_format.js";
 
 const ICONS = {
   first: "M11 3L5 8l6 5M4 3v10",
@@ -90,7 +90,7 @@ export function helpBox(metrics, onClose, more = []) {
   return html("div", { class: "ex-help", role: "dialog", "aria-label": "keys", hidden: true, tabindex: -1 }, close, html("h4", {}, "keys"), html("dl", {}, ...rows), html("h4", {}, "outlines"), legend());
 }
 
-/** The sentence of a moment, in fragments (see reasons.js). */
+/** The sentence of a moment, in fragments (see recording.js). */
 export function saying(trace, timeline, moment, summary) {
   const stage = timeline.stages[moment.stage];
   if (!stage) return { place: "", verdict: "", fragments: [] };
@@ -100,10 +100,10 @@ export function saying(trace, timeline, moment, summary) {
     return { place, verdict: trace.decisions[moment.decision].verdict, fragments: trace.sentence(moment.decision) };
   }
   if (moment.kernel >= 0) return kernelSaying(trace, moment, plain);
-  const counts = stage.kind === "record" ? `${grouped(stage.counts.nodes ?? trace.count)} nodes` : "";
+  const counts = stage.kind === "record" ? `${stage.size || grouped(trace.count)} nodes` : "";
   const nothing = stage.kind === "rewrite" && stage.first === stage.last ? "changed nothing" : "";
   const what = stage.kind === "record" ? [summary.sentence, " "].filter(() => summary.sentence) : [];
-  return { place: counts || nothing, verdict: "", fragments: [...what, visible(stage.purpose)].map(plain) };
+  return { place: counts || nothing, verdict: "", fragments: [...what, stage.purpose].map(plain) };
 }
 
 /** Texts for the codes with which the planner explains a pick. */
@@ -122,7 +122,7 @@ function kernelSaying(trace, moment, plain) {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
     const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for running kernels, by the estimates`];
     const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
-    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? visible(kernel.pick_reason)}${rest}.`)] };
+    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? kernel.pick_reason}${rest}.`)] };
   }
   const index = trace.stepOf.get(moment.kernel);
   const step = trace.steps[index];
@@ -147,6 +147,5 @@ export function costText(trace, timeline, moment) {
     const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
     return `peak ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
   }
-  const { flops, bytes } = stage.counts;
-  return [flops && `${countText(flops)} flops`, bytes && `${bytesText(bytes)} written`].filter(Boolean).join(" · ");
+  return stage.cost;
 }

@@ -54,7 +54,7 @@ export function nodeEntry(trace, node) {
   return {
     name: fold(trace.label(node)),
     operation: fold(recording.operations[nodes.operation[node]]),
-    shape: fold(dtype === "tuple" ? type : type.slice(0, type.lastIndexOf(" "))),
+    shape: fold(dtype === "tuple" ? type : type.split(" ")[0]),
     dtype: fold(dtype),
     text: fold([type, ...trace.scopePath(node), trace.sourceText(node), ...attributes].join("\n")),
     line: fold(source?.text ?? ""),

@@ -1,12 +1,11 @@
 // Recording with the lookups that views need.
 
-import { visible } from "../dom.js";
-import { sentence } from "./reasons.js";
 import { unpack } from "./unpack.js";
 
 /**
  * @typedef {{ends: number[], kernels: number[][], merges: number[], outlined: number[], opens: [number, number, number][]}} Replay
  *   the rules of a story, applied: see view/payload/payload.py
+ * @typedef {{text: string, node: number, isCode: boolean}} Fragment a piece of a sentence; node −1 is text
  */
 
 /** A recording and its layout, indexed. Node ids, decision numbers and positions are those of record/rows.py. */
@@ -82,26 +81,21 @@ export class Trace {
     return this.#decisionsOf.get(node) ?? [];
   }
 
-  /** The name of a node in a sentence, with the constants inside it. */
+  /** The name of a node in a sentence. */
   label(node) {
-    const { kind, label, operands } = this.nodes;
-    if (kind[node] !== "operation") return visible(label[node]);
-    const inside = operands[node].filter((operand) => kind[operand] === "constant").slice(0, 2);
-    return visible([label[node], ...inside.map((operand) => label[operand])].join(" "));
+    return this.nodes.label[node];
   }
 
   /** "32×64 float32", "scalar float32", "(2×2 float32, 3 int64)". @param {number} row a row of types */
   typeText(row) {
-    const type = this.recording.types[row];
-    if (type.dtype === "tuple") return `(${type.parts.map((part) => this.typeText(part)).join(", ")})`;
-    const place = type.device === "cpu" ? "" : ` on ${visible(type.device)}`;
-    return `${type.shape.length ? type.shape.join("×") : "scalar"} ${visible(type.dtype)}${place}`;
+    const { shape, text } = this.recording.types[row];
+    return shape.join("×") + text;
   }
 
   /** "In[3] line 2", or "" where unknown. */
   sourceText(node) {
     const source = this.recording.sources[this.nodes.source[node]];
-    return source ? visible(`${source.where} line ${source.line}`) : "";
+    return source ? `${source.where} line ${source.line}` : "";
   }
 
   /** The scopes around a node, from the outside in. */
@@ -109,15 +103,31 @@ export class Trace {
     const path = [];
     const scopes = this.recording.scopes;
     for (let row = this.nodes.scope[node]; row >= 0 && scopes[row].kind !== "top"; row = scopes[row].parent) {
-      path.unshift(visible(scopes[row].name));
+      path.unshift(scopes[row].name);
     }
     return path;
   }
 
-  /** The sentence of a decision, in fragments. @param {number} index */
+  /** The sentence of a decision. @param {number} index @returns {Fragment[]} */
   sentence(index) {
-    const decision = this.decisions[index];
-    return sentence(decision.reason, decision.facts, this.label).map(({ text, node }) => ({ text: visible(text), node }));
+    const { reason, facts } = this.decisions[index];
+    return this.recording.reasons[reason].sentence.flatMap((part) => {
+      if (typeof part === "string") return [{ text: part, node: -1, isCode: false }];
+      if (!Array.isArray(part)) return [{ text: part.code, node: -1, isCode: true }];
+      const [label, style] = part;
+      return this.fact(facts[label], style === "code");
+    });
+  }
+
+  /** A fact: a text, a node, or several of both. @param {string | number | (string | number)[]} value @returns {Fragment[]} */
+  fact(value, isCode = false) {
+    if (Array.isArray(value)) return value.flatMap((part) => this.fact(part, isCode));
+    return [typeof value === "number" ? { text: this.label(value), node: value, isCode } : { text: value, node: -1, isCode }];
+  }
+
+  /** The sentence of a decision as plain text. @param {number} index */
+  plainSentence(index) {
+    return this.sentence(index).map(({ text }) => text).join("");
   }
 
   /** Node → the node that replaces it after `position` decisions. @returns {Int32Array} */

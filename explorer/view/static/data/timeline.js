@@ -1,7 +1,7 @@
 // The moments of a recording: every decision, every kernel that the order picks, every kernel that ran.
 
 /**
- * @typedef {{name: string, kind: string, purpose: string, counts: Record<string, number>,
+ * @typedef {{name: string, kind: string, purpose: string, size: string, cost: string, counts: [string, string][],
  *   first: number, last: number, start: number, end: number, kernels: number[], applied: number, declined: number}} Stage
  *   moments start + 1 … end belong to a stage, one for each decision, then one for each of its kernels; where
  *   start = end it has none and shares moment `start`

@@ -1,6 +1,6 @@
 // Costs of nodes, boxes and the whole graph: parameters, flops, bytes, time.
 
-import { bytesText, countText, microsText } from "./reasons.js";
+import { bytesText, countText, microsText } from "./number_format.js";
 
 /**
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,

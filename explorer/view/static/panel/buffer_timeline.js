@@ -1,7 +1,7 @@
 // Buffer timeline: one lane per buffer, one bar per live range of a value, up to the current kernel.
 
-import { html, put, svg, visible } from "../dom.js";
-import { bytesText, grouped } from "../data/reasons.js";
+import { html, put, svg } from "../dom.js";
+import { bytesText, grouped } from "../data/number_format.js";
 
 const [WIDE, LANE, BAR, SHOWN, LANES] = [284, 17, 13, 48, 14];
 
@@ -110,6 +110,5 @@ export class BufferTimeline {
 }
 
 function cut(text, letters) {
-  const shown = visible(text);
-  return shown.length <= letters ? shown : `${shown.slice(0, Math.max(1, Math.floor(letters) - 1))}…`;
+  return text.length <= letters ? text : `${text.slice(0, Math.max(1, Math.floor(letters) - 1))}…`;
 }

@@ -1,7 +1,7 @@
 // Tables of the costs of a box or of the whole graph, and of the boxes inside.
 
-import { html, visible } from "../dom.js";
-import { bytesText, countText, grouped } from "../data/reasons.js";
+import { html } from "../dom.js";
+import { bytesText, countText, grouped } from "../data/number_format.js";
 import { metricText, sumName } from "../data/totals.js";
 
 const LISTED = 12;
@@ -33,7 +33,7 @@ export function insideTable(trace, costs, box, totals, select, result) {
   const most = costs[inner[0]][measure];
   const shown = inner.slice(0, LISTED).sort((one, other) => place.get(one) - place.get(other));
   const rows = shown.map((index) => {
-    const link = html("button", { type: "button", class: "ex-link", "data-box": index, click: () => select(index) }, visible(trace.layout.boxes[index].text[0]));
+    const link = html("button", { type: "button", class: "ex-link", "data-box": index, click: () => select(index) }, trace.layout.boxes[index].text[0]);
     const share = (whole) => (whole ? costs[index][measure] / whole : 0);
     const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 44)}px`, title: percent(share(costs[box][measure])) });
     const shape = result(index);
@@ -51,10 +51,4 @@ function amount(metric, value) {
 
 function percent(share) {
   return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
-}
-
-/** A stage's count with its unit. */
-export function countOf(name, value) {
-  if (name === "bytes" || name.startsWith("peak") || name.endsWith("_bytes")) return bytesText(value);
-  return name === "flops" ? countText(value) : grouped(value);
 }

@@ -1,8 +1,8 @@
 // The decisions of a stage, or of the whole plan: listed around the present one, filtered by verdict and by words.
 
-import { html, put, say, visible } from "../dom.js";
+import { html, put, say } from "../dom.js";
 import { Query, fold } from "../data/query.js";
-import { grouped } from "../data/reasons.js";
+import { grouped } from "../data/number_format.js";
 
 const LISTED = 40;
 const VERDICTS = [["", "all"], ["applied", "✓ applied"], ["declined", "✗ declined"]];
@@ -31,7 +31,7 @@ export class Decisions {
     if (this.last - this.first < 2) return false;
     let applied = 0;
     for (let index = this.first; index < this.last; index++) applied += this.trace.decisions[index].verdict === "applied" ? 1 : 0;
-    say(this.title, `${own ? visible(stage.name) : "the whole plan"}: ${grouped(applied)} applied, ${grouped(this.last - this.first - applied)} declined`);
+    say(this.title, `${own ? stage.name : "the whole plan"}: ${grouped(applied)} applied, ${grouped(this.last - this.first - applied)} declined`);
     this.#list();
     return this.root;
   }
@@ -52,7 +52,7 @@ export class Decisions {
     for (let index = this.first; index < this.last; index++) {
       const { verdict, rule, code } = this.trace.decisions[index];
       if (this.verdict && verdict !== this.verdict) continue;
-      if (query.isEmpty || query.matchesText(fold(`${rule}\n${code}\n${this.#said(index)}`))) found.push(index);
+      if (query.isEmpty || query.matchesText(fold(`${rule}\n${code}\n${this.trace.plainSentence(index)}`))) found.push(index);
     }
     const near = found.findIndex((index) => index >= this.moment.decision);
     const from = Math.max(0, Math.min((near < 0 ? 0 : near) - LISTED / 2, found.length - LISTED));
@@ -60,14 +60,10 @@ export class Decisions {
     say(this.rest, found.length === 0 ? "no decision matches" : found.length > LISTED ? `${grouped(LISTED)} of ${grouped(found.length)} shown` : "");
   }
 
-  #said(index) {
-    return this.trace.sentence(index).map(({ text }) => text).join("");
-  }
-
   /** One decision as a row; a click goes to it. @param {number} index @param {import("../data/timeline.js").Moment} moment */
   row(index, moment) {
     const { verdict } = this.trace.decisions[index];
-    const text = this.#said(index);
+    const text = this.trace.plainSentence(index);
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
     const button = html("button", { type: "button", click: () => this.go(this.timeline.afterDecision(index)), title: text }, mark, html("span", {}, text));
     put(button, "aria-current", index === moment.decision && "step");

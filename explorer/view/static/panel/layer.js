@@ -1,17 +1,16 @@
 // Layers in the panel: ports, clauses, topological order, policies and their origin, gradients and their reasons.
 
-import { html, visible } from "../dom.js";
+import { html } from "../dom.js";
 
 /** @param {import("../data/recording.js").Trace} trace @param {number} row of the recording's layers, −1 for none @returns {Element[]} */
 export function layerParts(trace, row) {
   const layer = trace.recording.layers?.[row];
   if (!layer) return [];
-  const ports = `${layer.inputs.join(", ") || "none"} → ${layer.outputs.join(", ") || "none"}`;
-  const parts = [heading("layer"), facts([["name", layer.name], ["class", layer.type], ["ports", ports], ["built for", layer.training ? "training" : "inference"]], "ex-layer-facts")];
-  if (layer.order.length) parts.push(heading("topological order"), html("div", { class: "ex-order" }, visible(layer.order.join(" → "))));
-  if (layer.clauses.length) parts.push(heading("topology"), html("ul", { class: "ex-clauses" }, ...layer.clauses.map((clause) => html("li", {}, html("code", {}, visible(clause))))));
+  const parts = [heading("layer"), facts([["name", layer.name], ["class", layer.type], ["ports", layer.ports], ["built for", layer.use]], "ex-layer-facts")];
+  if (layer.order) parts.push(heading("topological order"), html("div", { class: "ex-order" }, layer.order));
+  if (layer.clauses.length) parts.push(heading("topology"), html("ul", { class: "ex-clauses" }, ...layer.clauses.map((clause) => html("li", {}, html("code", {}, clause)))));
   if (layer.policies.length) {
-    const rows = layer.policies.map(({ name, value, by }) => html("li", {}, html("code", {}, visible(`${name} = ${value}`)), html("span", { class: "ex-soft" }, ` ${visible(by)}`)));
+    const rows = layer.policies.map(([text, by]) => html("li", {}, html("code", {}, text), html("span", { class: "ex-soft" }, ` ${by}`)));
     parts.push(heading("policies"), html("ul", { class: "ex-policies" }, ...rows));
   }
   if (layer.feedback.length) parts.push(heading("gradients"), html("ul", { class: "ex-feedback" }, ...layer.feedback.map(feedback)));
@@ -28,15 +27,14 @@ export function layerOf(trace, node) {
   return -1;
 }
 
-/** The decision about one gradient; record/layer_rows.py has the same text. */
-function feedback({ of, built, reason }) {
-  const said = !of ? `its gradient is ${built ? "" : "not "}built: ${reason}` : `${of} feeds ${built ? "" : "nothing "}back: ${reason}`;
-  return html("li", { class: built ? "ex-built" : "ex-unbuilt" }, html("b", {}, built ? "✓ " : "✗ "), visible(said));
+/** The decision about one gradient. */
+function feedback([built, text]) {
+  return html("li", { class: built ? "ex-built" : "ex-unbuilt" }, html("b", {}, built ? "✓ " : "✗ "), text);
 }
 
 function facts(rows, name) {
   const table = html("dl", { class: `ex-facts ${name}` });
-  for (const [title, value] of rows) table.append(html("dt", {}, title), html("dd", {}, visible(value)));
+  for (const [title, value] of rows) table.append(html("dt", {}, title), html("dd", {}, value));
   return table;
 }
 

@@ -1,7 +1,7 @@
 // Lists of the panel: their headings, and how much of a long one is shown.
 
 import { html } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { grouped } from "../data/number_format.js";
 
 /** Rows of a list at most. */
 export const LISTED = 40;

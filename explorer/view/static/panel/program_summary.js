@@ -1,7 +1,7 @@
 // Summary of a program: inputs, outputs, the most frequent operators, and the output of each part.
 
-import { html, visible } from "../dom.js";
-import { bytesText, countText, grouped } from "../data/reasons.js";
+import { html } from "../dom.js";
+import { bytesText, countText, grouped } from "../data/number_format.js";
 
 const [NAMED, KINDS] = [3, 12];
 
@@ -23,7 +23,7 @@ export class Summary {
   /** "resnet18: 1×3×224×224 float32 → 1×1000 float32, 11,684,712 parameters, 3.64 G flops." */
   get sentence() {
     const { trace, takes, gives } = this;
-    const title = visible(trace.recording.title);
+    const title = trace.recording.title;
     const several = takes.length > 1;
     const given = takes.slice(0, NAMED).map((node) => [several && trace.label(node), this.#type(node)].filter(Boolean).join(" "));
     const made = gives.slice(0, NAMED).map((node) => this.#type(node));
@@ -60,7 +60,7 @@ export class Summary {
         else for (const node of layout.slots[item.slot].nodes) if (nodes.born[node] < 0 && nodes.kind[node] === "operation") last = Math.max(last, node);
       }
     }
-    return recording.types[nodes.type[last]]?.shape?.join("×") ?? "";
+    return recording.types[nodes.type[last]]?.shape.join("×") ?? "";
   }
 
   #type(node) {
@@ -77,7 +77,7 @@ export class Summary {
       table.append(html("dt", {}, name), html("dd", {}, ...rows, nodes.length > NAMED && html("div", { class: "ex-soft" }, `and ${grouped(nodes.length - NAMED)} more`)));
     }
     const { kinds } = this;
-    const said = kinds.slice(0, KINDS).map(([kind, count]) => html("span", {}, `${visible(kind)}${count > 1 ? ` ×${grouped(count)}` : ""}`));
+    const said = kinds.slice(0, KINDS).map(([kind, count]) => html("span", {}, `${kind}${count > 1 ? ` ×${grouped(count)}` : ""}`));
     if (said.length) table.append(html("dt", {}, "made of"), html("dd", { class: "ex-kinds" }, ...said, kinds.length > KINDS && html("span", { class: "ex-soft" }, `and ${grouped(kinds.length - KINDS)} more`)));
     return table;
   }

@@ -1,7 +1,7 @@
 // Summary of a value: statistics, histogram, thumbnail, or the elements themselves.
 
-import { html, svg, visible } from "../dom.js";
-import { general, grouped } from "../data/reasons.js";
+import { html, svg } from "../dom.js";
+import { general, grouped } from "../data/number_format.js";
 
 const [WIDE, HIGH] = [132, 46];
 
@@ -11,7 +11,7 @@ export function valueView(summary) {
   if (summary.histogram.length) root.append(histogram(summary));
   if (summary.thumbnail.length) root.append(thumbnail(summary.thumbnail));
   root.append(statistics(summary));
-  if (summary.elements) root.append(html("code", { class: "ex-elements" }, visible(summary.elements)));
+  if (summary.elements) root.append(html("code", { class: "ex-elements" }, summary.elements));
   return root;
 }
 

@@ -1,13 +1,13 @@
 // The why panel: facts about a node, a box or a decision, the decisions about it, the declined rules, and its cost.
 
-import { costTable, countOf, insideTable } from "./cost_table.js";
+import { costTable, insideTable } from "./cost_table.js";
 import { Decisions } from "./decision_list.js";
 import { SIGNS } from "../compare/differences.js";
-import { html, visible } from "../dom.js";
+import { html } from "../dom.js";
 import { BufferTimeline } from "./buffer_timeline.js";
 import { layerOf, layerParts } from "./layer.js";
 import { heading, LISTED, nodeList, rest } from "./lists.js";
-import { bytesText, countText, grouped, microsText } from "../data/reasons.js";
+import { bytesText, countText, grouped, microsText } from "../data/number_format.js";
 import { badText, bufferText } from "../scene/scene.js";
 import { Summary } from "./program_summary.js";
 import { GradientLinks } from "../scene/gradient_links.js";
@@ -56,7 +56,7 @@ export class Panel {
     const parts = [html("h4", {}, trace.label(node)), this.#origin(node, trace.typeText(type[node])), this.#kind(node)];
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
     const told = this.actions.changes(node);
-    if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${visible(words)}`))));
+    if (told.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...told.map((words) => html("li", {}, `${SIGNS.changed} ${words}`))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
     if (main !== undefined) parts.push(this.decisionCard.card(main), this.decisionCard.facts(main), this.decisionCard.note(main), ...this.decisionCard.alsoTried(main));
@@ -97,7 +97,7 @@ export class Panel {
     if (kind[node] !== "operation" && kind[node] !== "call") return false;
     const count = operation.filter((other, index) => other === operation[node] && trace.exists(index, moment.position)).length;
     if (count < 2) return false;
-    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.actions.kind(node) }, `all ${grouped(count)} ${visible(this.trace.recording.operations[operation[node]])}`));
+    return html("div", { class: "ex-note" }, html("button", { class: "ex-link", type: "button", click: () => this.actions.kind(node) }, `all ${grouped(count)} ${this.trace.recording.operations[operation[node]]}`));
   }
 
   #box(index) {
@@ -105,8 +105,8 @@ export class Panel {
     const box = trace.layout.boxes[index];
     const costs = totals.at(moment.position);
     const outer = this.#outermost(index);
-    const detail = [visible(box.type || KINDS[box.kind] || box.kind), box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
-    const parts = [html("h4", {}, visible(box.label)), html("div", { class: "ex-sub" }, detail)];
+    const detail = [box.type || KINDS[box.kind] || box.kind, box.count > 1 && `×${grouped(box.count)}`].filter(Boolean).join(" · ");
+    const parts = [html("h4", {}, box.label), html("div", { class: "ex-sub" }, detail)];
     const nodes = box.items.flatMap((item) => (item.slot === undefined ? [] : trace.layout.slots[item.slot].nodes));
     const standing = nodes.filter((node) => trace.exists(node, moment.position));
     parts.push(...box.batches.flatMap((made) => [this.decisionCard.card(made), this.decisionCard.facts(made)]), this.decisionCard.note(...box.batches));
@@ -133,7 +133,7 @@ export class Panel {
     const scope = trace.scopePath(node);
     if (scope.length) place.append(" · scope ", html("code", {}, scope.join(" / ")));
     for (const [name, value] of Object.entries(trace.nodes.attributes[node] ?? {})) {
-      place.append(" · ", visible(name), " ", html("code", {}, visible(value)));
+      place.append(" · ", name, " ", html("code", {}, value));
     }
     return html("div", {}, place, this.#source(node));
   }
@@ -141,7 +141,7 @@ export class Panel {
   /** The line that recorded a node: the user's, or the file's own. */
   #source(node) {
     const source = this.trace.recording.sources[this.trace.nodes.source[node]];
-    return source !== undefined && html("div", { class: "ex-source" }, html("span", {}, this.trace.sourceText(node)), html("code", {}, visible(source.text.trim())));
+    return source !== undefined && html("div", { class: "ex-source" }, html("span", {}, this.trace.sourceText(node)), html("code", {}, source.text.trim()));
   }
 
   #absent(node) {
@@ -158,9 +158,9 @@ export class Panel {
     if (moment.decision >= 0) {
       const decision = trace.decisions[moment.decision];
       return [
-        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${visible(decision.rule)}`),
-        html("div", { class: "ex-sub" }, visible(stage.purpose || stage.name)),
-        html("code", { class: "ex-where", "data-code": decision.code }, visible([decision.code, decision.location].filter(Boolean).join(" · "))),
+        html("h4", { class: `ex-mark-${decision.verdict}` }, `${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`),
+        html("div", { class: "ex-sub" }, stage.purpose || stage.name),
+        html("code", { class: "ex-where", "data-code": decision.code }, [decision.code, decision.location].filter(Boolean).join(" · ")),
         this.decisionCard.explanation(decision),
         this.decisionCard.facts(moment.decision),
         this.decisionCard.note(moment.decision),
@@ -172,8 +172,8 @@ export class Panel {
       ];
     }
     const recorded = stage.kind === "record";
-    const title = visible((recorded && trace.recording.title) || stage.name);
-    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, visible(stage.purpose))];
+    const title = (recorded && trace.recording.title) || stage.name;
+    const parts = [html("h4", {}, title), html("div", { class: "ex-sub" }, stage.purpose)];
     if (recorded) parts.push(this.summary.table((node) => this.link(node)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
     const costs = this.totals.at(moment.position);
@@ -247,11 +247,10 @@ export class Panel {
 
   #counts(stage) {
     const table = html("dl", { class: "ex-facts" });
-    const before = this.timeline.stages[this.moment.stage - 1]?.counts ?? {};
-    for (const [name, value] of Object.entries(stage.counts)) {
-      const text = countOf(name, value);
-      const changed = name in before && before[name] !== value;
-      table.append(html("dt", {}, visible(name.replaceAll("_", " "))), html("dd", {}, changed ? `${countOf(name, before[name])} → ${text}` : text));
+    const before = new Map(this.timeline.stages[this.moment.stage - 1]?.counts ?? []);
+    for (const [name, text] of stage.counts) {
+      const earlier = before.get(name) ?? text;
+      table.append(html("dt", {}, name), html("dd", {}, earlier === text ? text : `${earlier} → ${text}`));
     }
     return table;
   }
@@ -260,7 +259,7 @@ export class Panel {
   #plan() {
     const options = Object.entries(this.trace.recording.options).filter(([, value]) => !Array.isArray(value) || value.length);
     if (!options.length) return false;
-    const said = options.flatMap(([name, value]) => [" · ", visible(name), " ", html("code", {}, visible(typeof value === "string" ? value : JSON.stringify(value)))]);
+    const said = options.flatMap(([name, value]) => [" · ", name, " ", html("code", {}, typeof value === "string" ? value : JSON.stringify(value))]);
     return html("div", { class: "ex-note ex-plan" }, html("b", {}, "plan"), ...said);
   }
 

@@ -1,7 +1,7 @@
 // Gradient links: nodes that compute the gradient of a node or box, values saved for it, and the way back.
 
 import { html } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { grouped } from "../data/number_format.js";
 
 /** Names of highlighted nodes, on screen and for screen readers. */
 export const LIT = { backward: "gradient", saved: "saved", forward: "forward" };

@@ -1,7 +1,7 @@
 // Lazy layout: boxes of a large graph are laid out by the kernel when a reader opens them (view/payload/payload.py).
 
 import { html, say } from "../dom.js";
-import { grouped } from "../data/reasons.js";
+import { grouped } from "../data/number_format.js";
 import { unpack } from "../data/unpack.js";
 
 /** ms until a kernel that has not answered is said not to. */

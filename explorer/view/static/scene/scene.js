@@ -1,7 +1,6 @@
 // Scene at a moment: the node in each slot with its state, ghosts, edges, fused kernels, numbers, duplicates.
 
-import { visible } from "../dom.js";
-import { bytesText, grouped, microsText } from "../data/reasons.js";
+import { bytesText, grouped, microsText } from "../data/number_format.js";
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, number: number,
@@ -299,7 +298,7 @@ function nowText(labels) {
   if (!labels.size) return "";
   const counts = [...labels].sort((one, other) => other[1] - one[1]);
   const rest = counts.slice(NAMED).reduce((sum, [, count]) => sum + count, 0);
-  const said = counts.slice(0, NAMED).map(([label, count]) => `${grouped(count)} × ${visible(label)}`);
+  const said = counts.slice(0, NAMED).map(([label, count]) => `${grouped(count)} × ${label}`);
   return `now ${[...said, ...(rest ? [`${grouped(rest)} more`] : [])].join(", ")}`;
 }
 

@@ -1,0 +1,59 @@
+"""Facts of decisions in words, and counts of stages: the same on paper, in the panel and in comparisons."""
+
+from __future__ import annotations
+
+from explorer.record import Decision, Stage
+from explorer.record.reasons import bytes_text, count_text, micros_text
+
+_PRICES = ("separate_us", "together_us")
+NOT_RUN = (
+    "the members were not run one by one: "
+    'plan.compare(EvalPlan(without=["batch"])) of the same expressions, run too, measures both'
+)
+"""note below the facts of a measured batch"""
+
+
+def is_measured(decision: Decision) -> bool:
+    """Tell whether the plan ran and the decision's batch was measured, so that its prices are marked as estimates."""
+    return "measured_us" in decision.facts
+
+
+def fact_label(decision: Decision, name: str) -> str:
+    """Return the label of a fact: ``saved bytes``, ``measured``, ``together, estimated``."""
+    label = name.removesuffix("_us").replace("_", " ")
+    return f"{label}, estimated" if is_measured(decision) and name in _PRICES else label
+
+
+def note(decision: Decision) -> str:
+    """Return the note below the facts of a decision, or ""."""
+    return NOT_RUN if is_measured(decision) else ""
+
+
+def stage_counts(stage: Stage) -> list[tuple[str, str]]:
+    """Return the counts of a stage with their units: ``[("nodes", "12"), ("peak bytes", "6 KB")]``."""
+    return [(name.replace("_", " "), count_value(name, value)) for name, value in stage.counts.items()]
+
+
+def count_value(name: str, value: float) -> str:
+    """Format a count by its name: bytes, a time in µs, flops, or else a number with commas."""
+    if name.endswith("_us"):
+        return micros_text(value)
+    if name == "flops":
+        return count_text(value)
+    is_size = name == "bytes" or name.startswith("peak") or name.endswith("_bytes")
+    return bytes_text(value) if is_size else f"{value:,}"
+
+
+def stage_cost(stage: Stage) -> str:
+    """Return the cost of the graph after a stage: ``3.64 G flops · 12 MB written``, or ""."""
+    flops, size = stage.counts.get("flops", 0), stage.counts.get("bytes", 0)
+    parts = [f"{count_text(flops)} flops" if flops else "", f"{bytes_text(size)} written" if size else ""]
+    return " · ".join(filter(None, parts))
+
+
+def stage_size(stage: Stage) -> str:
+    """Return how large the graph or the schedule is after a stage: ``1,234`` nodes, ``12 kernels``, ``12 steps``."""
+    unit = {"run": "steps", "order": "kernels", "format": "kernels", "memory": "kernels"}.get(stage.kind, "")
+    if unit in stage.counts:
+        return f"{stage.counts[unit]:,} {unit}"
+    return f"{stage.counts['nodes']:,}" if "nodes" in stage.counts else ""

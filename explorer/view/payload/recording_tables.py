@@ -1,0 +1,176 @@
+"""The tables of a recording as the front end reads them: texts are composed here, and JavaScript lays them out.
+
+They are those of the plain form (explorer/record) but for these; texts are safe to show, on one line each::
+
+    "nodes"      "label" is the name in a sentence, with the constants inside
+    "types"      [{"shape": [length, …], "text": what follows the shape, "dtype": "float32"}, …]    "32×64" + " float32"
+    "stages"     [{"name", "kind", "first", "last", "purpose", "size": "12 kernels",
+                   "cost": "3.6 G flops · 12 MB written", "counts": [[name, text], …]}, …]
+    "reasons"    [{"sentence": [Part, …], "explanation": row of "explanations" or −1, "note": text, if any}, …]
+    "decisions"  [{…, "reason": row of "reasons", "facts": {label: Fact, …}, "before": [decision, …]}, …]
+                   "before" are the declined ones that belong before it (record/history.py)
+    "layers"     [{"name", "type", "ports": "a → b", "use": "training", "order": "a → b", "clauses": [text, …],
+                   "policies": [[text, by], …], "feedback": [[built, text], …]}, …]
+    "elements"   {leaf: elements}, and "weights": {leaf: bytes} of those that are parameters
+
+    Part = text | {"code": text} | [label of a fact] | [label of a fact, "code"]     the last one is written as code
+    Fact = text | node | [text | node, …]
+
+A sentence is a template once for all decisions alike, and its facts stand once, in "facts", where the panel lists
+them: composed sentences would repeat both in each decision, and could not link the nodes that they mention.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from explorer.record import Decision, Layer, Recording, Stage, Template
+from explorer.record.codec import row_names, stands
+from explorer.record.escape import visible
+from explorer.record.history import declined_before
+from explorer.record.reasons import FIELD, fact_text
+from explorer.view.model.decision_facts import fact_label, note, stage_cost, stage_counts, stage_size
+from explorer.view.model.labels import TITLE, WIDEST_TITLE, fit
+
+_COMPOSED = (
+    "fingerprint", "types", "stages", "decisions", "explanations", "groups", "layers", "nodes", "ports",
+)  # fmt: skip
+"""tables that are written in another form, or not at all"""
+
+
+def recording_tables(recording: Recording) -> dict[str, Any]:
+    """Return the tables of a recording, to be packed; their rows are dicts, or rows of the recording."""
+    names = [name for name in row_names(Recording) if name not in _COMPOSED]
+    reasons, explanations, decisions = _decisions(recording)
+    return {
+        **{name: rows for name in names if stands(name, rows := getattr(recording, name))},
+        "types": [_type(recording, row) for row in range(len(recording.types))],
+        "nodes": dataclasses.replace(
+            recording.nodes, label=[recording.label(node) for node in range(len(recording.nodes))]
+        ),
+        "stages": [_stage(stage) for stage in recording.stages],
+        "reasons": reasons,
+        "explanations": explanations,
+        "decisions": decisions,
+        "groups": [
+            dataclasses.replace(group, label=fit(group.label, TITLE, bold=True, widest=WIDEST_TITLE))
+            for group in recording.groups
+        ],
+        "layers": [_layer(layer) for layer in recording.layers],
+    }
+
+
+def shown(value: Any) -> Any:
+    """Return packed data with every text and every key safe to show."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {visible(key): shown(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [item if type(item) is int else shown(item) for item in value]
+    return value
+
+
+def _type(recording: Recording, row: int) -> dict[str, Any]:
+    text, shape = recording.type_text_of(row), recording.types[row].shape
+    return {"shape": shape, "text": text.removeprefix("×".join(map(str, shape))), "dtype": recording.types[row].dtype}
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "kind": stage.kind,
+        "first": stage.first,
+        "last": stage.last,
+        "purpose": stage.purpose,
+        "size": stage_size(stage),
+        "cost": stage_cost(stage),
+        "counts": [list(count) for count in stage_counts(stage)],
+    }
+
+
+def _layer(layer: Layer) -> dict[str, Any]:
+    return {
+        "name": layer.name,
+        "type": layer.type,
+        "ports": layer.ports,
+        "use": layer.use,
+        "order": layer.order_text,
+        "clauses": list(layer.clauses),
+        "policies": [[policy.text, policy.by] for policy in layer.policies],
+        "feedback": [[feedback.built, feedback.text] for feedback in layer.feedback],
+        "scopes": list(layer.scopes),
+    }
+
+
+def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return the tables of reasons, of explanations and of decisions."""
+    explanations = {(row.code, row.reason): number for number, row in enumerate(recording.explanations)}
+    reasons: dict[tuple[Any, ...], int] = {}
+    rows: list[dict[str, Any]] = []
+    decisions = []
+    for decision, before in zip(recording.decisions, declined_before(recording), strict=True):
+        key = (
+            decision.code,
+            decision.reason,
+            note(decision),
+            *[decision.facts[name] == 1 for name in _counted(decision.reason)],
+        )
+        if key not in reasons:
+            reasons[key] = len(rows)
+            explanation = explanations.get((decision.code, decision.reason), -1)
+            row = {"sentence": list(_parts(decision)), "explanation": explanation}
+            rows.append({**row, "note": note(decision)} if note(decision) else row)
+        decisions.append(
+            {
+                "stage": decision.stage,
+                "rule": decision.rule,
+                "verdict": decision.verdict,
+                "code": decision.code,
+                "location": decision.location,
+                "reason": reasons[key],
+                "facts": {fact_label(decision, name): _fact(name, value) for name, value in decision.facts.items()},
+                "subjects": decision.subjects,
+                "produced": decision.produced,
+                "before": before,
+            }
+        )
+    texts = [{"meaning": row.meaning, "change": row.change, "anchor": row.anchor} for row in recording.explanations]
+    return rows, texts, decisions
+
+
+@lru_cache(maxsize=1024)
+def _counted(template: Template) -> tuple[str, ...]:
+    """Return the names of the facts whose nouns a sentence puts in the singular or the plural."""
+    return tuple(name for name, noun, _ in FIELD.findall(template) if noun)
+
+
+def _parts(decision: Decision) -> Iterator[Any]:
+    """Yield the parts of a sentence: texts, names between back-ticks, and the labels of its facts."""
+    for place, piece in enumerate(decision.reason.split("`")):
+        is_code = place % 2 == 1
+        text, *fields = FIELD.split(piece)
+        if text:
+            yield {"code": text} if is_code else text
+        for name, noun, plural, rest in zip(*[iter(fields)] * 4, strict=True):
+            label = fact_label(decision, name)
+            yield [label, "code"] if is_code else [label]
+            counted = f" {noun if decision.facts[name] == 1 else plural or noun + 's'}" if noun else ""
+            if counted + rest:
+                yield {"code": counted + rest} if is_code else counted + rest
+
+
+def _fact(name: str, value: Any) -> Any:
+    """Return a fact as the front end shows it: its text, a node, or several of both."""
+    if isinstance(value, Mapping):
+        return value["node"]
+    if not isinstance(value, (list, tuple)):
+        return fact_text(name, value, str)
+    parts: list[Any] = []
+    for place, item in enumerate(value):
+        parts += [", " if place + 1 < len(value) else " and "] * (place > 0)
+        parts.append(_fact(name, item))
+    return "".join(parts) if all(isinstance(part, str) for part in parts) else parts

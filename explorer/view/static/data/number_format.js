@@ -1,0 +1,62 @@
+// Numbers with their units, as record/reasons.py writes them: sums over boxes are made here, from step to step.
+// A test holds both to the same texts (tests/browser/test_number_format.py).
+
+/** A number with three significant digits, as Python's ".3g" writes it. @param {number} value */
+export function general(value) {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  if (value === 0) return Object.is(value, -0) ? "-0" : "0";
+  const rounded = threeDigits(value);
+  const [digits, power] = rounded.split("e");
+  const exponent = Number(power);
+  if (exponent < -4 || exponent >= 3) return `${trimmed(digits)}e${power[0]}${power.slice(1).padStart(2, "0")}`;
+  return trimmed(Number(rounded).toFixed(Math.max(0, 2 - exponent)));
+}
+
+/** "1.25e+3": what lies in the middle of two goes to the even one, as in Python. */
+function threeDigits(value) {
+  const middle = /^(-?\d\.\d[02468])50*e(.*)$/.exec(value.toExponential(40));
+  return middle ? `${middle[1]}e${middle[2]}` : value.toExponential(2);
+}
+
+function trimmed(digits) {
+  return digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits;
+}
+
+/** No digits after the point; what lies in the middle of two goes to the even one. */
+function whole(value) {
+  return Math.abs(value % 1) === 0.5 ? String(2 * Math.round(value / 2)) : value.toFixed(0);
+}
+
+/** From here on three digits would read 1e+03: the next unit says it better. */
+const ROUNDS_UP = 999.5;
+
+/** 512 B, 6 KB, 1.5 MB; 1 KB is 1024 bytes. @param {number} count */
+export function bytesText(count) {
+  if (Math.abs(count) < 1024) return `${whole(count)} B`;
+  for (const unit of ["KB", "MB"]) {
+    count /= 1024;
+    if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
+  }
+  return `${general(count / 1024)} GB`;
+}
+
+/** 950, 25 K, 1.82 G. @param {number} count */
+export function countText(count) {
+  if (Math.abs(count) < ROUNDS_UP) return whole(count);
+  for (const unit of ["K", "M"]) {
+    count /= 1000;
+    if (Math.abs(count) < ROUNDS_UP) return `${general(count)} ${unit}`;
+  }
+  return `${general(count / 1000)} G`;
+}
+
+/** 3.4 µs, 12.1 ms, 2.5 s. @param {number} micros */
+export function microsText(micros) {
+  if (micros < ROUNDS_UP) return `${general(micros)} µs`;
+  return micros < 1000 * ROUNDS_UP ? `${general(micros / 1000)} ms` : `${general(micros / 1e6)} s`;
+}
+
+/** A whole number with commas. @param {number} value */
+export function grouped(value) {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+}

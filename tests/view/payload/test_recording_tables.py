@@ -1,0 +1,174 @@
+"""The tables that the front end reads: every text is composed, safe to show, and stands once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import explorer as ex
+from explorer import layers
+from explorer.core.policy import Policy, Sub
+from explorer.record import Recording
+from explorer.record.escape import visible
+from explorer.record.history import decisions_about, declined_before
+from explorer.record.layer_rows import layer_lines
+from explorer.view.export.text import text, why
+from explorer.view.payload.columns import unpack
+from explorer.view.payload.payload import payload
+from explorer.view.payload.recording_tables import recording_tables
+from tests.view import sample
+
+
+def _tables(recording: Recording) -> dict[str, Any]:
+    tables: dict[str, Any] = unpack(payload(recording)["recording"])
+    return tables
+
+
+def _text(tables: dict[str, Any], fact: Any) -> str:
+    if isinstance(fact, list):
+        return "".join(_text(tables, part) for part in fact)
+    return str(tables["nodes"]["label"][fact] if isinstance(fact, int) else fact)
+
+
+def _sentence(tables: dict[str, Any], decision: dict[str, Any]) -> str:
+    """The sentence of a decision, put together as the front end does."""
+    words = []
+    for part in tables["reasons"][decision["reason"]]["sentence"]:
+        if isinstance(part, str):
+            words.append(part)
+        elif isinstance(part, list):
+            label, *style = part
+            fact = _text(tables, decision["facts"][label])
+            words.append(f"`{fact}`" if style else fact)
+        else:
+            words.append(f"`{part['code']}`")
+    return "".join(words)
+
+
+def _counted(count: int) -> Recording:
+    """Decisions whose sentences count, quote and list."""
+    recording = sample.mlp()
+    sentences = [
+        "in {count:place}",
+        "{count:temporary|temporaries} of {size_bytes} never written, says `np.sum`",
+        "`{of}` is computed once for {count:equal expression}",
+        "{} and {a b} and {count:} stay, {count}{count}",
+        "{same_bits}: {both} and {texts}",
+    ]
+    facts = {
+        "count": count,
+        "size_bytes": 6144 * count,
+        "of": {"node": 3},
+        "same_bits": count > 1,
+        "both": [{"node": 1}, {"node": 2}, count],
+        "texts": ["a", "b"],
+    }
+    for number, sentence in enumerate(sentences):
+        recording.decisions[number] = replace(recording.decisions[number], reason=sentence, facts=facts)
+    return recording
+
+
+@pytest.mark.spec("V-2")
+@pytest.mark.parametrize(
+    "recording", [*map(_counted, (0, 1, 2, 3000)), sample.mlp(), sample.residual(), sample.hostile()]
+)
+def test_sentences_and_facts_are_those_of_the_text(recording: Recording) -> None:
+    """Nouns are in the singular or the plural, lists have their commas, numbers their units, and nothing is hidden."""
+    tables = _tables(recording)
+    sentences = [_sentence(tables, decision) for decision in tables["decisions"]]
+    assert sentences == [visible(recording.reason(decision)) for decision in recording.decisions]
+    for number, row in enumerate(tables["decisions"]):
+        node = (recording.decisions[number].subjects or recording.decisions[number].produced)[0]
+        story = why(recording, node).splitlines()
+        assert {f"      {label}: {_text(tables, fact)}" for label, fact in row["facts"].items()} <= set(story)
+
+
+@pytest.mark.spec("V-2")
+def test_a_sentence_and_its_explanation_stand_once_for_all_decisions_alike() -> None:
+    """A thousand decisions of one rule add facts, not texts."""
+    few, many = (unpack(recording_tables(_flat(count))["reasons"]) for count in (20, 400))
+    assert len(many) == len(few)
+    assert json.dumps(many) == json.dumps(few)
+
+
+def _flat(count: int) -> Recording:
+    x = ex.tensor([[1.0, -2.0]], name="x")
+    plan = ex.EvalPlan(without=["batch"])
+    for number in range(count):
+        plan.register(ex.relu(ex.exp(x * float(number + 2))))
+    return plan.prepare().recording
+
+
+@pytest.mark.spec("V-2")
+def test_what_was_declined_before_a_change_belongs_to_it() -> None:
+    """Each applied decision has the declined ones of its stage before it, about the nodes that it changed."""
+    recording = sample.mlp()
+    before = declined_before(recording)
+    assert any(before)
+    for number, decision in enumerate(recording.decisions):
+        first = recording.stages[decision.stage].first
+        expected = [
+            earlier
+            for earlier in range(first, number)
+            if recording.decisions[earlier].verdict == "declined"
+            and set(recording.decisions[earlier].subjects) & set(decision.subjects)
+        ]
+        assert list(before[number]) == (expected if decision.verdict == "applied" else [])
+        for node in decision.subjects:
+            assert {number, *before[number]} <= set(decisions_about(recording, node))
+    assert [tuple(row["before"]) for row in _tables(recording)["decisions"]] == before
+
+
+def test_of_many_declined_decisions_the_last_ones_are_kept() -> None:
+    """A value that thousands of operations read does not make the tables quadratic."""
+    recording = sample.mlp()
+    applied = next(row for row in recording.decisions if row.verdict == "applied")
+    declined = replace(applied, verdict="declined", stage=0)
+    count = 3000
+    recording.decisions = [*[declined] * count, *[replace(applied, stage=0)] * count]
+    recording.stages = [replace(recording.stages[0], first=0, last=2 * count)]
+    before = declined_before(recording)
+    assert set(before[count:]) == {tuple(range(count - 40, count))}
+
+
+@pytest.mark.spec("V-19")
+def test_counts_of_stages_are_those_of_the_text() -> None:
+    recording = sample.mlp()
+    lines = text(recording).splitlines()
+    for row in _tables(recording)["stages"]:
+        counts = ", ".join(" ".join(count) for count in row["counts"])
+        assert any(line.startswith(f"{row['name']}: {counts}") for line in lines)
+
+
+@pytest.mark.spec("M-L10")
+def test_layers_are_told_as_in_the_text() -> None:
+    """Ports, order, clauses, policies and gradients of a layer are those of ``layer.describe()``."""
+    chosen: list[Policy | Sub] = [layers.PUpdate, layers.PerceptronPolicy.activation(layers.Sigmoid)]
+    inputs = {"input": ex.TensorType((4, 2), "float32")}
+    layer = layers.SingleLayerPerceptron("root", 2, 3, policies=chosen, inputs=inputs)
+    recording = layer.explore().recording
+    written = [line.strip() for line in layer_lines(recording.layers)]
+    for row in _tables(recording)["layers"]:
+        shown = [f"order: {row['order']}"] * bool(row["order"]) + row["clauses"]
+        shown += [f"{policy} · {by}" for policy, by in row["policies"]]
+        shown += [f"{'✓' if built else '✗'} {reason}" for built, reason in row["feedback"]]
+        assert set(shown) <= set(written)
+        assert any(f" · {row['type']} · {row['ports']}" in line for line in written)
+
+
+def test_every_text_of_a_hostile_file_is_safe_to_show() -> None:
+    """Control characters, line breaks and marks that turn texts around never reach the page."""
+
+    def texts(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            return [found for key, item in value.items() for found in [key, *texts(item)]]
+        if isinstance(value, (list, tuple)):
+            return [found for item in value for found in texts(item)]
+        return [value] if isinstance(value, str) else []
+
+    found = texts(payload(sample.hostile()))
+    assert found == [visible(each) for each in found]
+    assert any("\\u202e" in each for each in found)
