@@ -2,8 +2,8 @@
 
 In a template, ``{name}`` is replaced by a fact. A fact ``{"node": id}`` is shown as the node's label, a list of facts
 as "a, b and c"; facts whose names end in ``_bytes``, ``_us`` or ``_flops`` get their unit. ``{name:noun}`` counts: "1
-place", "3 places"; use ``{name:singular|plural}`` for irregular plurals. Names and code stand between back-ticks: plain text
-keeps them, as it has no other means to set names apart, and the panel shows code without them.
+place", "3 places"; use ``{name:singular|plural}`` for irregular plurals. Names and code stand between back-ticks: plain
+text keeps them, as it has no other means to set names apart; the panel shows code without them.
 """
 
 from __future__ import annotations
