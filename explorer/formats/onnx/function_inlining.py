@@ -73,7 +73,7 @@ def expanded(
 
 
 class Expansion:
-    """What calls of a model's functions expand to: how many operators, how many bytes, how deep; nothing is expanded.
+    """Size of the expansion of a model's functions: operators, bytes and depth; nothing is expanded.
 
     Each function is counted once, whoever calls it.
     """
@@ -223,7 +223,7 @@ def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
 
 
 def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
-    """What the graphs among a node's attributes read of the values outside, in order."""
+    """Return the outer values that the graphs among a node's attributes read, in order."""
     found: dict[str, None] = {}
     waiting = [graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
     while waiting:

@@ -284,7 +284,7 @@ def constant(node: NodeProto, path: Path) -> StoredTensor | None:
 
 
 def _about(model: ModelProto) -> str:
-    """What a file says of itself: its description, who made it, its opsets and notes, a line each."""
+    """Return the description of a file by itself: producer, opsets and notes, a line each."""
     producer = f"{model.producer_name} {model.producer_version}".strip()
     opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
     lines = [

@@ -1,4 +1,4 @@
-"""What ONNX says of an operator: the names of its inputs, its outputs, and whether its opset is one that is read."""
+"""Signatures of ONNX operators: the names of inputs and outputs, and whether an opset can be read."""
 
 from __future__ import annotations
 

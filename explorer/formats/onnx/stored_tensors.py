@@ -64,7 +64,7 @@ class StoredTensor:
 
     @property
     def reference(self) -> WeightReference:
-        """What a definition says of it."""
+        """Return the reference that a definition has of it."""
         return WeightReference(self.name, self.shape, self.dtype)
 
     @property

@@ -1,4 +1,4 @@
-"""What a definition is made of: operators, references to weights, what is noted of blobs."""
+"""Parts of a definition: operators, references to weights, notes about blobs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class OperatorDefinition:
 
 @dataclass(frozen=True, slots=True)
 class BlobType:
-    """What a file says about a blob: shape (None where it says nothing) and dtype name."""
+    """Type of a blob as a file notes it: shape (None where the file notes none) and the name of the dtype."""
 
     shape: tuple[Dimension, ...] | None = None
     dtype: str | None = None

@@ -1,4 +1,4 @@
-"""What a builder sees of one operator: its operands' values, its arguments by name, its weights."""
+"""Contexts of builders: the values of an operator's operands, its arguments by name, and its weights."""
 
 from __future__ import annotations
 

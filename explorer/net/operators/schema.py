@@ -1,4 +1,4 @@
-"""What an operator type asks for, read from the signature of the function that declares it.
+"""Schemas of operator types: inputs, arguments and weights, read from the signature of the declaring function.
 
 Positional parameters are the blobs that it reads, one with a default may be left out, ``*x`` stands for any number.
 Parameters after ``*`` are its arguments, with their types and defaults; those of type Tensor are weights. The return
@@ -71,7 +71,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class OperatorSchema:
-    """What one operator type asks for; :meth:`of` reads it from a declaration, :meth:`check` holds an operator to it.
+    """Inputs, arguments and weights of an operator type; :meth:`of` reads a declaration, :meth:`check` an operator.
 
     ``in_place`` are the pairs of an input and an output that may be one blob, ``enforced`` those that must.
     """

@@ -99,7 +99,7 @@ class OperatorTable:
         return enter
 
     def schema(self, type: str) -> OperatorSchema | None:
-        """What a type asks for; None for a type that its builder alone knows."""
+        """Return the schema of a type; None for a type whose builder alone knows its arguments."""
         return self._schemas.get(type)
 
     def check(self, operator: OperatorDefinition) -> None:

@@ -1,4 +1,4 @@
-"""What the operators of ONNX files mean; importing this package fills the table."""
+"""Builders of the operator types of ONNX files; importing this package fills the table."""
 
 from explorer.formats.onnx.operators import (
     activation,

@@ -63,7 +63,7 @@ def transposed_convolution(op: OperatorContext) -> Expr:
 
 
 def _cut(op: OperatorContext, x: Expr, image: Expr, strides: Pair, reach: Pair) -> Padding:
-    """What is cut off at each side: given, or so much that the result has the wanted size."""
+    """Return the pixels cut off at each side: as the file says, or so many that the result has the wanted size."""
     auto = op.argument("auto_pad", "NOTSET")
     if auto in ("NOTSET", "VALID") and not op.has("output_shape"):
         return padding(op, x, (1, 1), strides, (1, 1))

@@ -76,7 +76,7 @@ def divide(op: OperatorContext) -> Expr:
 
 @operator("Mod")
 def modulo(op: OperatorContext) -> Expr:
-    """What division leaves, with the sign of b, or of a for fmod."""
+    """Remainder of a division, with the sign of b, or of a for fmod."""
     a, b = given(op, "A"), given(op, "B")
     return fmod(a, b) if op.integer("fmod", 0) else remainder(a, b)
 

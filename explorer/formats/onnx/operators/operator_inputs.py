@@ -1,4 +1,4 @@
-"""What an ONNX operator is given: by the names of its inputs, whether they come from operators or from the file."""
+"""Inputs of an ONNX operator by their names, whether they come from operators or from the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operators of PNNX files mean; importing this package fills the table."""
+"""Builders of the operator types of PNNX files; importing this package fills the table."""
 
 from explorer.formats.pnnx.operators import (
     activation,

@@ -1,4 +1,4 @@
-"""What pnnx leaves at level 0: constants, lists, and arithmetic by its inner names."""
+"""Operator types of level 0, under torch's inner names: constants, lists, arithmetic."""
 
 from __future__ import annotations
 

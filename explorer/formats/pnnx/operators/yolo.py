@@ -17,7 +17,7 @@ from explorer.ops.nn.conv import conv2d
 
 
 class _Level(NamedTuple):
-    """What belongs to one feature map, both (1, anchors, rows, columns, 2)."""
+    """Grid and anchors of one feature map, both (1, anchors, rows, columns, 2)."""
 
     grid: Tensor
     anchors: Tensor

@@ -1,4 +1,4 @@
-"""What networks are made of: linear maps, convolution, pooling, normalization, activations."""
+"""Operator types of neural networks: linear maps, convolution, pooling, normalization, activations."""
 
 from __future__ import annotations
 
