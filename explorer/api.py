@@ -135,13 +135,13 @@ def explore(
             rule="what is explored is an expression, a container of expressions, a layer, a net, a plan or a recording",
             fix="ex.explore(ex.tensor(array))" if hasattr(what, "__array__") else "y = ex.tanh(x); ex.explore(y)",
         )
-    made = EvalPlan(record=record, **(plan or {}))
+    fresh_plan = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
-        made.register(leaf)
-    made.prepare()
+        fresh_plan.register(leaf)
+    fresh_plan.prepare()
     if run:
-        made.eval()
-    return ExpressionView(made, **options)
+        fresh_plan.eval()
+    return ExpressionView(fresh_plan, **options)
 
 
 def explore_layer(
@@ -158,14 +158,14 @@ def explore_layer(
     ``inputs`` are types or values by port. A layer for inference whose inputs and parameters have values is run.
     """
     check_options(options, *_PLANNED, "inputs")
-    written = expand(layer, inputs)
-    made = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
-    for root in (*written.outputs.values(), *written.gradients.values()):
-        made.register(root)
-    made.prepare()
-    if run and written.valued:
-        made.eval()
-    return ExpressionView(made, **{"position": 0, **options})
+    expanded = expand(layer, inputs)
+    fresh_plan = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
+    for root in (*expanded.outputs.values(), *expanded.gradients.values()):
+        fresh_plan.register(root)
+    fresh_plan.prepare()
+    if run and expanded.valued:
+        fresh_plan.eval()
+    return ExpressionView(fresh_plan, **{"position": 0, **options})
 
 
 def to_graphviz(plan: EvalPlan, stage: str | None = None) -> graphviz.Digraph:
@@ -207,8 +207,8 @@ def _what_it_would_take(plan: EvalPlan, what: Expr) -> str:
         if not choice.applied and any(node is what for node in choice.subjects)
     ]
     declined.sort(key=lambda decision: -decision.facts["estimated_cost_us"])
-    told = [str(plan.what_if(decision)) for decision in declined[:_MOST_DECLINED]]
-    return "".join(["what it would take:\n" * bool(told), *told])
+    answers = [str(plan.what_if(decision)) for decision in declined[:_MOST_DECLINED]]
+    return "".join(["what it would take:\n" * bool(answers), *answers])
 
 
 def register_heat(
@@ -224,17 +224,17 @@ def register_heat(
     for argument, value in (("name", name), ("unit", unit), ("text", text)):
         check_type(value, argument, str, "a text", f'{argument}="reads"')
     check_type(replace, "replace", bool, "True or False", "replace=True")
-    held = METRICS.get(name)
+    metric = METRICS.get(name)
     if not name.strip() or not callable(of):
         raise DeclarationError(
             f"a heat metric {name!r} of {of!r}",
             rule="a heat metric must have a name, and a function of a recording and a node's number",
             fix='ex.register_heat("reads", lambda recording, node: …, unit="operands")',
         )
-    if held is not None and (held.of is None or not replace):
+    if metric is not None and (metric.of is None or not replace):
         raise DeclarationError(
             f"a second heat metric {name!r}",
             rule=f"a heat metric's name must be new; there are {', '.join(METRICS)}",
-            fix="choose another name" + (f", or ex.register_heat({name!r}, …, replace=True)" if held.of else ""),
+            fix="choose another name" + (f", or ex.register_heat({name!r}, …, replace=True)" if metric.of else ""),
         )
     METRICS[name] = HeatMetric(name, unit, "", text, of)

@@ -23,10 +23,10 @@ def read(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     Without the ``.npz`` file the definition still loads, and each weight says, when asked for, that the file is absent.
     Raises FileError naming file, field, rule and fix.
     """
-    given = Path(path)
-    stored = given.with_suffix(".npz") if weights is None else Path(weights)
-    with read_pair(given, stored) if weights is None else Pair(content(given, _FIX)) as pair:
-        definition = _parse(pair.text, str(given))
+    json_path = Path(path)
+    stored = json_path.with_suffix(".npz") if weights is None else Path(weights)
+    with read_pair(json_path, stored) if weights is None else Pair(content(json_path, _FIX)) as pair:
+        definition = _parse(pair.text, str(json_path))
         declared = [weight for operator in definition.operators for weight in operator.weights.values()]
         if not declared:
             return definition
@@ -52,12 +52,12 @@ def save(definition: NetDefinition, path: str | os.PathLike[str]) -> None:
 
     Both are replaced as one, and nothing is replaced when a weight is missing or misfits.
     """
-    given = Path(path)
+    json_path = Path(path)
     text = dumps(definition).encode("ascii")
     declared = [weight for operator in definition.operators for weight in operator.weights.values()]
-    beside = given.with_suffix(".npz")
+    npz_path = json_path.with_suffix(".npz")
 
     def write(file: IO[bytes], comment: bytes) -> None:
-        write_weights(file, definition.weights, declared, str(beside), comment)
+        write_weights(file, definition.weights, declared, str(npz_path), comment)
 
-    save_pair(text, given, beside, write if declared else None)
+    save_pair(text, json_path, npz_path, write if declared else None)

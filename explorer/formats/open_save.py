@@ -32,8 +32,8 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
                 path=repr(value),
                 rule="a model is opened by the path of its file",
             )
-    given = Path(path)
-    if os.path.isdir(given) or not given.name:
+    model_path = Path(path)
+    if os.path.isdir(model_path) or not model_path.name:
         raise FileError(
             "this is a folder",
             path=printable(path),
@@ -42,27 +42,27 @@ def open(path: str | os.PathLike[str], *, weights: str | os.PathLike[str] | None
         )
     follow = current_callback()
     if follow is not None:
-        follow(Progress("reading", given.name))
-    entry = format_of(given.name)
+        follow(Progress("reading", model_path.name))
+    entry = format_of(model_path.name)
     if entry is None:
-        raise _unknown_ending(given)
+        raise _unknown_ending(model_path)
     if not entry.weights_ending:
         if weights is not None:
             raise FileError(
                 f"weights={os.fspath(weights)!r} for a file of the format {entry.name!r}",
-                path=str(given),
+                path=str(model_path),
                 rule="such a file must be opened by itself: it holds its weights, or names the files that do",
-                fix=f"ex.open({str(given)!r})",
+                fix=f"ex.open({str(model_path)!r})",
             )
         with gc_paused():
-            definition = entry.read(given)
+            definition = entry.read(model_path)
     else:
         with gc_paused():
-            definition = entry.read(given, None if weights is None else Path(weights))
+            definition = entry.read(model_path, None if weights is None else Path(weights))
     if not isinstance(definition, NetDefinition):
         raise FileError(
             f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",
-            path=str(given),
+            path=str(model_path),
             rule="a format's reader must return a NetDefinition",
             fix="return explorer.net.NetDefinition.of(name, operators, inputs, outputs)",
         )
@@ -94,29 +94,29 @@ def save(net: Net, path: str | os.PathLike[str]) -> None:
     (ex.register_format) those of its operator types. Files are replaced as a whole. Raises FileError for another ending
     or dialect, and where a weight cannot be read.
     """
-    given = Path(path)
-    entry = format_of(given.name)
+    target = Path(path)
+    entry = format_of(target.name)
     if entry is None or entry.write is None or not entry.writes(net.definition):
-        raise _not_written(net, given, entry)
-    entry.write(_with_weights(net), given)
+        raise _not_written(net, target, entry)
+    entry.write(_with_weights(net), target)
 
 
-def _not_written(net: Net, given: Path, entry: Format | None) -> FileError:
+def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
     """The error of a net that cannot be written to a file of this name."""
     able = [other for other in FORMATS.values() if other.writes(net.definition)]
     best = min(able, key=lambda other: other.any_dialect, default=None)
     names = ", or as ".join([other.file_names for other in able])
-    fix = "" if best is None else f"write to {_stem(given, entry)}{best.endings[0]}"
+    fix = "" if best is None else f"write to {_stem(path, entry)}{best.endings[0]}"
     if entry is not None and entry.write is not None:
         return FileError(
             f"net {net.name!r} has operator types of {net.definition.dialect!r}",
-            path=str(given),
+            path=str(path),
             rule=f"a file of the format {entry.name!r} must hold operator types of {entry.dialect!r}",
             fix=fix,
         )
     return FileError(
-        f"the ending {given.suffix!r}" if given.suffix else "a name without an ending",
-        path=str(given),
+        f"the ending {path.suffix!r}" if path.suffix else "a name without an ending",
+        path=str(path),
         rule=f"this net must be written as {names or 'no known format'}",
         fix=fix,
     )
@@ -138,17 +138,17 @@ def _with_weights(net: Net) -> NetDefinition:
     for operator in net.definition.operators:
         kept: dict[str, WeightReference] = {}
         for attribute, reference in operator.weights.items():
-            held = net.weights.tensor(operator.name, attribute)
-            if reference.key in shared and not isinstance(held.storage, FileStorage):
+            tensor = net.weights.tensor(operator.name, attribute)
+            if reference.key in shared and not isinstance(tensor.storage, FileStorage):
                 reference = replace(reference, key=_own_key(operator, attribute, references))
-            values[reference.key] = held.array
+            values[reference.key] = tensor.array
             kept[attribute] = reference
         operators.append(replace(operator, weights=kept) if kept != operator.weights else operator)
     return replace(net.definition, operators=tuple(operators), weights=values)
 
 
 def _own_key(operator: OperatorDefinition, attribute: str, others: list[WeightReference]) -> str:
-    key, taken = f"{operator.name}.{attribute}", {other.key for other in others}
-    while key in taken:
+    key, keys = f"{operator.name}.{attribute}", {other.key for other in others}
+    while key in keys:
         key += "'"
     return key

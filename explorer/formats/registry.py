@@ -94,8 +94,8 @@ def endings() -> tuple[str, ...]:
 def format_of(name: str) -> Format | None:
     """Return the format of a file's name: of its longest ending, the last one registered; None where there is none."""
     rows = [(ending, entry) for entry in reversed(FORMATS.values()) for ending in entry.endings]
-    found = [(len(ending), entry) for ending, entry in rows if name.endswith(ending)]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    matches = [(len(ending), entry) for ending, entry in rows if name.endswith(ending)]
+    return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
 def table_of(definition: NetDefinition) -> OperatorTable:

@@ -146,8 +146,8 @@ class BuildableNet(EditableNet):
         Calls init if necessary. A second call for the same inputs logs this and returns the same expressions.
         """
         build = self._build(self._expressions(inputs, named))
-        found = build.outputs
-        return next(iter(found.values())) if len(found) == 1 else found
+        outputs = build.outputs
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
     def operand(self, name: str, *inputs: Any, **named: Any) -> Expr:
         """Return the expression of any operand by name, built for these inputs as ``build`` does."""

@@ -124,8 +124,8 @@ class EditableNet:
     def input(self, name: str, shape: Sequence[Dimension] | None = None, dtype: Any = "float32") -> str:
         """Add an input; in ``shape`` None or a name is an unknown length. Returns its name."""
         definition = self.definition
-        kind = BlobType(None if shape is None else tuple(shape), memory_dtype(np.dtype(dtype).name).name)
-        self._adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: kind}), {})
+        type = BlobType(None if shape is None else tuple(shape), memory_dtype(np.dtype(dtype).name).name)
+        self._adopt(edits.changed(definition, inputs=[*definition.inputs, name], types={name: type}), {})
         return name
 
     def output(self, *names: str) -> None:

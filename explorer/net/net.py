@@ -226,10 +226,10 @@ class Net(BuildableNet):
         if x is None:
             return hooks.explore(self.preview_plan(), **options)
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
-        given = (x,) if is_one else x
-        made = self.plan(*given, record="values")
-        values = given[0].values() if len(given) == 1 and isinstance(given[0], Mapping) else given
-        return hooks.explore(made if any(is_shape(value) for value in values) else made.eval(), **options)
+        operands = (x,) if is_one else x
+        plan = self.plan(*operands, record="values")
+        values = operands[0].values() if len(operands) == 1 and isinstance(operands[0], Mapping) else operands
+        return hooks.explore(plan if any(is_shape(value) for value in values) else plan.eval(), **options)
 
     @long_running()
     def compare(self, other: Net | EvalPlan | Recording) -> Any:

@@ -38,10 +38,10 @@ class WrittenOperator:
 
 def names_of(names: Names, what: str) -> tuple[str, ...]:
     """Return one name or several as a tuple."""
-    found = (names,) if isinstance(names, str) else tuple(names)
-    if not all(isinstance(name, str) and name for name in found):
-        raise OperandError(f"{what} {found!r}", rule="blobs must be given by name", fix='net.Relu("x", "y")')
-    return found
+    listed = (names,) if isinstance(names, str) else tuple(names)
+    if not all(isinstance(name, str) and name for name in listed):
+        raise OperandError(f"{what} {listed!r}", rule="blobs must be given by name", fix='net.Relu("x", "y")')
+    return listed
 
 
 def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int]) -> str:
@@ -126,9 +126,9 @@ def _plain(name: str, value: Any) -> Plain:
         return np.dtype(value).name
     if isinstance(value, (bool, int, float, complex, str)) or value is None:
         return value
-    kind = "a tensor" if isinstance(value, (Tensor, np.ndarray, Expr)) else f"a {type(value).__name__}"
+    noun = "a tensor" if isinstance(value, (Tensor, np.ndarray, Expr)) else f"a {type(value).__name__}"
     raise OperandError(
-        f"{name} is {kind}",
+        f"{name} is {noun}",
         rule="arguments must be numbers, strings, None, or tuples of them",
         fix="pass arrays as weights={…}, or as blobs: net.GivenTensorFill([], 'w', values=array)",
     )

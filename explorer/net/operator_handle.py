@@ -27,8 +27,8 @@ class OperatorWeights(Mapping[str, Tensor]):
 
     def _check(self, name: str) -> str:
         if name not in self._definition.weights:
-            kind = f"weight of operator {self._definition.name!r}"
-            raise UnknownNameError(name, kind=kind, known=self._definition.weights)
+            noun = f"weight of operator {self._definition.name!r}"
+            raise UnknownNameError(name, kind=noun, known=self._definition.weights)
         return name
 
     def __getitem__(self, name: str) -> Tensor:

@@ -54,11 +54,11 @@ def execute(options: argparse.Namespace) -> int:
         refuse_inputs(output, (options.before, options.after))
     recording, nodes = _read(options.before)
     other, others = _read(options.after)
-    found = Compared.of(recording, other)
-    text, equal = found.text(), found.equal
+    compared = Compared.of(recording, other)
+    text, equal = compared.text(), compared.equal
     if nodes and others and not options.no_weights:
         try:
-            weights = compare_weights(found, nodes, others)
+            weights = compare_weights(compared, nodes, others)
         except FileError as error:
             raise FileError(
                 error.given.removeprefix(f"{error.path}: "), path=error.path, rule=error.rule,
@@ -68,7 +68,7 @@ def execute(options: argparse.Namespace) -> int:
     if output is None:
         tell(text)
     else:
-        write_file(output, page_html(found, theme=options.theme) if output.suffix.lower() == ".html" else text)
+        write_file(output, page_html(compared, theme=options.theme) if output.suffix.lower() == ".html" else text)
         report(f"wrote {output} ({bytes_text(output.stat().st_size)}): {'no difference' if equal else 'differences'}")
     return 0 if equal else 1
 

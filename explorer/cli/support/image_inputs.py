@@ -70,7 +70,7 @@ def read(net: Net, texts: Sequence[str], options: argparse.Namespace) -> dict[st
     axes: dict[str, Any] = dict(zip(layout, noted or (None,) * 4, strict=True))
     sides = axes["H"], axes["W"]
     size: tuple[int, int] | None = options.size or (sides if all(isinstance(side, int) for side in sides) else None)
-    if size is None or any(isinstance(side, int) and side != wanted for side, wanted in zip(sides, size, strict=True)):
+    if size is None or any(isinstance(side, int) and side != length for side, length in zip(sides, size, strict=True)):
         raise OperandError(
             f"pictures of {f'{size[0]} × {size[1]}' if size else 'no given size'} for the input {takes}",
             rule=f"height and width must be those of the net (axes {layout}), or --size if the net leaves them open",

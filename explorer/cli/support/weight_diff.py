@@ -28,8 +28,8 @@ class Weights(NamedTuple):
     def text(self) -> str:
         """Counts in one line, and a line for each different weight."""
         turned = f", {self.transposed:,} with the same values transposed" if self.transposed else ""
-        told = f"weights: {self.equal:,} with the same values{turned}, {len(self.differ):,} with others"
-        lines = [told, *self.differ[:_LISTED]]
+        text = f"weights: {self.equal:,} with the same values{turned}, {len(self.differ):,} with others"
+        lines = [text, *self.differ[:_LISTED]]
         rest = len(self.differ) - _LISTED
         return "\n".join(lines + [f"  … and {rest:,} more"] * (rest > 0)) + "\n"
 

@@ -51,8 +51,8 @@ class NpzWeights(FileWeights):
             raise self._error(f"this is no readable zip: {error}") from None
         found = {key: self._misfit(reference) for key, reference in self._declared.items()}
         problems = [f"weight {key!r} {problem}" for key, problem in found.items() if problem]
-        held = [self._archive.getinfo(_entry(key)) for key, problem in found.items() if not problem]
-        if claimed := overclaimed(held):
+        members = [self._archive.getinfo(_entry(key)) for key, problem in found.items() if not problem]
+        if claimed := overclaimed(members):
             problems.append(claimed)
         if problems:
             self._archive.close()
@@ -220,12 +220,12 @@ def write_weights(
                     rule="every declared weight is written",
                     fix="set it in the definition's weights first",
                 ) from None
-            wanted = memory_dtype(reference.dtype)
-            if array.shape != reference.shape or array.dtype != wanted:
+            dtype = memory_dtype(reference.dtype)
+            if array.shape != reference.shape or array.dtype != dtype:
                 raise FileError(
                     f"weight {key!r} is {array.dtype.name} {array.shape}",
                     path=path,
-                    rule=f"the definition declares {wanted.name} {reference.shape}",
+                    rule=f"the definition declares {dtype.name} {reference.shape}",
                     fix="declare the weight as it is, or convert the array",
                 )
             if not key or not key.isprintable():
@@ -234,4 +234,4 @@ def write_weights(
                 )
             entry = zipfile.ZipInfo(_entry(key), _DATE)
             with archive.open(entry, "w", force_zip64=True) as target:
-                npy.write_array(target, array.astype(wanted.newbyteorder("<"), copy=False), allow_pickle=False)
+                npy.write_array(target, array.astype(dtype.newbyteorder("<"), copy=False), allow_pickle=False)

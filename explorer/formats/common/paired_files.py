@@ -101,12 +101,12 @@ def read_pair(path: Path, beside: Path) -> Pair:
         before = _identity(path), _identity(beside)
         text = content(path, f"correct the path of the {path.suffix} file")
         archive = _open(beside)
-        found = _COMMENT.fullmatch(archive.comment) if archive is not None else None
-        if found is None or _digest(text) == found[1]:
+        comment = _COMMENT.fullmatch(archive.comment) if archive is not None else None
+        if comment is None or _digest(text) == comment[1]:
             return Pair(text, archive)
         for scratch in scratch_files(Path(os.path.realpath(path))):
             waiting = _content(scratch)
-            if waiting is not None and _digest(waiting) == found[1]:
+            if waiting is not None and _digest(waiting) == comment[1]:
                 return Pair(waiting, archive)
         if (_identity(path), _identity(beside)) == before:
             return Pair(text, archive, _mixed(path, beside))

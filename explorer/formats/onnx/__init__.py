@@ -16,9 +16,9 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
 
     Nothing outside the file's folder is read. Raises FileError naming the file, what was found, the rule and the fix.
     """
-    given = Path(path)
-    data = content(given, "correct the path of the .onnx file")
+    model_path = Path(path)
+    data = content(model_path, "correct the path of the .onnx file")
     from explorer.formats.onnx import proto, reader  # the onnx package is slow to import, and only these files need it
     from explorer.formats.onnx.operators import TABLE
 
-    return reader.definition(proto.parse(data, str(given)), given, TABLE)
+    return reader.definition(proto.parse(data, str(model_path)), model_path, TABLE)

@@ -46,7 +46,7 @@ def expanded(
     functions = {_key(function): function for function in model.functions}
     Expansion(functions, path).check(model.graph.node)
     opsets = _opsets(model)
-    made = inlined = characters = 0
+    names = inlined = characters = 0
     waiting: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
     waiting = [(iter(model.graph.node), (), opsets)]
     while waiting:
@@ -57,14 +57,14 @@ def expanded(
             continue
         function = functions.get(_called(node))
         function = function or standard(node, known)
-        made += 1
+        names += 1
         inlined += bool(calls)
         if inlined > budget.operators:  # the standard's own functions are not among those that were counted
             raise _too_many(path, inlined)
         if function is None:
             yield PlacedNode(node, calls, known)
             continue
-        name = node.name or f"{function.name}_{made}"
+        name = node.name or f"{function.name}_{names}"
         prefix = "/".join((*calls, name))
         characters += len(prefix) * (1 + sum([len(inner.input) + len(inner.output) for inner in function.node]))
         if characters > budget.text or len(calls) >= CALLS:
@@ -183,20 +183,20 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
     names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
     names[""] = ""
-    given = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
-    found = []
+    attributes = {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
+    nodes = []
     for node in function.node:
         copy = NodeProto()
         copy.CopyFrom(node)
         for slot in (copy.input, copy.output):
             slot[:] = [names.setdefault(name, f"{prefix}/{name}") for name in slot]
         del copy.attribute[:]
-        copy.attribute.extend(_bound(node, given))
+        copy.attribute.extend(_bound(node, attributes))
         for attribute in copy.attribute:
             for graph in (attribute.g, *attribute.graphs):
                 _rename_captured(graph, names)
-        found.append(copy)
-    return found
+        nodes.append(copy)
+    return nodes
 
 
 def _bound(node: NodeProto, given: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
@@ -224,15 +224,15 @@ def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
 
 def captured(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
     """Return the outer values that the graphs among a node's attributes read, in order."""
-    found: dict[str, None] = {}
+    captures: dict[str, None] = {}
     waiting = [graph for attribute in node.attribute for graph in (attribute.g, *attribute.graphs)]
     while waiting:
         graph = waiting.pop()
         for inner in graph.node:
-            found.update(dict.fromkeys(name for name in inner.input if name in outside))
+            captures.update(dict.fromkeys(name for name in inner.input if name in outside))
             waiting += [g for attribute in inner.attribute for g in (attribute.g, *attribute.graphs)]
-        found.update(dict.fromkeys(output.name for output in graph.output if output.name in outside))
-    return [name for name in found if name not in node.input]
+        captures.update(dict.fromkeys(output.name for output in graph.output if output.name in outside))
+    return [name for name in captures if name not in node.input]
 
 
 def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, TypeProto]) -> FunctionProto | None:
@@ -260,10 +260,10 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
             return None  # the node is not one that the standard allows; it stays an operator, which is refused by name
     else:
         return None
-    found: FunctionProto = FunctionProto.FromString(data)
-    if not found.node:
+    proto: FunctionProto = FunctionProto.FromString(data)
+    if not proto.node:
         return None
-    named = {attribute.name for attribute in found.attribute_proto}
+    named = {attribute.name for attribute in proto.attribute_proto}
     defaults = [attribute.default_value for attribute in schema.attributes.values()]
-    found.attribute_proto.extend(value for value in defaults if value.type and value.name not in named)
-    return found
+    proto.attribute_proto.extend(value for value in defaults if value.type and value.name not in named)
+    return proto

@@ -28,12 +28,12 @@ class Names:
 
     def name(self, placed: PlacedNode, number: int) -> str:
         """The operator's name; a name that is taken gets the first free number behind it."""
-        wanted = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
-        name, count = wanted, self._numbers.get(wanted, 1)
+        proposal = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
+        name, count = proposal, self._numbers.get(proposal, 1)
         while name in self._taken:
             count += 1
-            name = f"{wanted} ({count})"
-        self._numbers[wanted] = count
+            name = f"{proposal} ({count})"
+        self._numbers[proposal] = count
         self._taken.add(name)
         return name
 
@@ -42,12 +42,12 @@ class Names:
 
         () where its name was made up and nothing tells, None where its name itself does.
         """
-        found = _boxes(placed, name, list(weights))
-        path = (*(found or ()), name.rpartition("/")[2])
+        boxes = _boxes(placed, name, list(weights))
+        path = (*(boxes or ()), name.rpartition("/")[2])
         if path in self._paths:
             return None
         self._paths.add(path)
-        return found
+        return boxes
 
 
 def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
@@ -59,15 +59,15 @@ def beside_bias(operators: list[OperatorDefinition]) -> list[OperatorDefinition]
     for operator in operators:
         for blob in operator.inputs:
             readers.setdefault(blob, []).append(operator)
-    found = []
+    matches = []
     for operator in operators:
         following = readers.get(operator.outputs[0], []) if len(operator.outputs) == 1 else []
         if operator.boxes == () and operator.type == "MatMul" and operator.weights and len(following) == 1:
             (bias,) = following
             if bias.type == "Add" and bias.weights and bias.boxes:
                 operator = replace(operator, boxes=bias.boxes)
-        found.append(operator)
-    return found
+        matches.append(operator)
+    return matches
 
 
 def _boxes(placed: PlacedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:
@@ -97,12 +97,12 @@ def _told(scopes: str) -> tuple[str, ...] | None:
 
 def _merged(parts: list[str]) -> tuple[str, ...]:
     """Boxes of a path: ``/layer1/layer1.0/conv1`` says layer1 twice, and its dots are boxes too."""
-    found: list[str] = []
+    words: list[str] = []
     outer = ""
     for part in parts:
         if part in _ROOTS:
             continue
         inner = part.removeprefix(f"{outer}.") if outer else part
-        found += [word for word in inner.split(".") if word]
+        words += [word for word in inner.split(".") if word]
         outer = part
-    return tuple(found)
+    return tuple(words)

@@ -42,29 +42,29 @@ def arguments(node: NodeProto, name: str, path: Path) -> tuple[dict[str, Plain],
 
 
 def _plain(attribute: AttributeProto) -> Plain:
-    kind = AttributeProto
+    types = AttributeProto
     match attribute.type:
-        case kind.INT:
+        case types.INT:
             return attribute.i
-        case kind.FLOAT:
+        case types.FLOAT:
             return attribute.f
-        case kind.STRING:
+        case types.STRING:
             return text(attribute.s)
-        case kind.INTS:
+        case types.INTS:
             return tuple(attribute.ints)
-        case kind.FLOATS:
+        case types.FLOATS:
             return tuple(attribute.floats)
-        case kind.STRINGS:
+        case types.STRINGS:
             return tuple(text(item) for item in attribute.strings)
-        case kind.GRAPH:
+        case types.GRAPH:
             return f"a graph of {len(attribute.g.node)} nodes"
-        case kind.GRAPHS:
+        case types.GRAPHS:
             return tuple(f"a graph of {len(graph.node)} nodes" for graph in attribute.graphs)
-        case kind.TENSORS:
+        case types.TENSORS:
             return f"{len(attribute.tensors)} tensors"
-        case kind.SPARSE_TENSOR | kind.SPARSE_TENSORS:
+        case types.SPARSE_TENSOR | types.SPARSE_TENSORS:
             return "a sparse tensor"
-        case kind.TYPE_PROTO | kind.TYPE_PROTOS:
+        case types.TYPE_PROTO | types.TYPE_PROTOS:
             return "a type"
     return f"an attribute of kind {attribute.type}"
 
@@ -95,9 +95,9 @@ class _Reader:
         self.names = Names()
         self.readers = Counter[str]()
         self.kinds = {
-            value.name: kind
+            value.name: value_type
             for value in (*model.graph.input, *model.graph.value_info)
-            if (kind := value.type.WhichOneof("value")) not in ("tensor_type", None)
+            if (value_type := value.type.WhichOneof("value")) not in ("tensor_type", None)
         }
 
     def read(self) -> NetDefinition:
@@ -108,8 +108,8 @@ class _Reader:
             self._enter(StoredTensor(name, tuple(sparse.dims), "sparse", None), name)
         inputs = [value.name for value in self.graph.input if value.name not in self.tensors]
         outputs = [value.name for value in self.graph.output]
-        found = expanded(self.model, self.path, self._standard)
-        nodes = [placed for placed in found if not self._is_constant(placed, outputs)]
+        expansion = expanded(self.model, self.path, self._standard)
+        nodes = [placed for placed in expansion if not self._is_constant(placed, outputs)]
         made = [name for placed in nodes for name in placed.node.output if name]
         twice = next((name for name in made if name in self.tensors), None)
         if twice is not None:
@@ -218,25 +218,25 @@ class _Reader:
         )
 
     def _type(self, placed: PlacedNode, reads: Iterable[str]) -> str:
-        kind = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
+        type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
         strange = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
-        return f"{kind} (of a {strange.removesuffix('_type')})" if strange else kind
+        return f"{type} (of a {strange.removesuffix('_type')})" if strange else type
 
     def _given(
         self, plain: Mapping[str, Plain], tensors: Mapping[str, StoredTensor], *, as_plain: bool
     ) -> tuple[dict[str, Plain], dict[str, WeightReference]]:
         """Arguments and weights of an operator: numbers and shapes are arguments, other tensors are weights."""
-        found, weights = dict(plain), dict[str, WeightReference]()
+        arguments, weights = dict(plain), dict[str, WeightReference]()
         for name, tensor in tensors.items():
             value = tensor.plain if as_plain else None
             if tensor.data is None:
-                found[name] = f"a tensor of {tensor.dtype}, which explorer has not"
+                arguments[name] = f"a tensor of {tensor.dtype}, which explorer has not"
             elif value is not None:
-                found[name] = value
+                arguments[name] = value
             else:
                 weights[name] = tensor.reference
                 self.weights[tensor.name] = tensor
-        return found, weights
+        return arguments, weights
 
     def _outputs(self, node: NodeProto, name: str) -> tuple[str, ...]:
         """Names of all outputs up to the last that is used; one that the file leaves out gets a name."""
@@ -246,20 +246,20 @@ class _Reader:
         return tuple(node.output[index] or f"{name}:{formal[index]}" for index in range(count))
 
     def _types(self) -> dict[str, BlobType]:
-        found = {}
+        types = {}
         for value in (*self.graph.value_info, *self.graph.output, *self.graph.input):
             if value.type.HasField("tensor_type"):
-                found[value.name] = _blob_type(value.type.tensor_type)
-        return found
+                types[value.name] = _blob_type(value.type.tensor_type)
+        return types
 
 
-def _blob_type(kind: TypeProto.Tensor) -> BlobType:
-    name = dtype_name(kind.elem_type)
+def _blob_type(tensor_type: TypeProto.Tensor) -> BlobType:
+    name = dtype_name(tensor_type.elem_type)
     dtype = name if is_supported(name) else None
-    if not kind.HasField("shape"):
+    if not tensor_type.HasField("shape"):
         return BlobType(None, dtype)
     shape: list[Dimension] = []
-    for dimension in kind.shape.dim:
+    for dimension in tensor_type.shape.dim:
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
             shape.append(dimension.dim_value)
         else:

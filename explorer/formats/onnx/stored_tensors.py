@@ -38,12 +38,12 @@ _SHOWN = 64
 """elements of a whole-number constant that are written among an operator's arguments"""
 
 
-def dtype_name(kind: int) -> str:
+def dtype_name(code: int) -> str:
     """The dtype of ONNX's number for it: NumPy's name, or ONNX's where NumPy has none (``int4``, ``string``)."""
     try:
-        name = str(TensorProto.DataType.Name(kind)).lower()
+        name = str(TensorProto.DataType.Name(code)).lower()
     except ValueError:
-        return f"data type {kind}"
+        return f"data type {code}"
     return _NAMES.get(name, name)
 
 
@@ -126,9 +126,9 @@ class External:
         return data
 
     def _short(self, size: int) -> FileError:
-        there = max(0, size - self.offset)
+        available = max(0, size - self.offset)
         return FileError(
-            f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {there} there",
+            f"weight {self.tensor!r} takes {self.length} bytes from {self.offset}, the file has {available} there",
             path=str(self.file),
             rule="a file of weights is whole, and of the same export as its model",
             fix=_AGAIN,
@@ -188,20 +188,20 @@ def stored(tensor: TensorProto, name: str, path: Path) -> StoredTensor:
         raw = tensor.raw_data
         _check_length(name, shape, dtype, len(raw), count * itemsize, "bytes", path)
         return StoredTensor(name, shape, dtype, raw)
-    each = 2 if dtype.startswith("complex") else 1
+    numbers = 2 if dtype.startswith("complex") else 1
     found = len(getattr(tensor, _FIELDS.get(dtype, "int32_data")))
-    _check_length(name, shape, dtype, found, count * each, "numbers", path)
+    _check_length(name, shape, dtype, found, count * numbers, "numbers", path)
     _check_range(tensor, name, dtype, path)
     array = numpy_helper.to_array(tensor)
     return StoredTensor(name, shape, dtype, array.astype(np.float32) if dtype == "bfloat16" else array)
 
 
 def _check_length(
-    name: str, shape: tuple[int, ...], dtype: str, found: int, expected: int, unit: str, path: Path
+    name: str, shape: tuple[int, ...], dtype: str, actual: int, expected: int, unit: str, path: Path
 ) -> None:
-    if found != expected:
+    if actual != expected:
         raise FileError(
-            f"tensor {name!r} has {found} {unit}, {shape} of {dtype} takes {expected}",
+            f"tensor {name!r} has {actual} {unit}, {shape} of {dtype} takes {expected}",
             path=str(path),
             rule="a tensor holds as many elements as its shape says",
             fix=_AGAIN,
@@ -243,9 +243,11 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
     except ValueError:
         offset = length = -1
     if offset < 0 or length != expected:
-        said = ", ".join(f"{key}={value[:_DIGITS]}" for key, value in entries.items() if key in ("offset", "length"))
+        position = ", ".join(
+            f"{key}={value[:_DIGITS]}" for key, value in entries.items() if key in ("offset", "length")
+        )
         raise FileError(
-            f"tensor {name!r} is stored with {said}",
+            f"tensor {name!r} is stored with {position}",
             path=str(path),
             rule=f"an offset is not negative, and {tuple(tensor.dims)} of this dtype takes {expected} bytes",
             fix=_AGAIN,

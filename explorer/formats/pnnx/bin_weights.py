@@ -201,15 +201,15 @@ def _misfit(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int)
 
 def encode(array: NDArray[Any], reference: WeightReference, path: str) -> NDArray[Any]:
     """The little-endian, row-major array of bytes of a weight; refuses what the declaration does not describe."""
-    wanted = "float32" if reference.dtype == "bfloat16" else reference.dtype
-    if array.shape != reference.shape or array.dtype.name != wanted:
+    dtype = "float32" if reference.dtype == "bfloat16" else reference.dtype
+    if array.shape != reference.shape or array.dtype.name != dtype:
         raise FileError(
             f"weight {reference.key!r} is {array.shape} of {array.dtype.name}",
             path=path,
             rule=f"the array must be {reference.shape} of {reference.dtype}, as the definition declares",
             fix="declare the weight as it is, or convert the array",
         )
-    dense = np.ascontiguousarray(array, np.dtype(wanted))
+    dense = np.ascontiguousarray(array, np.dtype(dtype))
     if reference.dtype == "bfloat16":
         bits = dense.view(np.uint32)
         if np.any(bits & 0xFFFF):

@@ -83,8 +83,8 @@ def parse(text: str, operands: int | None = None) -> Parsed:
             nested.add_note(f"read as prefix notation: {prefix.given}")
             raise nested from None
     for token in tokens if operands is not None else ():
-        found = _OPERAND.fullmatch(token.text)
-        if found and operands is not None and int(found[1]) >= operands:
+        operand = _OPERAND.fullmatch(token.text)
+        if operand and operands is not None and int(operand[1]) >= operands:
             raise ExpressionError(
                 text, token.column, f"{token.text} of {operands} inputs", rule="@n must be an input, counted from 0"
             )
@@ -95,22 +95,22 @@ def _tokens(text: str) -> list[_Token]:
     tokens, start = [], 0
     end = len(text.rstrip().removesuffix(";").rstrip())
     while start < end:
-        found = _TOKEN.match(text, start)
-        assert found is not None
-        tokens.append(_Token(found[1], found.start(1) + 1))
-        start = found.end()
+        token = _TOKEN.match(text, start)
+        assert token is not None
+        tokens.append(_Token(token[1], token.start(1) + 1))
+        start = token.end()
     return tokens
 
 
 def _leaf(text: str, token: _Token) -> Node:
     word = token.text
     if word[0] == "@":
-        found = _OPERAND.fullmatch(word)
-        if found is None:
+        operand = _OPERAND.fullmatch(word)
+        if operand is None:
             raise ExpressionError(
                 text, token.column, f"the operand {shorten(word)}", rule="an operand must be written @n"
             )
-        return Operand(int(found[1]))
+        return Operand(int(operand[1]))
     if word in CONSTANTS:
         return Literal(CONSTANTS[word])
     try:
@@ -181,12 +181,12 @@ def _check_arity(text: str, frame: _Frame) -> None:
         return
     least, most = ARITY[frame.token.text]
     if not least <= len(frame.members) <= most:
-        wanted = f"{least}" if least == most else f"{least} or {most}"
+        counts = f"{least}" if least == most else f"{least} or {most}"
         raise ExpressionError(
             text,
             frame.token.column,
             f"{frame.token.text} of {len(frame.members)} arguments",
-            rule=f"{frame.token.text} must have {wanted}",
+            rule=f"{frame.token.text} must have {counts}",
         )
 
 

@@ -87,19 +87,19 @@ def _text(data: bytes, path: str) -> str:
 
 def _read_counts(lines: list[str], path: str) -> tuple[int, int]:
     if not lines or lines[0].strip() != MAGIC:
-        found = shorten(lines[0], 40) if lines else "an empty file"
+        line = shorten(lines[0], 40) if lines else "an empty file"
         _fail(
             path,
             1,
-            f"{found} in place of the magic number",
+            f"{line} in place of the magic number",
             rule=f"a pnnx .param file must begin with {MAGIC}",
             fix="open a file that pnnx wrote, usually *.pnnx.param",
         )
     words = _WORD.findall(lines[1]) if len(lines) > 1 else []
     if len(words) != 2 or not all(_COUNT.fullmatch(word) for word in words):
-        found = shorten(lines[1], 40) if len(lines) > 1 else "nothing"
+        line = shorten(lines[1], 40) if len(lines) > 1 else "nothing"
         _fail(
-            path, 2, f"{found} in place of the counts", rule="line 2 must have the number of operators and of operands"
+            path, 2, f"{line} in place of the counts", rule="line 2 must have the number of operators and of operands"
         )
     return int(words[0]), int(words[1])
 
@@ -116,18 +116,18 @@ class _Reader:
     """operands that are tuples, with their members"""
 
     def blob_types(self) -> dict[str, BlobType]:
-        return {name: kind for name, (kind, _) in self.types.items()}
+        return {name: type for name, (type, _) in self.types.items()}
 
     def read(self, line: str, number: int) -> None:
         """Read one operator's line."""
         words = _WORD.finditer(line)
-        head = [found for _, found in zip(range(4), words, strict=False)]
+        head = [word for _, word in zip(range(4), words, strict=False)]
         if len(head) < 4:
             raise GrammarError(
                 f"a line of {len(head)} words: {shorten(line)}",
                 rule="an operator must be written: type name n_in n_out inputs… outputs… key=value…",
             )
-        kind, name, *counted = (found[0] for found in head)
+        type, name, *counted = (word[0] for word in head)
         for what, count in zip(("inputs", "outputs"), counted, strict=True):
             if not _COUNT.fullmatch(count):
                 raise GrammarError(
@@ -136,15 +136,15 @@ class _Reader:
                 )
         n_in, n_out = int(counted[0]), int(counted[1])
         # Every operand takes two characters, so a count beyond the line's length is refused before it is used.
-        operands = [found for _, found in zip(range(min(n_in + n_out, len(line))), words, strict=False)]
+        operands = [word for _, word in zip(range(min(n_in + n_out, len(line))), words, strict=False)]
         if len(operands) < n_in + n_out:
             raise GrammarError(
                 f"operator {shorten(name)} counts {n_in} inputs and {n_out} outputs, {len(operands)} words follow",
                 rule="the names of all inputs and outputs must follow their counts",
             )
-        blobs = tuple(found[0] for found in operands)
-        bare = OperatorDefinition(kind, name, blobs[:n_in], blobs[n_in:], line=number, text=line.rstrip("\r"))
-        self._keep(self._read_pairs(bare, [found[0] for found in words]))
+        blobs = tuple(word[0] for word in operands)
+        bare = OperatorDefinition(type, name, blobs[:n_in], blobs[n_in:], line=number, text=line.rstrip("\r"))
+        self._keep(self._read_pairs(bare, [word[0] for word in words]))
 
     def _read_pairs(self, operator: OperatorDefinition, pairs: list[str]) -> OperatorDefinition:
         arguments: dict[str, Plain] = {}
@@ -153,14 +153,14 @@ class _Reader:
         inputs = frozenset(operator.inputs)
         operands = inputs.union(operator.outputs)
         for pair in pairs:
-            found = _PAIR.fullmatch(pair)
-            if found is None:
+            match = _PAIR.fullmatch(pair)
+            if match is None:
                 raise GrammarError(
                     f"{shorten(pair)} stands among the arguments of operator {shorten(operator.name)}",
                     rule="arguments must be written name=value, without blanks",
                     fix=r'write a string with blanks as a JSON string: name="a\u0020b"',
                 )
-            mark, key, value = found[1], found[2], found[3]
+            mark, key, value = match[1], match[2], match[3]
             if mark == "#":
                 _check_operand(operator, pair, key, operands)
                 self._note_type(key, value, operator.line)

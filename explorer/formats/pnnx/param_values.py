@@ -69,9 +69,9 @@ def read_number(text: str) -> int | float | complex | None:
         return int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
-    if found := _COMPLEX.fullmatch(text):
-        sign = -1.0 if "-" in found[2] else 1.0
-        return complex(float(found[1]), sign * float(found[3]))
+    if match := _COMPLEX.fullmatch(text):
+        sign = -1.0 if "-" in match[2] else 1.0
+        return complex(float(match[1]), sign * float(match[3]))
     return None
 
 
@@ -112,15 +112,15 @@ def read_value(text: str) -> Plain:
 
 def _read_items(text: str) -> tuple[Plain, ...]:
     """The items of a list; one that begins with a bracket is a list of its own, up to the closing one."""
-    found: list[Plain] = []
+    items: list[Plain] = []
     inner: list[str] = []
     for part in text[1:-1].split(","):
         if not inner and part[:1] not in ("(", "["):
-            found.append(_read_scalar(part))
+            items.append(_read_scalar(part))
             continue
         inner.append(part)
         if part.endswith(")" if inner[0][0] == "(" else "]"):
-            found.append(_read_inner(",".join(inner), text))
+            items.append(_read_inner(",".join(inner), text))
             inner.clear()
     if inner:
         raise GrammarError(
@@ -128,7 +128,7 @@ def _read_items(text: str) -> tuple[Plain, ...]:
             rule="a list must end with the bracket that matches its first",
             fix="export the model again; the file seems cut off",
         )
-    return tuple(found)
+    return tuple(items)
 
 
 def _read_inner(text: str, whole: str) -> Plain:
@@ -166,7 +166,7 @@ def write_string(text: str, *, bare: bool) -> str:
     """Spell a string: as it is where ``bare`` says that it comes back so, else as a JSON string without delimiters."""
     if bare and text.isprintable() and " " not in text and text[:1] != '"':
         return text
-    return _DELIMITER.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text))
+    return _DELIMITER.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text))
 
 
 def _write_scalar(value: Any, *, listed: bool) -> str:
@@ -208,22 +208,22 @@ def _write_item(value: Plain) -> str:
 
 def read_type(text: str) -> tuple[tuple[Dimension, ...], str | None]:
     """Read ``(1,?,%n)f32``: the dimensions and the dtype's name, None for "null"."""
-    found = _TYPE.fullmatch(text)
-    if found is None:
+    match = _TYPE.fullmatch(text)
+    if match is None:
         raise GrammarError(
             f"the type {shorten(text)}",
             rule="a type must be written (length,length,…)dtype, for instance (1,3,224,224)f32",
             fix="export the model again; the file seems damaged",
         )
-    word = _OLD_WORDS.get(found[2], found[2])
+    word = _OLD_WORDS.get(match[2], match[2])
     if word not in DTYPES and word != "null":
         raise GrammarError(
-            f"the dtype {shorten(found[2])} in {shorten(text)}",
+            f"the dtype {shorten(match[2])} in {shorten(text)}",
             rule=f"a dtype must be one of {', '.join(DTYPES)}, null",
             fix="export the model with one of these dtypes",
         )
     dimensions: list[Dimension] = []
-    for item in found[1].split(",") if found[1] else ():
+    for item in match[1].split(",") if match[1] else ():
         if item == "?":
             dimensions.append(None)
         elif _LENGTH.fullmatch(item):

@@ -58,8 +58,8 @@ def _outputs(definition: NetDefinition) -> Iterator[OperatorDefinition]:
 
 
 def _free_names(definition: NetDefinition, prefix: str) -> Iterator[str]:
-    taken = {operator.name for operator in definition.operators}
-    return (name for name in (f"{prefix}_{index}" for index in count()) if name not in taken)
+    names = {operator.name for operator in definition.operators}
+    return (name for name in (f"{prefix}_{index}" for index in count()) if name not in names)
 
 
 def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
@@ -78,10 +78,10 @@ def _line(operator: OperatorDefinition, definition: NetDefinition) -> str:
     words += [f"@{name}={write_type(weight.shape, weight.dtype)}" for name, weight in operator.weights.items()]
     words += [f"${name}={blob}" for name, blob in operator.input_names.items()]
     for blob in operands:
-        found = definition.blobs[blob]
-        if found.shape is not None:
+        note = definition.blobs[blob]
+        if note.shape is not None:
             _check_words(operator, (blob,), "=")
-            words.append(f"#{blob}={write_type(found.shape, found.dtype)}")
+            words.append(f"#{blob}={write_type(note.shape, note.dtype)}")
     return " ".join(words)
 
 

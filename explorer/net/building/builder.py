@@ -123,8 +123,8 @@ class NetBuilder:
         for depth in range(1, len(path) + 1):
             box = self._scopes.get(path[:depth])
             if box is None:
-                kind = self._types.get(path[:depth], "")
-                box = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", enclosing, kind)
+                type = self._types.get(path[:depth], "")
+                box = self._scopes[path[:depth]] = Scope(path[depth - 1], "file", enclosing, type)
             enclosing = box
         assert enclosing is not None
         return enclosing
@@ -182,8 +182,8 @@ class NetBuilder:
         operands = tuple(value for blob in operator.inputs if isinstance(value := build.values[blob], Expr))
         weights = tuple(self.weights.tensor(operator.name, name) for name in operator.weights)
         results = kinds if len(kinds) == len(noted) else ()
-        told = error.given, error.rule, error.fix, operator.name, self.table.format
-        whole = Opaque(operator.type, results, *told)(*operands, *weights)
+        key = error.given, error.rule, error.fix, operator.name, self.table.format
+        whole = Opaque(operator.type, results, *key)(*operands, *weights)
         if not noted:
             build.silent.append(whole)
         if len(kinds) < len(noted) or len(noted) == 1:

@@ -53,15 +53,15 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
     """
     definition = build.definition
     order = {operator.name: place for place, operator in enumerate(definition.ssa.topological_order, 1)}
-    found = [
+    problems = [
         (order[unknown.operators[0].name], f"unknown operator type {unknown}")
         for unknown in unknown_types(definition, table)
     ]
-    found += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
+    problems += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
     for name, error in build.problems.items():
         operator = definition.ssa.operator(name)
         if operator.type in table and not any(_is_lost(build.values[blob]) for blob in operator.inputs):
-            found.append((order[name], str(error)))
+            problems.append((order[name], str(error)))
     for name, blob in definition.blobs.items():
         value = build.values[name]
         if isinstance(value, Expr) and not isinstance(value.type, TupleType) and not _is_opaque(value):
@@ -70,8 +70,8 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
                 maker = definition.operator(blob.producer) if blob.producer else None
                 where = f"operator {maker.place}" if maker else "an input"
                 place = order[maker.name] if maker else 0
-                found.append((place, f"operand {name!r} of {where}: {contradiction}"))
-    return [text for _, text in sorted(found, key=lambda finding: finding[0])]
+                problems.append((place, f"operand {name!r} of {where}: {contradiction}"))
+    return [text for _, text in sorted(problems, key=lambda finding: finding[0])]
 
 
 def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
@@ -79,14 +79,14 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
     absent = getattr(definition.weights, "error", None)
     if absent is not None:
         return [("", str(absent()))]
-    found = []
+    problems = []
     for operator in definition.operators:
         for attribute in operator.weights:
             try:
                 definition.verify(operator.name, attribute)
             except ExplorerError as error:
-                found.append((operator.name, str(error)))
-    return found
+                problems.append((operator.name, str(error)))
+    return problems
 
 
 def _is_opaque(value: Expr) -> bool:
@@ -123,16 +123,16 @@ def nodes_of(name: str, build: Build, builder: NetBuilder) -> list[Expr]:
             else f"ask for one of {len(operators):,} operators ({_first([*operators])}), {len(definition.blobs):,} "
             f"operands ({_first([*definition.blobs])}) or {len(weights):,} weights ({_first([*weights])})",
         )
-    found: list[Expr] = []
+    nodes: list[Expr] = []
     if name in operators:
         box = builder.scope(operators[name])
-        found += [node for node in everything if _is_inside(node.scope, box)]
+        nodes += [node for node in everything if _is_inside(node.scope, box)]
     value = build.values[definition.blob(name).name] if definition.has_blob(name) else None
-    if isinstance(value, Expr) and all(value is not node for node in found):
-        found.append(value)
+    if isinstance(value, Expr) and all(value is not node for node in nodes):
+        nodes.append(value)
     if name in weights:
-        found.append(builder.weights.tensor(*weights[name]))
-    return found
+        nodes.append(builder.weights.tensor(*weights[name]))
+    return nodes
 
 
 def _first(names: list[str], count: int = 3) -> str:
@@ -149,9 +149,9 @@ def _is_inside(scope: Scope | None, box: Scope) -> bool:
 
 def ends(build: Build) -> list[Expr]:
     """Return the net's outputs, then unread values; from these, every operator that computes a tensor is reachable."""
-    found = {name: value for name in build.definition.ssa.outputs if isinstance(value := build.values[name], Expr)}
+    outputs = {name: value for name in build.definition.ssa.outputs if isinstance(value := build.values[name], Expr)}
     for name, blob in build.definition.blobs.items():
         value = build.values[name]
         if not blob.consumers and blob.producer is not None and isinstance(value, Expr):
-            found.setdefault(name, value)
-    return [*found.values(), *build.silent]
+            outputs.setdefault(name, value)
+    return [*outputs.values(), *build.silent]

@@ -44,7 +44,7 @@ def fitting(definition: NetDefinition, table: OperatorTable, build: Callable[[Sh
     """Return the first shapes for which all known operators fit together, else those for which most do."""
     if not is_open(definition):
         return whole_shapes(definition)
-    unknown = {operator.name for found in unknown_types(definition, table) for operator in found.operators}
+    unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
     best: tuple[int, dict[str, Shape]] | None = None
     for shapes in islice(_candidates(definition), max(4, _TRIED // _work(definition))):
         misfits = len(build(shapes).problems.keys() - unknown)
@@ -67,14 +67,14 @@ def _work(definition: NetDefinition) -> int:
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     """Return the assumed lengths as text: "? = 1" if all are equal, else the inputs' shapes."""
     lengths: set[int] = set()
-    told = []
+    lines = []
     for name, shape in shapes.items():
         noted = definition.input(name).shape or ()
         open_lengths = [length for size, length in zip(noted, shape, strict=True) if not isinstance(size, int)]
         if open_lengths:
-            told.append(f"{name}: {'×'.join(map(str, shape))}")
+            lines.append(f"{name}: {'×'.join(map(str, shape))}")
             lengths.update(open_lengths)
-    return ", ".join(told) if len(lengths) > 1 else f"? = {lengths.pop()}" if lengths else ""
+    return ", ".join(lines) if len(lengths) > 1 else f"? = {lengths.pop()}" if lengths else ""
 
 
 def _filled(
@@ -85,20 +85,20 @@ def _filled(
     shapes = {}
     for name in definition.inputs:
         noted = definition.input(name).shape
-        found: list[int] = []
+        shape: list[int] = []
         for axis, dimension in enumerate(noted or ()):
             size = dimension if isinstance(dimension, int) else length(name, axis)
             if isinstance(dimension, str) and size is not None:
                 size = known.setdefault(dimension, size)
             if size is not None:
-                found.append(size)
-        if noted is None or len(found) < len(noted):
+                shape.append(size)
+        if noted is None or len(shape) < len(noted):
             raise OperandError(
                 f"net {definition.name!r} without inputs: the file notes {shape_text(noted)} for {name!r}",
                 rule="without inputs, the file must note all lengths",
                 fix="pass shapes or inputs: net.build((1, …))",
             )
-        shapes[name] = tuple(found)
+        shapes[name] = tuple(shape)
     return shapes
 
 
@@ -114,7 +114,7 @@ def _candidates(definition: NetDefinition) -> Iterator[dict[str, Shape]]:
             def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:
                 return side if axis in sides[name] else 1 if axis == 0 else rest
 
-            axes = [notes[name][axis] for name, found in sides.items() for axis in found]
+            axes = [notes[name][axis] for name, open_axes in sides.items() for axis in open_axes]
             tried.append(_filled(definition, length, {axis: side for axis in axes if isinstance(axis, str)}))
     tried += [same_shapes(definition, length) for length in _ALL]
     yield from (shapes for place, shapes in enumerate(tried) if shapes not in tried[:place])

@@ -20,21 +20,21 @@ def named_inputs(definition: NetDefinition, inputs: tuple[Any, ...], named: Mapp
     """
     if len(inputs) == 1 and isinstance(inputs[0], Mapping):
         named, inputs = {**inputs[0], **named}, ()
-    wanted = definition.inputs
-    expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in wanted) or "none"
+    names = definition.inputs
+    expected = ", ".join(f"{name!r} {shape_text(definition.input(name).shape)}" for name in names) or "none"
     for name in named:
-        if name not in wanted:
-            raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=wanted)
-    found = dict(zip(wanted, inputs, strict=False))
-    twice = [name for name in found if name in named]
-    missing = [name for name in wanted if name not in found and name not in named]
-    if len(inputs) > len(wanted) or twice or missing:
+        if name not in names:
+            raise UnknownNameError(str(name), kind=f"input of net {definition.name!r}", known=names)
+    by_name = dict(zip(names, inputs, strict=False))
+    twice = [name for name in by_name if name in named]
+    missing = [name for name in names if name not in by_name and name not in named]
+    if len(inputs) > len(names) or twice or missing:
         given = f"{len(inputs) + len(named)} inputs for net {definition.name!r}"
         what = f"; {twice[0]!r} is given twice" if twice else f"; {missing[0]!r} is missing" if missing else ""
         raise OperandError(
             given + what, rule=f"the inputs must be {expected}", fix="pass each once, in this order or by name"
         )
-    return {name: found[name] if name in found else named[name] for name in wanted}
+    return {name: by_name[name] if name in by_name else named[name] for name in names}
 
 
 def is_shape(value: Any) -> bool:

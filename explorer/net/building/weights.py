@@ -41,9 +41,9 @@ class FileStorage(Storage):
     def array(self) -> Array:
         """The value, read-only."""
         if self._held is None:
-            held = self._read()
-            held.flags.writeable = False
-            self._held = held
+            array = self._read()
+            array.flags.writeable = False
+            self._held = array
         return self._held
 
     def release(self) -> None:
@@ -109,31 +109,33 @@ class NetWeights:
         if key not in self._tensors:
             reference = self._definition.operator(operator).weights[attribute]
             self._tensors[key] = self._stored(operator, attribute, reference)
-        held = self._tensors[key]
+        tensor = self._tensors[key]
         if state.scope is not None and state.scope.kind == "file":
-            held.scope = state.scope
-        return held
+            tensor.scope = state.scope
+        return tensor
 
     def _stored(self, operator: str, attribute: str, reference: WeightReference) -> Tensor:
         definition = self._definition
-        made: Tensor = object.__new__(Tensor)
-        made.operation, made.operands, made.name = _STORED, (), reference.key
-        made.type = TensorType(reference.shape, memory_dtype(reference.dtype))
-        made.storage = self._storages.setdefault(reference, FileStorage(lambda: definition.weight(operator, attribute)))
-        assign_identity(made)
-        return made
+        tensor: Tensor = object.__new__(Tensor)
+        tensor.operation, tensor.operands, tensor.name = _STORED, (), reference.key
+        tensor.type = TensorType(reference.shape, memory_dtype(reference.dtype))
+        tensor.storage = self._storages.setdefault(
+            reference, FileStorage(lambda: definition.weight(operator, attribute))
+        )
+        assign_identity(tensor)
+        return tensor
 
     def followed(self, definition: NetDefinition, renamed: Mapping[str, str]) -> NetWeights:
         """Return the weights of an edited definition; shared ones are kept; ``renamed`` maps new names to old ones."""
-        made = NetWeights(definition)
-        made.version = self.version
+        weights = NetWeights(definition)
+        weights.version = self.version
         for operator in definition.operators:
             old = renamed.get(operator.name, operator.name)
             for attribute, reference in operator.weights.items():
-                held = self._tensors.get((old, attribute))
-                if held is not None and self._definition.operator(old).weights.get(attribute) == reference:
-                    made._tensors[operator.name, attribute] = held
-        return made
+                tensor = self._tensors.get((old, attribute))
+                if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
+                    weights._tensors[operator.name, attribute] = tensor
+        return weights
 
     def replace(self, operator: str, attribute: str, value: Any) -> None:
         """Use another array from now on; raise OperandError if its shape or dtype is not the declared one.
@@ -142,16 +144,16 @@ class NetWeights:
         """
         reference = self._definition.operator(operator).weights[attribute]
         array = value.array if isinstance(value, Tensor) else np.asarray(value)
-        wanted = memory_dtype(reference.dtype)
+        dtype = memory_dtype(reference.dtype)
         if not isinstance(value, (Tensor, np.ndarray)):
-            array = array.astype(wanted)
+            array = array.astype(dtype)
             if array.shape == (math.prod(reference.shape),):
                 array = array.reshape(reference.shape)
-        if array.shape != reference.shape or array.dtype != wanted:
+        if array.shape != reference.shape or array.dtype != dtype:
             raise OperandError(
                 f"{array.dtype.name} {array.shape} for the weight {attribute!r} of operator {operator!r}",
-                rule=f"the weight must be {wanted.name} {reference.shape}, as the net declares",
-                fix=f"convert the array: .reshape({reference.shape}) or .astype({wanted.name!r})",
+                rule=f"the weight must be {dtype.name} {reference.shape}, as the net declares",
+                fix=f"convert the array: .reshape({reference.shape}) or .astype({dtype.name!r})",
             )
         self._tensors[operator, attribute] = tensor_of(Storage(np.array(array, order="C")), f"{operator}.{attribute}")
         self.version += 1
@@ -185,16 +187,16 @@ class NetWeights:
     def are_replaced(self) -> bool:
         """Whether every weight has been replaced, so that the file's are not needed."""
         keys = ((operator.name, attribute) for operator in self._definition.operators for attribute in operator.weights)
-        held = (self._tensors.get(key) for key in keys)
-        return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in held)
+        tensors = (self._tensors.get(key) for key in keys)
+        return all(tensor is not None and not isinstance(tensor.storage, FileStorage) for tensor in tensors)
 
     def release(self, operator: str, attribute: str) -> None:
         """Drop the array from memory, also a replacement: the next use reads the file again."""
-        held = self._tensors.get((operator, attribute))
-        if held is None:
+        tensor = self._tensors.get((operator, attribute))
+        if tensor is None:
             return
-        if isinstance(held.storage, FileStorage):
-            held.storage.release()
+        if isinstance(tensor.storage, FileStorage):
+            tensor.storage.release()
         else:
             del self._tensors[operator, attribute]
             self.version += 1

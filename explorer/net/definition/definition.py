@@ -94,13 +94,13 @@ class NetDefinition:
         def by_name(own: str, blob: str, version: int, producer: str | None) -> BlobType:
             return noted.get(own) or (noted.get(blob) if version == 0 else None) or BlobType()
 
-        found = Resolver(operators, inputs, outputs, source, rewrites).resolved(note or by_name)
+        resolved = Resolver(operators, inputs, outputs, source, rewrites).resolved(note or by_name)
         definition = cls(
             name,
             operators,
             inputs,
             outputs,
-            found.blobs,
+            resolved.blobs,
             source,
             {} if weights is None else weights,
             dialect,
@@ -115,10 +115,12 @@ class NetDefinition:
         """The same program with every version of a blob under its own name; itself if no blob is rewritten."""
         if not self.rewrites or all(blob.name == blob.blob for blob in self.blobs.values()):
             return self
-        found = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
+        resolved = Resolver(self.operators, self.inputs, self.outputs, self.source, True).resolved(
             lambda own, blob, version, producer: BlobType()
         )
-        return replace(self, operators=found.operators, inputs=found.inputs, outputs=found.outputs, rewrites=False)
+        return replace(
+            self, operators=resolved.operators, inputs=resolved.inputs, outputs=resolved.outputs, rewrites=False
+        )
 
     @cached_property
     def _by_name(self) -> dict[str, OperatorDefinition]:
@@ -126,10 +128,10 @@ class NetDefinition:
 
     @cached_property
     def _versions(self) -> dict[str, list[BlobDefinition]]:
-        found: dict[str, list[BlobDefinition]] = {}
+        versions: dict[str, list[BlobDefinition]] = {}
         for blob in self.blobs.values():
-            found.setdefault(blob.blob, []).append(blob)
-        return found
+            versions.setdefault(blob.blob, []).append(blob)
+        return versions
 
     def operator(self, name: str) -> OperatorDefinition:
         """Return the operator of this name."""
@@ -140,9 +142,9 @@ class NetDefinition:
 
     def blob(self, name: str) -> BlobDefinition:
         """Return a blob in its final version, or one version of it by its own name (``x@0``)."""
-        found = self.blobs.get(name)
-        if found is not None:
-            return found
+        blob = self.blobs.get(name)
+        if blob is not None:
+            return blob
         versions = self._versions.get(name)
         if versions is None:
             known = self._versions.get((split_name(name) or ("", 0))[0])
@@ -169,9 +171,9 @@ class NetDefinition:
     def weight(self, operator: str, attribute: str) -> NDArray[Any]:
         """Read one weight, an array of the declared shape; raise BudgetError if it exceeds the memory budget."""
         reference = self._reference(operator, attribute)
-        kind = memory_dtype(reference.dtype)
-        claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * kind.itemsize)
-        claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), kind.itemsize)
+        dtype = memory_dtype(reference.dtype)
+        claim_memory(f"weight {reference.key!r}", math.prod(reference.shape) * dtype.itemsize)
+        claim_constant(f"the value of weight {reference.key!r}", math.prod(reference.shape), dtype.itemsize)
         array = self.weights[reference.key]
         if array.shape != reference.shape:
             raise OperandError(

@@ -34,9 +34,9 @@ def changed(
     }
 
     def note(own: str, blob: str, version: int, producer: str | None) -> BlobType:
-        given = more.get(own) or (more.get(blob) if version == 0 else None)
-        found = kept.get((producer, blob))
-        return given or (BlobType(found.shape, found.dtype) if found else BlobType())
+        noted = more.get(own) or (more.get(blob) if version == 0 else None)
+        earlier = kept.get((producer, blob))
+        return noted or (BlobType(earlier.shape, earlier.dtype) if earlier else BlobType())
 
     return NetDefinition.of(
         definition.name,
@@ -119,7 +119,7 @@ def _rewired(
     for name in readers or ():
         if name not in known:
             raise UnknownNameError(name, kind=f"reader of {own!r}", known=known)
-    found = []
+    operators = []
     for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
         if own in resolved.inputs and (readers is None or operator.name in readers):
             pairs = zip(operator.inputs, resolved.inputs, strict=True)
@@ -129,10 +129,10 @@ def _rewired(
                 inputs=tuple(to if value == own else blob for blob, value in pairs),
                 input_names={name: to if names[name] == own else blob for name, blob in operator.input_names.items()},
             )
-        found.append(operator)
+        operators.append(operator)
     ends = zip(definition.outputs, definition.ssa.outputs, strict=True)
     outputs = [to if readers is None and value == own else blob for blob, value in ends]
-    return found, outputs
+    return operators, outputs
 
 
 def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | None = None) -> NetDefinition:
@@ -142,15 +142,15 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
     """
     operator = definition.operator(name)
     resolved = definition.ssa.operator(name)
-    given = dict(instead or {})
-    strange = [blob for blob in given if blob not in operator.outputs]
+    replacements = dict(instead or {})
+    strange = [blob for blob in replacements if blob not in operator.outputs]
     if strange:
         raise UnknownNameError(strange[0], kind=f"output of operator {name!r}", known=operator.outputs)
     part = definition
     for blob, own in zip(operator.outputs, resolved.outputs, strict=True):
         readers = [reader for reader in definition.blobs[own].consumers if reader != name]
-        if blob in given:
-            operators, outputs = _rewired(part, own, given[blob], None)
+        if blob in replacements:
+            operators, outputs = _rewired(part, own, replacements[blob], None)
             part = replace(part, operators=tuple(operators), outputs=tuple(outputs))
         elif (readers or own in definition.ssa.outputs) and blob not in operator.inputs:
             who = ", ".join(map(repr, readers[:3])) or "an output of the net"
@@ -162,12 +162,12 @@ def remove(definition: NetDefinition, name: str, instead: Mapping[str, str] | No
                 rule="every blob that is read must be an input or the output of an operator",
                 fix=f"name a substitute: remove({name!r}, instead={{{blob!r}: {suggestion!r}}})",
             )
-    found = changed(
+    edited = changed(
         definition, operators=[other for other in part.operators if other.name != name], outputs=part.outputs
     )
-    for read in given.values():
-        found = _plain(found, read)
-    return found
+    for read in replacements.values():
+        edited = _plain(edited, read)
+    return edited
 
 
 def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weights | None = None) -> NetDefinition:

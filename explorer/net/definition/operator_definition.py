@@ -115,10 +115,10 @@ def memory_dtype(name: str) -> np.dtype[Any]:
     """
     if not _DTYPE.fullmatch(name):
         raise TypeError(f"{name[:40]!r} is no dtype of numbers")
-    found: np.dtype[Any] = np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(name, name))
-    if found.kind not in "biufc" or found.name not in (name, "float32", "complex64"):
+    dtype: np.dtype[Any] = np.dtype({"bfloat16": "float32", "complex32": "complex64"}.get(name, name))
+    if dtype.kind not in "biufc" or dtype.name not in (name, "float32", "complex64"):
         raise TypeError(f"{name!r} is no dtype of numbers")
-    return found
+    return dtype
 
 
 def graph_error(source: str, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:

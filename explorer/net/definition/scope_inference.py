@@ -41,9 +41,9 @@ def box_paths(definition: NetDefinition) -> dict[str, Path]:
     own = {name: sum(1 << boxes[path[:depth]] for depth in range(1, len(path))) for name, path in paths.items()}
     above, below = _reach(definition, own)
     known = sorted(boxes, key=lambda path: (-len(path), boxes[path]))
-    for name, yes in named.items():
+    for name, is_named in named.items():
         around = above[name] & below[name]
-        if not yes and around:
+        if not is_named and around:
             paths[name] = (*next(path for path in known if around >> boxes[path] & 1), paths[name][-1])
     for name, box in _Trace(definition, paths, named).inside().items():
         if box[: len(paths[name]) - 1] == paths[name][:-1]:
@@ -101,7 +101,7 @@ class _Trace:
 
     def inside(self) -> dict[str, Path]:
         """The innermost boxes of the made-up names that stand before the first or after the last name of a box."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for before, after in zip([-1, *self._stops], [*self._stops, len(self._order)], strict=True):
             if after - before < 2:
                 continue
@@ -113,8 +113,8 @@ class _Trace:
             self._close(closing, before + 1, self._first[opening[0]] if opening else after)
             for box in (*closing, *opening):
                 first, end = max(self._first[box], before + 1), min(self._end[box], after)
-                found.update(dict.fromkeys((self._order[place].name for place in range(first, end)), box))
-        return found
+                paths.update(dict.fromkeys((self._order[place].name for place in range(first, end)), box))
+        return paths
 
     def _open(self, boxes: Sequence[Path], first: int, last: int) -> None:
         """Let boxes begin at ``first`` to ``last``; of equal places, the last before an operator with weights."""
@@ -182,14 +182,14 @@ class _Trace:
 
     def _closing(self, first: int, last: int) -> Iterator[tuple[int, int]]:
         """The blobs that cross the border of ``first … place-1``, for each place up to ``last``."""
-        made: set[str] = set()
+        outputs: set[str] = set()
         entering: set[str] = set()
         dying: Counter[int] = Counter()
         leaving = 0
         for place in range(first, last):
             operator = self._order[place]
-            entering.update(blob for blob in operator.inputs if blob not in made)
-            made.update(operator.outputs)
+            entering.update(blob for blob in operator.inputs if blob not in outputs)
+            outputs.update(operator.outputs)
             for blob in operator.outputs:
                 use = self._last_use.get(blob, -1)
                 leaving += use > place

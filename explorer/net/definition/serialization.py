@@ -127,8 +127,8 @@ def _decode(value: Any, place: str, depth: int = 0) -> Plain:
     if type(value) is int and not -(2**63) <= value < 2**64:
         raise _mismatch(place, "a whole number of at most 64 bits", f"one of {value.bit_length()}")
     if not isinstance(value, dict):
-        found: Plain = value
-        return found
+        plain: Plain = value
+        return plain
     if list(value) == ["float"] and isinstance(value["float"], str) and value["float"] in _SPECIAL:
         return _SPECIAL[value["float"]]
     if list(value) == ["complex"] and isinstance(value["complex"], list) and len(value["complex"]) == 2:
@@ -138,8 +138,8 @@ def _decode(value: Any, place: str, depth: int = 0) -> Plain:
     raise _mismatch(place, '{"float": "inf", "-inf" or "nan"} or {"complex": [float, float]}', spoken(value))
 
 
-def _mismatch(place: str, expected: str, found: str) -> OperandError:
-    return OperandError(f"net field {place}: expected {expected}, found {found}", rule=_RULE)
+def _mismatch(place: str, expected: str, actual: str) -> OperandError:
+    return OperandError(f"net field {place}: expected {expected}, found {actual}", rule=_RULE)
 
 
 _RULE = f"a net's JSON fits its schema {SCHEMA}: explorer.net.definition.serialization.json_schema()"
@@ -177,7 +177,7 @@ def from_json(
         ],
         row.inputs,
         row.outputs,
-        {name: _type(kind, f"net.types[{spoken(name)}]") for name, kind in row.types.items()},
+        {name: _type(row_type, f"net.types[{spoken(name)}]") for name, row_type in row.types.items()},
         source=source,
         weights=weights,
         dialect=row.dialect,
@@ -268,12 +268,12 @@ def _finite(text: str) -> float:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {spoken(twice)} is given twice in one object")
-    return found
+    return members
 
 
 def json_schema() -> dict[str, Any]:
@@ -283,10 +283,10 @@ def json_schema() -> dict[str, Any]:
     value = {"$ref": "#/$defs/value"}
     operator["properties"]["arguments"] = {"type": "object", "additionalProperties": value}
     operator["required"] = ["type", "name"]
-    kind = body["properties"]["types"]["additionalProperties"]
+    schema = body["properties"]["types"]["additionalProperties"]
     length = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, {"type": "null"}]}
-    kind["properties"]["shape"] = {"anyOf": [{"type": "array", "items": length}, {"type": "null"}]}
-    kind["required"] = []
+    schema["properties"]["shape"] = {"anyOf": [{"type": "array", "items": length}, {"type": "null"}]}
+    schema["required"] = []
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
     body["required"] = ["schema", *(name for name in body["required"] if name not in ("types", "doc"))]
     special = {"type": "object", "properties": {"float": {"enum": [*_SPECIAL]}}, "required": ["float"]}

@@ -37,15 +37,15 @@ class Lengths:
 
     def bind(self, shape: tuple[Dimension, ...]) -> Shape | None:
         """Return the shape with its unknown lengths filled in; None if one is not bound."""
-        found: list[int] = []
+        lengths: list[int] = []
         for dimension in shape:
             length = (
                 dimension if isinstance(dimension, int) else self.named.get(dimension) if dimension else self.nameless
             )
             if length is None:
                 return None
-            found.append(length)
-        return tuple(found)
+            lengths.append(length)
+        return tuple(lengths)
 
 
 def is_open(definition: NetDefinition) -> bool:

@@ -53,12 +53,12 @@ def split_name(name: str) -> tuple[str, int] | None:
 
 def history(versions: Sequence[BlobDefinition]) -> str:
     """Return the versions of a blob with their producers and readers, as text."""
-    told = []
+    lines = []
     for version in versions:
         readers = [repr(name) for name in version.consumers[:_SHOWN]] + ["…"] * (len(version.consumers) > _SHOWN)
         writer = f"written by {version.producer!r}" if version.producer is not None else "an input of the net"
-        told.append(f"{version.name}: {writer}, read by {', '.join(readers) or 'nobody'}")
-    return "\n    ".join(told)
+        lines.append(f"{version.name}: {writer}, read by {', '.join(readers) or 'nobody'}")
+    return "\n    ".join(lines)
 
 
 class Resolver:
@@ -87,9 +87,9 @@ class Resolver:
         """
         inputs = [self._write(None, blob) for blob in self._inputs]
         self._check_names()
-        found = self._in_order() if self._rewrites else self._in_any_order()
+        operators = self._in_order() if self._rewrites else self._in_any_order()
         outputs = [self._read(None, blob) for blob in self._outputs]
-        return Resolved(tuple(found), tuple(inputs), tuple(outputs), self._blobs(note))
+        return Resolved(tuple(operators), tuple(inputs), tuple(outputs), self._blobs(note))
 
     def _check_names(self) -> None:
         named: dict[str, OperatorDefinition] = {}
@@ -124,11 +124,11 @@ class Resolver:
                 )
 
     def _in_order(self) -> list[OperatorDefinition]:
-        found = []
+        operators = []
         for operator in self._operators:
             reads = {blob: self._read(operator, blob) for blob in (*operator.inputs, *operator.input_names.values())}
-            found.append(self._renamed(operator, reads, [self._write(operator, blob) for blob in operator.outputs]))
-        return found
+            operators.append(self._renamed(operator, reads, [self._write(operator, blob) for blob in operator.outputs]))
+        return operators
 
     def _in_any_order(self) -> list[OperatorDefinition]:
         for operator in self._operators:
@@ -243,15 +243,15 @@ class Resolver:
         ]
 
     def _blobs(self, note: Note) -> dict[str, BlobDefinition]:
-        found = {}
+        blobs = {}
         for blob, producers in self._producers.items():
             for version, maker in enumerate(producers):
                 name = own_name(blob, version, len(producers))
                 producer = maker.name if maker is not None else None
-                kind = note(name, blob, version, producer)
+                type = note(name, blob, version, producer)
                 readers = tuple(self._readers[name])
-                found[name] = BlobDefinition(name, kind.shape, kind.dtype, producer, readers, blob, version)
-        return found
+                blobs[name] = BlobDefinition(name, type.shape, type.dtype, producer, readers, blob, version)
+        return blobs
 
     def _error(self, operator: OperatorDefinition | None, given: str, *, rule: str, fix: str) -> ExplorerError:
         return graph_error(self._source, operator, given, rule=rule, fix=fix)

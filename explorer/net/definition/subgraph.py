@@ -17,7 +17,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
     """
     program = definition.ssa
     ends = program.outputs if outputs is None else tuple(definition.blob(name).name for name in outputs)
-    given = program.inputs if inputs is None else tuple(_one_version(definition, name) for name in inputs)
+    names = program.inputs if inputs is None else tuple(_one_version(definition, name) for name in inputs)
     if not ends:
         raise OperandError(
             "a net cut without outputs", rule="a net must have an output", fix="name operands: net.cut(outputs=[…])"
@@ -31,23 +31,23 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
             continue
         reached.add(blob)
         producer = definition.blob(blob).producer
-        if blob in given:
+        if blob in names:
             continue
         if producer is None:
             reader = ", ".join(definition.blob(blob).consumers[:3]) or "an output"
             raise OperandError(
-                f"the outputs {', '.join(ends)} cut from the inputs {', '.join(given) or 'none'}",
+                f"the outputs {', '.join(ends)} cut from the inputs {', '.join(names) or 'none'}",
                 rule=f"the inputs must include {blob!r}, which {reader} reads",
                 fix=f"add {blob!r} to the inputs, or cut at a later operand",
             )
         if producer not in needed:
             needed.add(producer)
             pending.extend(program.operator(producer).inputs)
-    operators = [_kept(operator, given) for operator in program.operators if operator.name in needed]
+    operators = [_kept(operator, names) for operator in program.operators if operator.name in needed]
     types = {
         name: BlobType(blob.shape, blob.dtype) for name, blob in definition.blobs.items() if blob.shape is not None
     }
-    kept_inputs = [name for name in given if name in reached or inputs is not None]
+    kept_inputs = [name for name in names if name in reached or inputs is not None]
     return NetDefinition.of(
         definition.name,
         operators,

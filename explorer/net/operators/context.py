@@ -54,13 +54,13 @@ class OperatorContext:
 
     def tensors(self) -> tuple[Expr, ...]:
         """All operands as expressions; a tuple among them is unpacked."""
-        found: list[Expr] = []
+        tensors: list[Expr] = []
         for position, value in enumerate(self.operands):
             if isinstance(value, tuple) and all(isinstance(item, Expr) for item in value):
-                found.extend(value)
+                tensors.extend(value)
             else:
-                found.append(self.tensor(position))
-        return tuple(found)
+                tensors.append(self.tensor(position))
+        return tuple(tensors)
 
     def operand(self, position: int, name: str = "") -> Any:
         """The value of the operand passed by this name, else of the one at this position."""
@@ -69,8 +69,8 @@ class OperatorContext:
             return self.operands[self.definition.inputs.index(blob)]
         if position < len(self.operands):
             return self.operands[position]
-        wanted = f"an operand {name!r}" if name else f"{position + 1} operands or more"
-        raise OperandError(f"{len(self.operands)} operands are given", rule=f"{self.definition.type} takes {wanted}")
+        rule = f"an operand {name!r}" if name else f"{position + 1} operands or more"
+        raise OperandError(f"{len(self.operands)} operands are given", rule=f"{self.definition.type} takes {rule}")
 
     def has(self, name: str) -> bool:
         """Whether the file gives a parameter, be it None."""
@@ -120,12 +120,12 @@ class OperatorContext:
 
     def pair(self, name: str, default: Any = _REQUIRED) -> tuple[int, int]:
         """A parameter that is one whole number for rows and columns, or one for each."""
-        found = self.integers(name, default)
-        if len(found) == 1:
-            return found[0], found[0]
-        if len(found) != 2:
-            raise self._mismatch(name, found, "one whole number, or two")
-        return found[0], found[1]
+        values = self.integers(name, default)
+        if len(values) == 1:
+            return values[0], values[0]
+        if len(values) != 2:
+            raise self._mismatch(name, values, "one whole number, or two")
+        return values[0], values[1]
 
     def weight(self, name: str) -> Tensor:
         """A weight as a tensor named ``operator.name``; raises OperandError where the file declares none."""

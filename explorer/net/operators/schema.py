@@ -109,7 +109,7 @@ class OperatorSchema:
         arguments: dict[str, Argument] = {}
         weights: dict[str, bool] = {}
         for name, parameter in inspect.signature(function).parameters.items():
-            kind, required = kinds.get(name, Any), parameter.default is parameter.empty
+            annotation, required = kinds.get(name, Any), parameter.default is parameter.empty
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
                 names.append(name if required else f"{name} = None")
                 least, most = least + required, most + 1
@@ -124,10 +124,14 @@ class OperatorSchema:
                     rule=f"arguments are named one by one, and not {', '.join(sorted(RESERVED))}",
                     fix="declare each argument after * under a name of its own",
                 )
-            elif Tensor in (kind, *get_args(kind)):
+            elif Tensor in (annotation, *get_args(annotation)):
                 weights[name] = required
             else:
-                bare, doc = (get_args(kind)[0], get_args(kind)[1]) if get_origin(kind) is Annotated else (kind, "")
+                bare, doc = (
+                    (get_args(annotation)[0], get_args(annotation)[1])
+                    if get_origin(annotation) is Annotated
+                    else (annotation, "")
+                )
                 arguments[name] = Argument(name, bare, required, None if required else parameter.default, str(doc))
         return cls(
             type,
@@ -153,13 +157,13 @@ class OperatorSchema:
             raise self._refusal(f"the weight {missing[0]!r} is missing", f"it has {', '.join(self.weights)}")
 
     def _check_blobs(self, operator: OperatorDefinition) -> None:
-        for what, found, count in (
+        for what, names, count in (
             ("reads", operator.inputs, self.inputs),
             ("writes", operator.outputs, self.outputs),
         ):
-            if len(found) not in count:
+            if len(names) not in count:
                 raise self._refusal(
-                    f"it {what} {len(found)} blobs: {', '.join(found) or 'none'}", f"it {what} {count}: {self}"
+                    f"it {what} {len(names)} blobs: {', '.join(names) or 'none'}", f"it {what} {count}: {self}"
                 )
         if operator.input_names:
             raise self._refusal(f"blobs are passed by name: {', '.join(operator.input_names)}", "blobs go in order")
@@ -199,21 +203,23 @@ class OperatorSchema:
     @cached_property
     def signature(self) -> inspect.Signature:
         """How a net's method of this type is called."""
-        made = [
+        parameters = [
             inspect.Parameter("inputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=()),
             inspect.Parameter("outputs", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
         ]
         for name, required in self.weights.items():
             default = inspect.Parameter.empty if required else None
-            made.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation="array"))
+            parameters.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation="array")
+            )
         for argument in self.arguments.values():
             default = inspect.Parameter.empty if argument.required else argument.default
-            made.append(
+            parameters.append(
                 inspect.Parameter(
                     argument.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind_text(argument.kind)
                 )
             )
-        return inspect.Signature(made)
+        return inspect.Signature(parameters)
 
     def __str__(self) -> str:
         after = [f"{name}: array{'' if required else ' = None'}" for name, required in self.weights.items()]
@@ -228,23 +234,25 @@ class OperatorSchema:
         lines += [f"input {a} and output {b} may be one blob" for a, b in self.in_place]
         lines += [f"input {a} and output {b} are one blob" for a, b in self.enforced]
         lines += [f"weight {name}{'' if required else ', optional'}" for name, required in self.weights.items()]
-        lines += [f"argument {found}{f': {found.doc}' * bool(found.doc)}" for found in self.arguments.values()]
+        lines += [
+            f"argument {argument}{f': {argument.doc}' * bool(argument.doc)}" for argument in self.arguments.values()
+        ]
         return "\n".join(lines)
 
 
-def _outputs(kind: Any, allowed: Collection[int]) -> Count:
-    if get_origin(kind) is tuple:
-        parts = get_args(kind)
+def _outputs(annotation: Any, allowed: Collection[int]) -> Count:
+    if get_origin(annotation) is tuple:
+        parts = get_args(annotation)
         number = None if parts[-1:] == (Ellipsis,) else len(parts)
         return Count(1 if number is None else number, number, frozenset(allowed) or None)
     return Count(1, 1, frozenset(allowed) or None)
 
 
-def accepts(kind: Any, value: Any) -> bool:
+def accepts(annotation: Any, value: Any) -> bool:
     """Whether a plain value is of an annotation's type; whole numbers are numbers, truth values are not."""
-    if kind is Any:
+    if annotation is Any:
         return True
-    origin, parts = get_origin(kind), get_args(kind)
+    origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return any(accepts(part, value) for part in parts)
     if origin is Literal:
@@ -253,9 +261,9 @@ def accepts(kind: Any, value: Any) -> bool:
         if parts[-1] is Ellipsis:
             return all(accepts(parts[0], item) for item in value)
         return len(value) == len(parts) and all(map(accepts, parts, value))
-    return type(value) in _PLAIN.get(kind, ())
+    return type(value) in _PLAIN.get(annotation, ())
 
 
-def kind_text(kind: Any) -> str:
+def kind_text(annotation: Any) -> str:
     """An annotation as it is written."""
-    return inspect.formatannotation(kind)
+    return inspect.formatannotation(annotation)

@@ -45,8 +45,10 @@ class NearTypes:
         wide = np.uint8 if len(rows) < 256 else np.int64  # a sum in the matrix's own dtype takes a tenth of the time
         common = np.add.reduce(self._has.take(rows, axis=0), axis=0, dtype=wide)
         alike = np.divide(common, len(own) + self._totals) * 2
-        found = {*np.flatnonzero(alike >= _ALIKE).tolist(), *self._words.get(_word(type), ())}
-        return tuple([name for _, name in sorted([(-alike[column], self._types[column]) for column in found])[:_MOST]])
+        candidates = {*np.flatnonzero(alike >= _ALIKE).tolist(), *self._words.get(_word(type), ())}
+        return tuple(
+            [name for _, name in sorted([(-alike[column], self._types[column]) for column in candidates])[:_MOST]]
+        )
 
 
 def _parts(type: str) -> list[Hashable]:

@@ -109,9 +109,9 @@ class OperatorTable:
             schema.check(operator)
         count = self._counts.get(operator.type)
         if count is not None and len(operator.inputs) not in count:
-            given = ", ".join(operator.inputs[:_SHOWN]) + ", …" * (len(operator.inputs) > _SHOWN) or "none"
+            inputs = ", ".join(operator.inputs[:_SHOWN]) + ", …" * (len(operator.inputs) > _SHOWN) or "none"
             raise OperandError(
-                f"{len(operator.inputs)} operands are given: {given}",
+                f"{len(operator.inputs)} operands are given: {inputs}",
                 rule=f"{operator.type} must have {count} operands",
                 fix="export the model again, or correct the line",
             )

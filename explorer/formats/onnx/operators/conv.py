@@ -67,13 +67,13 @@ def _cut(op: OperatorContext, x: Expr, image: Expr, strides: Pair, reach: Pair) 
     auto = op.argument("auto_pad", "NOTSET")
     if auto in ("NOTSET", "VALID") and not op.has("output_shape"):
         return padding(op, x, (1, 1), strides, (1, 1))
-    wanted: Pair = (image.shape[2] * strides[0], image.shape[3] * strides[1])
+    target: Pair = (image.shape[2] * strides[0], image.shape[3] * strides[1])
     if op.has("output_shape"):
         sizes = (1, *op.integers("output_shape"))[-2:]
-        wanted = (sizes[0], sizes[1])
-    found = []
-    for length, goal in zip(reach, wanted, strict=True):
+        target = (sizes[0], sizes[1])
+    cuts = []
+    for length, goal in zip(reach, target, strict=True):
         total = length - goal
         small, large = total // 2, total - total // 2
-        found.append((small, large) if auto == "SAME_UPPER" else (large, small))
-    return found[0], found[1]
+        cuts.append((small, large) if auto == "SAME_UPPER" else (large, small))
+    return cuts[0], cuts[1]

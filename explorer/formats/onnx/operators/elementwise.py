@@ -38,8 +38,8 @@ def _enter_unary(type: str, records: str) -> None:
     @operator(type)
     def unary(op: OperatorContext) -> Expr:
         x = first(op)
-        found: Expr = function(records)(x)
-        return base.cast(found, x.dtype)
+        result: Expr = function(records)(x)
+        return base.cast(result, x.dtype)
 
     unary.__doc__ = f"{records}, element by element."
 
@@ -51,8 +51,8 @@ for _type, _records in _UNARY.items():
 def _enter_binary(type: str, records: str) -> None:
     @operator(type)
     def binary(op: OperatorContext) -> Expr:
-        found: Expr = function(records)(given(op, "A"), given(op, "B"))
-        return found
+        result: Expr = function(records)(given(op, "A"), given(op, "B"))
+        return result
 
     binary.__doc__ = f"{records}, element by element."
 
@@ -115,8 +115,8 @@ def sum_(op: OperatorContext) -> Expr:
 @operator("Mean")
 def mean(op: OperatorContext) -> Expr:
     """The mean of any number of operands."""
-    found = members(op, "data")
-    return add_n(*found) / len(found)
+    terms = members(op, "data")
+    return add_n(*terms) / len(terms)
 
 
 @operator("Cast")

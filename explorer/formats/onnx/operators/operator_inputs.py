@@ -55,12 +55,12 @@ def optional(op: OperatorContext, name: str) -> Expr | None:
 
 def members(op: OperatorContext, name: str) -> tuple[Expr, ...]:
     """The members of an input that is a list: ``inputs.0``, ``inputs.1``, …"""
-    found: list[Expr] = []
-    while is_given(op, f"{name}.{len(found)}"):
-        found.append(given(op, f"{name}.{len(found)}"))
-    if not found:
+    values: list[Expr] = []
+    while is_given(op, f"{name}.{len(values)}"):
+        values.append(given(op, f"{name}.{len(values)}"))
+    if not values:
         raise OperandError("no operands are given", rule=f"{op.definition.type} takes one or more")
-    return tuple(found)
+    return tuple(values)
 
 
 def known(op: OperatorContext, name: str) -> Array:
@@ -87,13 +87,13 @@ def known(op: OperatorContext, name: str) -> Array:
 
 def integers(op: OperatorContext, name: str) -> tuple[int, ...]:
     """A known input or attribute that is a list of whole numbers; one number is a list of one."""
-    found = known(op, name)
-    if found.dtype.kind not in "iu" or found.ndim > 1:
+    array = known(op, name)
+    if array.dtype.kind not in "iu" or array.ndim > 1:
         raise OperandError(
-            f"{name} is {found.dtype.name} of shape {found.shape}",
+            f"{name} is {array.dtype.name} of shape {array.shape}",
             rule=f"{op.definition.type}: {name} is a list of whole numbers",
         )
-    return tuple(found.reshape(-1).tolist())
+    return tuple(array.reshape(-1).tolist())
 
 
 def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
@@ -103,18 +103,18 @@ def optional_integers(op: OperatorContext, name: str) -> tuple[int, ...] | None:
 
 def number(op: OperatorContext, name: str) -> Any:
     """A known input or attribute that is one number."""
-    found = known(op, name)
-    if found.size != 1:
-        raise OperandError(f"{name} has shape {found.shape}", rule=f"{op.definition.type}: {name} is one number")
-    return found.reshape(()).item()
+    array = known(op, name)
+    if array.size != 1:
+        raise OperandError(f"{name} has shape {array.shape}", rule=f"{op.definition.type}: {name} is one number")
+    return array.reshape(()).item()
 
 
 def whole(op: OperatorContext, name: str) -> int:
     """A known input or attribute that is one whole number; one that is stored as a real number counts too."""
-    found = number(op, name)
-    if isinstance(found, complex) or found != found or int(min(max(found, -_FAR), _FAR)) != found:
-        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is a whole number")
-    return int(found)
+    value = number(op, name)
+    if isinstance(value, complex) or value != value or int(min(max(value, -_FAR), _FAR)) != value:
+        raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} is a whole number")
+    return int(value)
 
 
 def word(op: OperatorContext, name: str, default: str, among: tuple[str, ...]) -> str:
@@ -141,8 +141,8 @@ def value_of(value: Expr) -> Array:
     """The elements of a known value."""
     if isinstance(value, Tensor):
         return value.array
-    found: Array = value.operation.kernel(None)
-    return found
+    array: Array = value.operation.kernel(None)
+    return array
 
 
 def settled(value: Any) -> Any:
@@ -187,11 +187,11 @@ _DTYPES = {
 
 def dtype_of(op: OperatorContext, name: str, default: int | None = None) -> np.dtype[Any]:
     """The dtype that an attribute names; raises OperandError for one that explorer has not."""
-    kind = op.integer(name) if default is None else op.integer(name, default)
-    if kind not in _DTYPES:
+    code = op.integer(name) if default is None else op.integer(name, default)
+    if code not in _DTYPES:
         raise OperandError(
-            f"{name}={kind}",
+            f"{name}={code}",
             rule=f"{op.definition.type}: elements are booleans, or real, complex or whole numbers of 8 bits or more; "
             "bfloat16, texts and narrower numbers are not computed with",
         )
-    return np.dtype(_DTYPES[kind])
+    return np.dtype(_DTYPES[code])

@@ -122,10 +122,10 @@ def unsqueeze(op: OperatorContext) -> Expr:
 def expand(op: OperatorContext) -> Expr:
     """Elements repeated to a shape; a size 1 there keeps the operand's."""
     x, sizes = first(op), integers(op, "shape")
-    wanted = broadcast_shapes(x.shape, sizes)
-    if wanted is None:
+    target = broadcast_shapes(x.shape, sizes)
+    if target is None:
         raise OperandError(f"shape={sizes} for {x.type}", rule="Expand: sizes are equal, or one of them is 1")
-    return broadcast_to(x, wanted)
+    return broadcast_to(x, target)
 
 
 @operator("Tile")

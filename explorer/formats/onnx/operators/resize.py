@@ -58,10 +58,10 @@ def _target(op: OperatorContext, x: Expr, axes: list[int]) -> tuple[list[int], l
     return sizes, [1 / float(np.float32(ratio)) for ratio in ratios]
 
 
-def _check(op: OperatorContext, given: list[int] | list[float], axes: list[int], old: list[int]) -> None:
-    if len(given) != len(axes) or not all(0 < value < 2**31 for value in given):
+def _check(op: OperatorContext, values: list[int] | list[float], axes: list[int], old: list[int]) -> None:
+    if len(values) != len(axes) or not all(0 < value < 2**31 for value in values):
         raise OperandError(
-            f"{given} for {len(axes)} axes", rule=f"{op.definition.type}: there is a positive scale or size for each"
+            f"{values} for {len(axes)} axes", rule=f"{op.definition.type}: there is a positive scale or size for each"
         )
     if 0 in old:
         raise OperandError(f"axes of lengths {old}", rule=f"{op.definition.type}: a resized axis has an element")

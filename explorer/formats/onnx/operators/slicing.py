@@ -52,8 +52,8 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
         if count < 1:
             raise OperandError(f"num_outputs={count}", rule="Split makes one part at least")
         claim_steps("Split", count)
-        each = -(-x.shape[axis] // count)
-        sizes = tuple([min(each, x.shape[axis] - start * each) for start in range(count)])
+        length = -(-x.shape[axis] // count)
+        sizes = tuple([min(length, x.shape[axis] - start * length) for start in range(count)])
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
         raise OperandError(f"split={sizes} of {x.type}", rule=f"Split: the sizes add up to {x.shape[axis]}")
     ends = np.cumsum(sizes).tolist()

@@ -34,10 +34,10 @@ def like(x: Expr, y: Expr) -> Expr:
 def pair(op: OperatorContext, x: Expr, name: str, default: int = 1) -> Pair:
     """An attribute with one number for each spatial axis of x, as rows and columns."""
     _check(op, x)
-    found = op.integers(name, (default,) * (x.ndim - 2))
-    if len(found) != x.ndim - 2:
-        raise OperandError(f"{name}={found} for {x.type}", rule=f"{name} has one number for each spatial axis")
-    return (default, found[0]) if len(found) == 1 else (found[0], found[1])
+    values = op.integers(name, (default,) * (x.ndim - 2))
+    if len(values) != x.ndim - 2:
+        raise OperandError(f"{name}={values} for {x.type}", rule=f"{name} has one number for each spatial axis")
+    return (default, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
 def padding(op: OperatorContext, x: Expr, size: Pair, strides: Pair, dilation: Pair) -> Padding:

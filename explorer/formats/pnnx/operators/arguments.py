@@ -22,42 +22,42 @@ def value(op: OperatorContext, position: int, name: str, default: Any = _REQUIRE
 
 def tensor_or_none(op: OperatorContext, position: int, name: str) -> Expr | None:
     """A tensor that may be absent."""
-    found = value(op, position, name, None)
-    if found is None or isinstance(found, Expr):
-        return found
-    raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is a tensor, or None")
+    argument = value(op, position, name, None)
+    if argument is None or isinstance(argument, Expr):
+        return argument
+    raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is a tensor, or None")
 
 
 def integer(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> int:
     """A whole number by name or position."""
-    found = value(op, position, name, default)
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is a whole number")
-    return found
+    argument = value(op, position, name, default)
+    if isinstance(argument, bool) or not isinstance(argument, int):
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is a whole number")
+    return argument
 
 
 def integers(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> tuple[int, ...]:
     """A list of whole numbers by name or position; one number is a list of one."""
-    found = value(op, position, name, default)
-    items = found if isinstance(found, (tuple, list)) else (found,)
+    argument = value(op, position, name, default)
+    items = argument if isinstance(argument, (tuple, list)) else (argument,)
     if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is a list of whole numbers")
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is a list of whole numbers")
     return tuple(items)
 
 
 def flag(op: OperatorContext, position: int, name: str, default: Any = _REQUIRED) -> bool:
     """True or False by name or position."""
-    found = value(op, position, name, default)
-    if not isinstance(found, bool):
-        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is True or False")
-    return found
+    argument = value(op, position, name, default)
+    if not isinstance(argument, bool):
+        raise OperandError(f"{name}={argument!r}", rule=f"{op.definition.type}: {name} is True or False")
+    return argument
 
 
 def sizes(op: OperatorContext, name: str, axes: int, default: Any = _REQUIRED) -> tuple[int, ...]:
     """A parameter that is one whole number for all axes, or one for each of so many."""
-    found = op.integers(name) if default is _REQUIRED else op.integers(name, default)
-    if len(found) == 1:
-        return found * axes
-    if len(found) != axes:
-        raise OperandError(f"{name}={found!r}", rule=f"{op.definition.type}: {name} is one whole number, or {axes}")
-    return found
+    lengths = op.integers(name) if default is _REQUIRED else op.integers(name, default)
+    if len(lengths) == 1:
+        return lengths * axes
+    if len(lengths) != axes:
+        raise OperandError(f"{name}={lengths!r}", rule=f"{op.definition.type}: {name} is one whole number, or {axes}")
+    return lengths

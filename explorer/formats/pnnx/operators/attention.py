@@ -62,7 +62,7 @@ def _projections(op: OperatorContext, width: int, sequences: list[Expr]) -> list
     """Weights and biases of queries, keys and values: one matrix for all, or one for each where sizes differ."""
     is_packed = op.optional_weight("in_proj_weight") is not None
     bias = _weight(op, "in_proj_bias", 3 * width) if op.flag("bias", True) else None
-    found: list[tuple[Expr, Expr | None]] = []
+    projections: list[tuple[Expr, Expr | None]] = []
     for index, (name, x) in enumerate(zip("qkv", sequences, strict=True)):
         part = slice(index * width, (index + 1) * width)
         features = x.shape[2]
@@ -70,8 +70,8 @@ def _projections(op: OperatorContext, width: int, sequences: list[Expr]) -> list
             weight = _weight(op, "in_proj_weight", 3 * width, features)[part]
         else:
             weight = _weight(op, f"{name}_proj_weight", width, features)
-        found.append((weight, None if bias is None else bias[part]))
-    return found
+        projections.append((weight, None if bias is None else bias[part]))
+    return projections
 
 
 def _weight(op: OperatorContext, name: str, *shape: int) -> Expr:

@@ -34,10 +34,10 @@ def _filters(op: OperatorContext, axes: int) -> tuple[Expr, Expr | None]:
 
 def _sides(op: OperatorContext, filters: Expr, dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Padding as (before, after) for each axis; "same" pads an even filter more at the end."""
-    axes, given = len(dilation), op.argument("padding", 0)
-    if given == "valid":
+    axes, padding = len(dilation), op.argument("padding", 0)
+    if padding == "valid":
         return ((0, 0),) * axes
-    if given == "same":
+    if padding == "same":
         reach = [step * (size - 1) for step, size in zip(dilation, filters.shape[2:], strict=True)]
         return tuple([(length // 2, length - length // 2) for length in reach])
     return tuple([(size, size) for size in sizes(op, "padding", axes, 0)])
@@ -71,8 +71,8 @@ def _convolve(op: OperatorContext, axes: int) -> Expr:
     return conv3d(x, filters, bias, strides=_three(strides), padding=sides, dilation=_three(dilation), groups=groups)
 
 
-def _three(given: tuple[int, ...]) -> tuple[int, int, int]:
-    return given[0], given[1], given[2]
+def _three(values: tuple[int, ...]) -> tuple[int, int, int]:
+    return values[0], values[1], values[2]
 
 
 def _convolve_back(op: OperatorContext, axes: int) -> Expr:
@@ -84,7 +84,7 @@ def _convolve_back(op: OperatorContext, axes: int) -> Expr:
         zip(("strides", "padding", "output_padding", "dilation"), (stride, padding, extra, dilation), strict=True)
     )
     if axes == 1:
-        options = {name: given[0] for name, given in options.items()}
+        options = {name: values[0] for name, values in options.items()}
         return conv_transpose1d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
     return conv_transpose2d(op.x, filters, bias, groups=op.integer("groups", 1), **options)
 

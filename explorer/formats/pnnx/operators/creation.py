@@ -30,11 +30,11 @@ _DTYPES = {
 
 def dtype_of(op: OperatorContext, default: Any) -> np.dtype[Any]:
     """The dtype that the file names, else the default."""
-    given = op.argument("dtype", None)
-    if given is not None and given not in _DTYPES:
-        raise OperandError(f"dtype={given!r}", rule=f"the dtype is one of {', '.join(_DTYPES)}")
-    found: np.dtype[Any] = np.dtype(default if given is None else _DTYPES[given])
-    return found
+    code = op.argument("dtype", None)
+    if code is not None and code not in _DTYPES:
+        raise OperandError(f"dtype={code!r}", rule=f"the dtype is one of {', '.join(_DTYPES)}")
+    dtype: np.dtype[Any] = np.dtype(default if code is None else _DTYPES[code])
+    return dtype
 
 
 def _number(value: Any) -> Any:
@@ -74,8 +74,8 @@ def _enter_constant(name: str, number: int) -> None:
     def new(op: OperatorContext) -> Expr:
         return full(integers(op, 1, "size"), number, dtype_of(op, op.x.dtype))
 
-    made: tuple[Callable[..., Expr], ...] = (constant, alike, new)
-    for builder in made:
+    builders: tuple[Callable[..., Expr], ...] = (constant, alike, new)
+    for builder in builders:
         builder.__doc__ = f"{number} everywhere."
 
 

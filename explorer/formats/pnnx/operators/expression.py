@@ -93,8 +93,8 @@ def _plain(name: str, values: list[Any]) -> Any:
         )
     _check_growth(name, values)
     try:
-        found = _PLAIN[name](*values) if name in _PLAIN else getattr(math, name)(*values)
-        return whole_number(found, f"{name} of {', '.join(map(repr, values))}") if isinstance(found, int) else found
+        result = _PLAIN[name](*values) if name in _PLAIN else getattr(math, name)(*values)
+        return whole_number(result, f"{name} of {', '.join(map(repr, values))}") if isinstance(result, int) else result
     except OperandError:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:

@@ -94,15 +94,15 @@ def index_select(op: OperatorContext) -> Expr:
 @file_operator("Tensor.index")
 def index(op: OperatorContext) -> Expr:
     """The parts of an axis at numbers, as x[:, numbers] chooses them."""
-    given = value(op, 1, "expr")
-    items = given if isinstance(given, tuple) else (given,)
+    expression = value(op, 1, "expr")
+    items = expression if isinstance(expression, tuple) else (expression,)
     chosen = [axis for axis, item in enumerate(items) if item is not None]
     numbers = items[chosen[0]] if len(chosen) == 1 else None
     if isinstance(numbers, tuple) and all(type(number) is int and abs(number) < 2**63 for number in numbers):
         numbers = tensor(np.array(numbers, np.int64))
     if not isinstance(numbers, Expr) or numbers.dtype.kind not in "iu":
         raise OperandError(
-            f"the index {given!r}",
+            f"the index {expression!r}",
             rule="Tensor.index is read with whole numbers for one axis",
             fix="register Tensor.index yourself with file_operator",
         )
@@ -144,8 +144,8 @@ def _enter_logic(name: str) -> None:
     def logic(op: OperatorContext) -> Expr:
         operands = [op.tensor(position) for position in range(len(op.operands))]
         truths = [x if x.dtype.kind == "b" else x != 0 for x in operands]
-        found: Expr = function(name)(*truths)
-        return found
+        result: Expr = function(name)(*truths)
+        return result
 
     logic.__doc__ = f"{name} of truths, element by element; numbers are true where they are not 0."
 
@@ -157,8 +157,8 @@ for _name in ("logical_and", "logical_or", "logical_xor", "logical_not"):
 def _enter_predicate(name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def predicate(op: OperatorContext) -> Expr:
-        found: Expr = function(name)(op.x)
-        return found
+        result: Expr = function(name)(op.x)
+        return result
 
     predicate.__doc__ = f"{name}, element by element."
 
@@ -171,8 +171,8 @@ def _enter_extreme(name: str) -> None:
     @file_operator(f"torch.{name}")
     def extreme(op: OperatorContext) -> Any:
         if len(op.operands) > 1 and isinstance(op.operands[1], Expr):
-            found: Expr = function(f"{name}imum")(op.x, op.operands[1])
-            return found
+            result: Expr = function(f"{name}imum")(op.x, op.operands[1])
+            return result
         reduce, place = function(name), argmax if name == "max" else argmin
         if value(op, 1, "dim", None) is None:
             return reduce(op.x)

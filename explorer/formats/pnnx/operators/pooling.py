@@ -19,8 +19,8 @@ def _axes(op: OperatorContext) -> int:
 
 def _window(op: OperatorContext, name: str, default: Any = None, filler: int = 1) -> tuple[int, int]:
     """A parameter of a window for rows and columns; a sequence is an image of one row."""
-    given = sizes(op, name, _axes(op)) if default is None else sizes(op, name, _axes(op), default)
-    return (given[0], given[1]) if len(given) == 2 else (filler, given[0])
+    lengths = sizes(op, name, _axes(op)) if default is None else sizes(op, name, _axes(op), default)
+    return (lengths[0], lengths[1]) if len(lengths) == 2 else (filler, lengths[0])
 
 
 def _image(op: OperatorContext) -> Expr:
@@ -70,10 +70,10 @@ def avg_pool(op: OperatorContext) -> Expr:
 
 def _output(op: OperatorContext, x: Expr) -> tuple[int, int]:
     """How many windows there are below and beside each other; None is the size of the image."""
-    given = op.argument("output_size")
-    counts: tuple[Any, ...] = given if isinstance(given, tuple) else (given,) * _axes(op)
+    lengths = op.argument("output_size")
+    counts: tuple[Any, ...] = lengths if isinstance(lengths, tuple) else (lengths,) * _axes(op)
     if len(counts) != _axes(op) or not all(count is None or type(count) is int for count in counts):
-        raise OperandError(f"output_size={given!r} for {x.type}", rule="sizes are whole numbers or None, one an axis")
+        raise OperandError(f"output_size={lengths!r} for {x.type}", rule="sizes are whole numbers or None, one an axis")
     rows, columns = counts if len(counts) == 2 else (1, counts[0])
     return x.shape[2] if rows is None else rows, x.shape[3] if columns is None else columns
 

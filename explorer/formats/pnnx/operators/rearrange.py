@@ -67,9 +67,9 @@ def tensor_split(op: OperatorContext) -> tuple[Expr, ...]:
     """Parts of an axis: so many, the first ones one longer where it does not divide, or between given places."""
     x = op.x
     axis = normalize_axis(integer(op, 2, "dim", 0), x.ndim, "tensor_split")
-    given = value(op, 1, "sections" if op.has("sections") else "indices")
+    cuts = value(op, 1, "sections" if op.has("sections") else "indices")
     length = x.shape[axis]
-    if isinstance(given, tuple):
+    if isinstance(cuts, tuple):
         ends = [*integers(op, 1, "indices"), length]
     else:
         count = integer(op, 1, "sections")

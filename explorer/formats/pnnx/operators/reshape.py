@@ -106,8 +106,8 @@ def split(op: OperatorContext) -> tuple[Expr, ...]:
     x = op.x
     axis = normalize_axis(op.integer("dim", 0), x.ndim, "split")
     name = "split_size_or_sections" if op.has("split_size_or_sections") else "split_size"
-    given = op.argument(name)
-    several = isinstance(given, tuple)
+    lengths = op.argument(name)
+    several = isinstance(lengths, tuple)
     sizes = [*op.integers(name)] if several else _steps(x.shape[axis], op.integer(name))
     return _parts(x, axis, sizes)
 

@@ -71,13 +71,13 @@ def _ratios(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[float, ...]:
     return tuple([float(np.float32(size / max(length, 1))) for size, length in zip(old, new, strict=True)])
 
 
-def _each(op: OperatorContext, name: str, given: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
-    found = given * axes if len(given) == 1 else given
-    if len(found) != axes:
+def _each(op: OperatorContext, name: str, values: tuple[Any, ...], axes: int) -> tuple[Any, ...]:
+    numbers = values * axes if len(values) == 1 else values
+    if len(numbers) != axes:
         raise OperandError(
-            f"{name}={given!r} for {op.x.type}", rule=f"there is one number, or one for each of {axes} axes"
+            f"{name}={values!r} for {op.x.type}", rule=f"there is one number, or one for each of {axes} axes"
         )
-    return found
+    return numbers
 
 
 @file_operator("nn.PixelShuffle", "F.pixel_shuffle")

@@ -30,10 +30,10 @@ def gru(op: OperatorContext) -> Any:
 @file_operator("nn.RNN")
 def rnn(op: OperatorContext) -> Any:
     """A plain recurrent network with tanh or relu."""
-    kind = op.argument("nonlinearity", "tanh")
-    if kind not in ("tanh", "relu"):
-        raise OperandError(f"nonlinearity={kind!r}", rule="nn.RNN: nonlinearity is tanh or relu")
-    return _run(op, rnn_cell if kind == "tanh" else relu_cell, "rnn", gates=1, states=1)
+    nonlinearity = op.argument("nonlinearity", "tanh")
+    if nonlinearity not in ("tanh", "relu"):
+        raise OperandError(f"nonlinearity={nonlinearity!r}", rule="nn.RNN: nonlinearity is tanh or relu")
+    return _run(op, rnn_cell if nonlinearity == "tanh" else relu_cell, "rnn", gates=1, states=1)
 
 
 def _run(op: OperatorContext, cell: Cell, name: str, gates: int, states: int) -> Any:
